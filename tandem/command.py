@@ -38,6 +38,9 @@ GROUPS = {
     "Try": {
         "sandbox": ("sandbox", "Run the real `pulumi` against an emulated AWS, free of charge"),
     },
+    "Shell": {
+        "completion": ("completion", "Print code that completes commands in bash, zsh or fish"),
+    },
 }
 """The commands as `--help` groups them: the room of each, and what it does."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
@@ -70,6 +73,8 @@ def entry() -> None:
             # An `x` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
             stream.reconfigure(errors="tandem")
     end_on_signals()
+    if "_ARGCOMPLETE" in os.environ:
+        _suggest()
     try:
         code = main()
         sys.stdout.flush()
@@ -104,6 +109,14 @@ def _substitute(error: UnicodeError) -> "tuple[str, int]":
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(SUBSTITUTES.get(character, "?") for character in lacking), error.end
+
+
+def _suggest() -> None:
+    """Answers the Tab key: the shell has put the line into the environment, as argcomplete says."""
+    from tandem.completion.suggestions import suggest
+
+    line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0)]
+    suggest(parser(_called(line.split()[1:])))
 
 
 def end_on_signals() -> None:
@@ -158,8 +171,7 @@ def _answer(given: list[str]) -> int:
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
-    called = next((word for word in given if not word.startswith("-")), "")
-    called = called if called in COMMANDS else ""
+    called = _called(given)
     parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called, then=[])
     if called not in QUICK:
         gc.enable()
@@ -178,6 +190,12 @@ def _answer(given: list[str]) -> int:
     return _answer(parsed.then) if parsed.then and not code else code
 
 
+def _called(given: "Sequence[str]") -> str:
+    """The command among the words of a call; empty where none of ours is."""
+    name = next((word for word in given if not word.startswith("-")), "")
+    return name if name in COMMANDS else ""
+
+
 def parser(called: str = "") -> "Parser":
     """Reads the arguments of the command that is called: no other room is imported. Of all, it knows the names."""
     from tandem.parser import Parser, shorten_usage
@@ -185,16 +203,16 @@ def parser(called: str = "") -> "Parser":
     root = Parser(prog="tandem")
     commands = root.add_subparsers(metavar="COMMAND", dest="command")
     root.usage = "tandem COMMAND [OPTIONS]"
+    root.overview = _overview
     if called:
         import importlib
 
         root.hint = "Write options after the command."
         importlib.import_module(f"tandem.{COMMANDS[called][0]}.command").add(commands)
     else:
-        root.overview = _overview()
         root.add_argument("-V", "--version", action="store_true")
-        for name in COMMANDS:
-            commands.add_parser(name)
+        for name, (_, purpose) in COMMANDS.items():
+            commands.add_parser(name, help=purpose)
     shorten_usage(root)
     return root
 

@@ -23,15 +23,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
         self._positionals.title = "arguments"
         self.exit_codes: Mapping[int, str] = {}
-        self.overview = ""
-        """Replaces the help, where argparse has no layout for it."""
+        self.overview: Callable[[], str] | None = None
+        """Writes the help, where argparse has no layout for it."""
         self.hint = ""
         """Ends the error about an argument that is not known."""
 
     def format_help(self) -> str:
         """The arguments, then the exit codes."""
         if self.overview:
-            return self.overview
+            return self.overview()
         lines = ["", "exit codes:"] if self.exit_codes else []
         for code, meaning in self.exit_codes.items():
             width = shutil.get_terminal_size().columns - 2
@@ -90,7 +90,7 @@ def add_command(
 
     `exit_codes` are those with words of their own; one without words is never returned.
     """
-    parser = commands.add_parser(name, description=description, **options)
+    parser = commands.add_parser(name, description=description, **{"help": description, **options})
     parser.exit_codes = {code: meaning for code, meaning in {**EXIT_CODES, **exit_codes}.items() if meaning}
     if json:
         parser.add_argument("--json", action="store_true", help=json)

@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
         "stack", nargs="?", metavar="STACK|FILE", help="plan the models of this stack (default: the example models)"
     )
     parser.add_argument(
-        "--type", metavar="TYPE", help="show one instance type in detail, with reasons and alternatives"
+        "--type", metavar="INSTANCE-TYPE", help="show one instance type in detail, with reasons and alternatives"
     )
     parser.add_argument("--mode", choices=WAYS, help="show only this sharing mode")
     parser.add_argument("--provisioner", choices=PROVISIONERS, help="show only this node provisioner")

@@ -41,8 +41,8 @@ BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 WORST = "a\x1b[2J\x1b]0;owned\x07\x9b1mb\x7f\u202ec\u2028d\x85e\rf\x00g"
 """Clears a screen, sets a title, colours with C1, hides, turns text round, ends lines."""
 ASKS_WITH = {
-    "plan", "choose", "doctor", "sandbox", "modes", "models", "gpus", "leftovers", "quota", "prices", "verify", "watch",
-    "chat", "bench", "report",
+    "init", "plan", "choose", "doctor", "sandbox", "modes", "models", "gpus", "leftovers", "quota", "prices", "verify",
+    "watch", "chat", "bench", "report", "completion",
 }  # fmt: skip
 EVIL = st.text(alphabet=st.sampled_from([*"ab:|<#`[]$\n\t", *WORST, *BIDI, "\u2029"]), min_size=1, max_size=12).map(
     lambda text: f"x{text}\x1b[31m"

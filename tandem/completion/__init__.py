@@ -1,0 +1,1 @@
+"""`tandem completion`: what a shell offers when the user presses Tab."""

@@ -1,0 +1,52 @@
+"""What each argument may be, for the shell that asks by way of argcomplete."""
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tandem.parser import Parser, all_parsers
+
+
+def suggest(parser: Parser) -> None:
+    """Answers the shell, and ends the process."""
+    import argcomplete
+    from argcomplete.completers import FilesCompleter, SuppressCompleter
+
+    files = FilesCompleter()
+    by_metavar: dict[object, Callable[..., Iterable[str]]] = {
+        "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
+        "INSTANCE-TYPE": lambda **_: _instance_types(),
+        **dict.fromkeys(("MODEL", "TAG"), lambda **_: _models()),
+        "REGION": lambda **_: _regions(),
+        **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
+    }
+    for each in all_parsers(parser):
+        for action in each._actions:
+            if action.choices is None and not isinstance(action, argparse._HelpAction):
+                offer: Any = action  # argcomplete looks for an attribute that argparse does not have
+                offer.completer = by_metavar.get(action.metavar, SuppressCompleter())
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def _stacks() -> list[str]:
+    from tandem.arguments import stack_file
+
+    return [path.name.split(".")[1] for path in stack_file("x").parent.glob("Pulumi.*.yaml")]
+
+
+def _instance_types() -> list[str]:
+    from sharing.gpus import instance_types
+
+    return [*instance_types()]
+
+
+def _models() -> list[str]:
+    from sharing.models import models
+
+    return [*models()]
+
+
+def _regions() -> list[str]:
+    from tandem.planned import kept_prices
+
+    return [*kept_prices.regions()]

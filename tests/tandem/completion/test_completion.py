@@ -1,0 +1,81 @@
+"""What the Tab key offers, in the real shells that are on the PATH."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT, call
+
+pytest.importorskip("argcomplete", reason="argcomplete is not installed: run `make .venv/test`")
+pytestmark = pytest.mark.slow
+
+BASH = """
+eval "$(tandem completion bash)"
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+_python_argcomplete tandem
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+ZSH = """
+compdef() { : }
+eval "$(tandem completion zsh)"
+_describe() { print -rl -- "${(@P)2}" }
+BUFFER=$1 CURSOR=${#1} words=(tandem)
+_python_argcomplete
+"""
+FISH = """
+tandem completion fish | source
+complete -C $argv[1]
+"""
+SHELLS = {"bash": ["bash", "-c", BASH, "bash"], "zsh": ["zsh", "-fc", ZSH, "zsh"], "fish": ["fish", "-c", FISH]}
+OFFERED = {
+    "tandem pl": {"plan"},
+    "tandem sandbox de": {"destroy", "delete"},
+    "tandem models i": {"inspect"},
+    "tandem plan --out": {"--outputs"},
+    "tandem plan my-": {"my-first", "my-second"},
+    "tandem plan dir/": {"dir/Pulumi.other.yaml"},
+    "tandem modes --type p5.": {"p5.4xlarge", "p5.48xlarge"},
+    "tandem modes --mode mig-": {"mig-single", "mig-mixed"},
+    "tandem choose mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
+    "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
+}
+"""What the shell must offer for the line, and nothing else. Names are those of AWS's and Ollama's lists."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"`{shell}` is not on the PATH")
+    for name in ("Pulumi.yaml", "Pulumi.my-first.yaml", "Pulumi.my-second.yaml", "dir/Pulumi.other.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    program = tmp_path / "bin" / "tandem"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+    for line, offered in OFFERED.items():
+        done = subprocess.run([*SHELLS[shell], line], cwd=tmp_path, env=env, capture_output=True, text=True)
+        # fish adds a description behind a tab, zsh behind a colon: it writes other colons as `\:`.
+        behind = {"bash": r"$", "zsh": r"(?<!\\):", "fish": r"\t"}[shell]
+        words = [re.split(behind, word)[0] for word in done.stdout.splitlines()]
+        assert ({word.replace("\\", "").strip() for word in words} - {""}, done.stderr) == (offered, ""), line
+        assert "None" not in done.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_code_of_each_shell_is_printed_without_reading_a_stack(shell: str, tmp_path: Path) -> None:
+    ended = call("completion", shell, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "tandem" in ended.stdout
+
+
+def test_an_unknown_shell_is_a_usage_error() -> None:
+    ended = call("completion", "bsh")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: SHELL: unknown value `bsh`. Did you mean bash or zsh?\n")
