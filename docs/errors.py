@@ -1,6 +1,7 @@
 """The reference of errors: what a stack file with each error of `errors.yaml` gets as an answer."""
 
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def _example(row: dict[str, Any]) -> Iterator[str]:
     yield "\n".join([f"\n## {row['title']}\n", "```yaml", *changed, "```", "", ""])
     said = [str(problem) for problem in problems(row["change"])]
     assert any(row["error"] in text for text in said), (row["title"], said)
-    yield "\n".join(["```text", *said, "```", ""])
+    lines = [textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in said]
+    yield "\n".join(["```text", *lines, "```", ""])
 
 
 def _flow(value: object) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import architecture
 import cli
+import effects
 import emulation
 import errors
 import modes
@@ -23,7 +24,6 @@ import real_world
 import records
 import regions
 import samples
-import yaml
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
@@ -109,8 +109,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
-    yield _with_table(REFERENCE / "changes.md", "changes", changes_table())
-    yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", upgrades_table())
+    yield _with_table(REFERENCE / "changes.md", "changes", effects.changes())
+    yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", effects.upgrades())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
 
 
@@ -183,44 +183,9 @@ def costs_table() -> str:
     return _markdown(rows)
 
 
-def changes_table() -> str:
-    """What a change does to a stack that is up; `tests/engine/test_changes.py` has the real engine do each row."""
-    rows = [("change", "updated in place", "replaced", "nodes recycled", "new", "gone", "vCPUs meanwhile", "models")]
-    for row in yaml.safe_load((ROOT / "docs" / "changes.yaml").read_text(encoding="utf-8")):
-        done = [", ".join(map(_short, row.get(word, ()))) for word in ("replaced", "created", "deleted")]
-        updated = row.get("say") or ", ".join(map(_short, row.get("updated", ())))
-        recycled = ", ".join(f"{count} of {_short(group)}" for group, count in row.get("recycled", {}).items())
-        vcpus = ", ".join(f"{count} {quota}" for quota, count in row.get("vcpus", {}).items())
-        rows.append((row["change"], updated, done[0], recycled, *done[1:], vcpus, row.get("models", "")))
-    return _markdown(rows)
-
-
-def upgrades_table() -> str:
-    """What a newer pin does; `tests/engine/test_upgrades.py` has the real engine do each row."""
-    names = ("upgrades.yaml", "changes.yaml")
-    upgrades, changes = (yaml.safe_load((ROOT / "docs" / name).read_text(encoding="utf-8")) for name in names)
-    [kubernetes] = [row for row in changes if "cluster.kubernetes" in row["change"]]
-    upgrades.append({**kubernetes, "upgrade": "Kubernetes, one minor version"})
-    head = ("upgrade", "updated in place", "replaced", "nodes recycled", "models")
-    return _markdown([head, *((row["upgrade"], *_done(row), row["models"]) for row in upgrades)])
-
-
-def _done(row: dict[str, Any]) -> tuple[str, str, str]:
-    updated, replaced = (", ".join(map(_short, row.get(word, ()))) for word in ("updated", "replaced"))
-    return (
-        updated,
-        replaced,
-        ", ".join(f"{count} of {_short(group)}" for group, count in row.get("recycled", {}).items()),
-    )
-
-
-def _short(name: str) -> str:
-    return f"`{name.removeprefix('tandem-')}`"
-
-
 def keys_table() -> str:
     """Every key of a stack file."""
-    rows = [("key", "default", "what")]
+    rows = [("key", "default", "meaning")]
     rows.append(("`aws:region`", "", StackConfig.model_fields["region"].description or ""))
     rows += [(f"`{key}`", "", field.description or "") for key, field in _provider_keys()]
     for section, (model, _) in SECTIONS.items():

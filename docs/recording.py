@@ -53,7 +53,7 @@ def film() -> Iterator[tuple[float, Frame]]:
     """Each frame of the terminal, with the second at which it appears."""
     screen = pyte.Screen(COLUMNS, ROWS)
     stream = pyte.Stream(screen)
-    now, shown = 0.0, -FRAME
+    now = shown = 0.0
     with tempfile.TemporaryDirectory() as folder:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         Path(folder, "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
@@ -70,8 +70,9 @@ def film() -> Iterator[tuple[float, Frame]]:
 
 def scene(command: str, folder: Path) -> Iterator[tuple[float, str]]:
     """A command as it is typed, and what it prints: pauses, each with the text after it."""
-    yield READ / 4, "\x1b[32m$\x1b[0m "
-    for letter in command:
+    yield 0.0, "\x1b[32m$\x1b[0m "
+    yield READ / 4, command[0]
+    for letter in command[1:]:
         yield TYPED, letter
     yield MOST_PAUSE, "\r\n"
     child, terminal = pty.fork()
