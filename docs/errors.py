@@ -17,8 +17,7 @@ A stack file is checked as a whole: all errors are shown at once, and nothing is
 show the same errors. An error starts with the key that is wrong, and ends with the fix. `tandem plan --json` has the
 errors in `problems`.
 
-A command that cannot start prints one error, or one object with the key `error` if it got `--json`.
-[Command line](cli.md) lists the exit codes.
+[Exit codes and errors](exit-codes.md) has the errors of commands, and errors as JSON.
 
 `make docs` writes the examples from the code. Each starts from the stack `dev` and changes what is shown. For errors of
 a deployment, see [troubleshoot](../how-to/troubleshoot.md).

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tandem.command import GROUPS
 from tests.pages import PAGES, ROOT, TUTORIALS, Block, blocks, commands, environment
 from tests.test_guides import assert_exists
 
@@ -80,8 +81,11 @@ def test_the_program_in_the_readme_runs_under_the_mocks_of_the_tutorial(project:
     Block("", "python program.py", None).run(project, environment())
 
 
-def test_the_readme_fits_the_outline() -> None:
+def test_the_readme_fits_the_outline_and_names_every_command() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    rows = {row[1]: re.findall(r"`([a-z]+)`", row[2]) for row in re.findall(r"(\| (\w+) \| (.+?) \|)", table)}
+    assert {group: sorted(rows[group]) for group in GROUPS} == {group: sorted(names) for group, names in GROUPS.items()}
     assert len(text.splitlines()) <= 150
     wanted = ["Why", "Try it without AWS", "Sharing modes", "Deploy to AWS", "Cost and cleanup", "Commands"]
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE)[: len(wanted)] == wanted

@@ -1,4 +1,4 @@
-"""What changes replace what: `docs/changes.yaml` holds, row by row. docs/reference/changes.md is made of the same rows."""
+"""What changes replace what: `docs/changes.yaml` holds, row by row. The reference of changes has the same rows."""
 
 from collections import Counter
 from typing import Any
