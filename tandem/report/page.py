@@ -44,13 +44,15 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid %(rule)s; text-align: le
 th { background: %(band)s }
 th, td { white-space: nowrap }
 code { font-size: .9em; background: %(band)s; padding: .1em .3em; overflow-wrap: anywhere }
+blockquote { margin: 1rem 0; padding: .1rem 1rem; border-left: 4px solid %(orange)s; background: %(band)s }
 svg { display: block; max-width: 100%%; height: auto }
 """
 DARK = """
 @media screen and (prefers-color-scheme: dark) {
 body { color: %(ink)s; background: %(paper)s }
 h2, th, td { border-color: %(rule)s }
-th, code { background: %(band)s }
+th, code, blockquote { background: %(band)s }
+blockquote { border-color: %(orange)s }
 }
 """
 PAPER = """
