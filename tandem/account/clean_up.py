@@ -10,8 +10,8 @@ from tandem.account import screen as show
 from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.account.record import Record
 from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.resources import Kind, counted
 from tandem.deployed.aws.session import Account, explained
-from tandem.deployed.aws.things import Kind, counted
 from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 
@@ -57,7 +57,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
         return None
     if not yes:
         complain("warning: delete leftovers only after `pulumi destroy`")
-    agreed = [kind for kind in deletion.kinds_of(found.things) if yes or _agrees(kind, found)]
+    agreed = [kind for kind in deletion.kinds_of(found.resources) if yes or _agrees(kind, found)]
     record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             record.write(event="outcome", **_as_dict(one))
             # Otherwise rich would print the line where the status is.
             status.stop()
-            shown.add((one.thing.kind, one.thing.id))
+            shown.add((one.resource.kind, one.resource.id))
             screen.show(one)
             status.start()
 
@@ -77,11 +77,11 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             unseen=found.unseen,
             clock=Clock(),
             progress=lambda line: status.update(in_markup(line)),
-            attempted=lambda thing: record.write(event="deleting", kind=thing.kind, id=thing.id),
+            attempted=lambda resource: record.write(event="deleting", kind=resource.kind, id=resource.id),
             settled=settle,
         )
         try:
-            going.run(found.things, agreed)
+            going.run(found.resources, agreed)
         finally:
             # Also after Ctrl-C, a full disk, and a bug.
             status.stop()
@@ -113,8 +113,8 @@ def _confirm_destroyed(account: Account, found: Inventory) -> bool:
 
 
 def _agrees(kind: Kind, found: Inventory) -> bool:
-    mine = [thing for thing in found.things if thing.kind == kind.title]
-    named = ", ".join(thing.id for thing in mine[:3]) + (", …" if len(mine) > 3 else "")
+    mine = [resource for resource in found.resources if resource.kind == kind.title]
+    named = ", ".join(resource.id for resource in mine[:3]) + (", …" if len(mine) > 3 else "")
     note = f" {kind.note}" if kind.note else ""
     question = f"Delete {counted(len(mine), kind.title)} ({named})?{note} [y/N] "
     return _ask(question).lower() in ("y", "yes")
@@ -127,7 +127,7 @@ def _ask(question: str) -> str:
 
 
 def _as_dict(one: Outcome) -> dict[str, str]:
-    return {"kind": one.thing.kind, "id": one.thing.id, "outcome": one.what, "why": one.why}
+    return {"kind": one.resource.kind, "id": one.resource.id, "outcome": one.what, "why": one.why}
 
 
 def _print(line: str) -> None:

@@ -77,13 +77,13 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     if not parsed.json:
         show.inventory(found, account, deleting=parsed.delete)
     done = None
-    if parsed.delete and found.things:
+    if parsed.delete and found.resources:
         from tandem.account import clean_up
 
         done = clean_up.run(account, found, yes=parsed.yes, to_stderr=parsed.json)
     if parsed.json:
         print_json({**leftovers.as_dict(found, account), **(done.as_dict() if done else {})})
-    left = [outcome for outcome in done.outcomes if outcome.left] if done else found.things
+    left = [outcome for outcome in done.outcomes if outcome.left] if done else found.resources
     # Kinds that could not be searched may have leftovers.
     return FAILED if left else USAGE if found.unseen else FINE
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tandem.account import regions
 from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.resources import Kind, Owner, Resource, counted
 from tandem.deployed.aws.session import Account, explain, is_temporary
-from tandem.deployed.aws.things import Kind, Owner, Thing, counted
 
 What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
 DONE = ("deleted", "gone already")
@@ -18,9 +18,9 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of one thing."""
+    """The outcome of one resource."""
 
-    thing: Thing
+    resource: Resource
     what: What
     why: str = ""
 
@@ -53,31 +53,31 @@ class Deletion:
     clock: Clock = field(default_factory=Clock)
     progress: Callable[[str], None] = _ignore
     """Gets a line of progress, which the next one replaces."""
-    attempted: Callable[[Thing], None] = _ignore
-    """Gets a thing before AWS is asked to delete it. Any exception stops the deletion."""
+    attempted: Callable[[Resource], None] = _ignore
+    """Gets a resource before AWS is asked to delete it. Any exception stops the deletion."""
     settled: Callable[[Outcome], None] = _ignore
     """Gets each outcome once, when it is final. Any exception stops the deletion."""
     outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
-    """Things that AWS was asked to delete, whatever it answered, or is already deleting."""
+    """Resources that AWS was asked to delete, whatever it answered, or is already deleting."""
     _accepted: set[tuple[str, str]] = field(default_factory=set)
-    """Things that AWS has agreed to delete."""
+    """Resources that AWS has agreed to delete."""
     _holding: list[str] | None = None
 
-    def run(self, things: Iterable[Thing], agreed: Sequence[Kind]) -> list[Outcome]:
-        """Deletes the things of the agreed kinds; returns the outcome of every thing."""
-        everything = list(things)
+    def run(self, resources: Iterable[Resource], agreed: Sequence[Kind]) -> list[Outcome]:
+        """Deletes the resources of the agreed kinds; returns the outcome of every resource."""
+        everything = list(resources)
         titles = [kind.title for kind in agreed]
-        for thing in everything:
-            if thing.kind == leftovers.OTHER:
-                self._note(thing, "left alone", "tandem does not delete this kind")
+        for resource in everything:
+            if resource.kind == leftovers.OTHER:
+                self._note(resource, "left alone", "tandem does not delete this kind")
             else:
-                self._note(thing, "not tried" if thing.kind in titles else "not agreed")
+                self._note(resource, "not tried" if resource.kind in titles else "not agreed")
         for kind in (kind for kind in leftovers.KINDS if kind in agreed):
-            mine = [thing for thing in everything if thing.kind == kind.title]
+            mine = [resource for resource in everything if resource.kind == kind.title]
             if mine and (obstacle := self._obstacle(kind)):
-                for thing in mine:
-                    self._settle(thing, "left alone", obstacle)
+                for resource in mine:
+                    self._settle(resource, "left alone", obstacle)
             else:
                 self._delete_all(kind, mine)
         return list(self.outcomes.values())
@@ -94,75 +94,75 @@ class Deletion:
             if self._holding:
                 return f"IAM is shared by all regions, and {_some(self._holding)}"
         left = [
-            outcome.thing.label
+            outcome.resource.label
             for outcome in self.outcomes.values()
-            if outcome.thing.kind in kind.after and outcome.left
+            if outcome.resource.kind in kind.after and outcome.left
         ]
         return f"{_some(left)} still exist{'s' if len(left) == 1 else ''}" if left else ""
 
-    def _delete_all(self, kind: Kind, things: list[Thing]) -> None:
-        """Deletes the things of a kind, and waits until all are deleted, up to the kind's limit."""
+    def _delete_all(self, kind: Kind, resources: list[Resource]) -> None:
+        """Deletes the resources of a kind, and waits until all are deleted, up to the kind's limit."""
         begun = self.clock.now()
-        waiting = things
-        while waiting := [thing for thing in waiting if not self._advance(kind, thing)]:
+        waiting = resources
+        while waiting := [resource for resource in waiting if not self._advance(kind, resource)]:
             minutes = (self.clock.now() - begun) / 60
             if minutes >= kind.minutes:
-                for thing in waiting:
-                    self._give_up(thing, minutes)
+                for resource in waiting:
+                    self._give_up(resource, minutes)
                 return
             self.progress(f"Waiting for {counted(len(waiting), kind.title)}: {minutes:.0f} of {kind.minutes} minutes")
             self.clock.sleep(LOOK_EVERY_SECONDS)
 
-    def _advance(self, kind: Kind, thing: Thing) -> bool:
-        """Advances a thing by one step; returns whether its outcome is final."""
-        key = (thing.kind, thing.id)
+    def _advance(self, kind: Kind, resource: Resource) -> bool:
+        """Advances a resource by one step; returns whether its outcome is final."""
+        key = (resource.kind, resource.id)
         try:
-            tags = kind.tags(self.account, thing)
+            tags = kind.tags(self.account, resource)
         except Exception as error:
-            return self._put_off(thing, error)
+            return self._put_off(resource, error)
         if tags is None:
-            return self._settle(thing, "deleted" if key in self._asked else "gone already")
+            return self._settle(resource, "deleted" if key in self._asked else "gone already")
         if key in self._accepted:
-            return self._note(thing, "not gone yet")
+            return self._note(resource, "not gone yet")
         if not self.owner.owns(tags):
-            return self._settle(thing, "refused", f"its tags are no longer those of stack {self.owner.stack}")
-        if not thing.going:
-            self.progress(f"Deleting {thing.label}")
+            return self._settle(resource, "refused", f"its tags are no longer those of stack {self.owner.stack}")
+        if not resource.going:
+            self.progress(f"Deleting {resource.label}")
             if key not in self._asked:
-                self.attempted(thing)
-            self._note(thing, "not gone yet", "AWS was asked to delete it")
+                self.attempted(resource)
+            self._note(resource, "not gone yet", "AWS was asked to delete it")
         self._asked.add(key)
         try:
-            if not thing.going:
-                kind.delete(self.account, thing)
+            if not resource.going:
+                kind.delete(self.account, resource)
         except Exception as error:
-            return self._put_off(thing, error)
+            return self._put_off(resource, error)
         self._accepted.add(key)
-        return self._note(thing, "not gone yet") if kind.slow else self._settle(thing, "deleted")
+        return self._note(resource, "not gone yet") if kind.slow else self._settle(resource, "deleted")
 
-    def _put_off(self, thing: Thing, error: Exception) -> bool:
+    def _put_off(self, resource: Resource, error: Exception) -> bool:
         """Notes why AWS did not comply; final if another look cannot help."""
-        key, why = (thing.kind, thing.id), explain(error, self.account.region)
+        key, why = (resource.kind, resource.id), explain(error, self.account.region)
         if key in self._accepted or is_temporary(error):
-            return self._note(thing, self.outcomes[key].what, why)
-        return self._settle(thing, "failed", why)
+            return self._note(resource, self.outcomes[key].what, why)
+        return self._settle(resource, "failed", why)
 
-    def _give_up(self, thing: Thing, minutes: float) -> None:
-        key = (thing.kind, thing.id)
+    def _give_up(self, resource: Resource, minutes: float) -> None:
+        key = (resource.kind, resource.id)
         said = self.outcomes[key].why
         if key in self._accepted:
             why = f"not finished after {minutes:.0f} minutes; AWS may still be deleting it"
-            self._settle(thing, "not gone yet", f"{why}. Its last answer: {said}" if said else why)
+            self._settle(resource, "not gone yet", f"{why}. Its last answer: {said}" if said else why)
         else:
-            self._settle(thing, "failed", f"{said} (tried for {minutes:.0f} minutes)")
+            self._settle(resource, "failed", f"{said} (tried for {minutes:.0f} minutes)")
 
-    def _settle(self, thing: Thing, what: What, why: str = "") -> bool:
-        self._note(thing, what, why)
-        self.settled(self.outcomes[thing.kind, thing.id])
+    def _settle(self, resource: Resource, what: What, why: str = "") -> bool:
+        self._note(resource, what, why)
+        self.settled(self.outcomes[resource.kind, resource.id])
         return True
 
-    def _note(self, thing: Thing, what: What, why: str = "") -> bool:
-        self.outcomes[thing.kind, thing.id] = Outcome(thing=thing, what=what, why=why)
+    def _note(self, resource: Resource, what: What, why: str = "") -> bool:
+        self.outcomes[resource.kind, resource.id] = Outcome(resource=resource, what=what, why=why)
         return False
 
 
@@ -171,7 +171,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
-def kinds_of(things: Iterable[Thing]) -> list[Kind]:
-    """The kinds of these things, in the order of deletion."""
-    titles = {thing.kind for thing in things}
+def kinds_of(resources: Iterable[Resource]) -> list[Kind]:
+    """The kinds of these resources, in the order of deletion."""
+    titles = {resource.kind for resource in resources}
     return [kind for kind in leftovers.KINDS if kind.title in titles]

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tandem.deployed.aws import services
 from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.resources import Owner
 from tandem.deployed.aws.session import Account, explain
-from tandem.deployed.aws.things import Owner
 
 BEGINNING = ("CREATING", "PENDING")
 RUNNING = ("ACTIVE", "UPDATING")
@@ -17,12 +17,12 @@ SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
 def standing(account: Account, found: Inventory) -> list[str]:
     """Signs that `destroy` has not run: clusters with nodes, clusters being created, and lists that AWS refused."""
     signs = [f"{title} could not be listed" for title in SEEN_BY if title in found.unseen]
-    for thing in found.things:
-        if thing.kind != services.CLUSTERS.title:
+    for resource in found.resources:
+        if resource.kind != services.CLUSTERS.title:
             continue
-        status, groups = thing.raw["status"], len(services.node_groups(account, thing.id))
+        status, groups = resource.raw["status"], len(services.node_groups(account, resource.id))
         if status in BEGINNING or (groups and status in RUNNING):
-            signs.append(f"{thing.id} is {status} with {groups} node group{'' if groups == 1 else 's'}")
+            signs.append(f"{resource.id} is {status} with {groups} node group{'' if groups == 1 else 's'}")
     return signs
 
 

@@ -9,8 +9,8 @@ from sharing.gpus import instance_types
 from tandem.account.deletion import Outcome
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.quota import Answer
+from tandem.deployed.aws.resources import counted
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import counted
 from tandem.planned.kept_prices import Kept
 from tandem.terminal import announce, in_markup, new_table, open_console
 
@@ -40,20 +40,20 @@ def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> 
     """The leftovers, most expensive first, their cost per day, and how to delete them unless that comes next."""
     console = open_console()
     where = f"`{in_markup(found.owner.stack)}` in account {account.id} ({account.region})"
-    if found.things:
+    if found.resources:
         table = new_table(f"Leftovers of {where}")
         table.add_column("kind")
         # Folding the rest leaves room at 80 columns for EC2's longest ids, which users copy.
         table.add_column("id", overflow="fold")
         table.add_column("details", overflow="fold", max_width=max(console.width - 62, 10))
         table.add_column("$/day", justify="right", no_wrap=True)
-        for thing in found.things:
-            what = ", ".join(part for part in (thing.name, thing.detail) if part)
-            usd = "?" if thing.usd_per_day is None else f"{thing.usd_per_day:.3f}"
-            table.add_row(thing.kind, in_markup(thing.id), in_markup(what), usd)
+        for resource in found.resources:
+            what = ", ".join(part for part in (resource.name, resource.detail) if part)
+            usd = "?" if resource.usd_per_day is None else f"{resource.usd_per_day:.3f}"
+            table.add_row(resource.kind, in_markup(resource.id), in_markup(what), usd)
         table.add_section()
-        unknown = " of known prices" if any(thing.usd_per_day is None for thing in found.things) else ""
-        table.add_row(counted(len(found.things), "resources"), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
+        unknown = " of known prices" if any(resource.usd_per_day is None for resource in found.resources) else ""
+        table.add_row(counted(len(found.resources), "resources"), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
         console.print(table)
         if not deleting:
             announce(console, "hint:", f"run `tandem leftovers {found.owner.stack} --delete` to delete them", "cyan")
@@ -67,7 +67,7 @@ def outcome(one: Outcome, *, to_stderr: bool) -> None:
     """One outcome in a line."""
     console = open_console(stderr=to_stderr)
     style, why = ("yellow" if one.left else "green"), (f": {one.why}" if one.why else "")
-    announce(console, WORDS.get(one.what, one.what), f"{one.thing.label}{why}", style)
+    announce(console, WORDS.get(one.what, one.what), f"{one.resource.label}{why}", style)
 
 
 def counts(outcomes: Sequence[Outcome], *, to_stderr: bool) -> None:

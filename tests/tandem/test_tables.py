@@ -24,8 +24,8 @@ from tandem.chat.screen import Screen as Chat
 from tandem.chat.talk import Speaker, Turn
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.quota import Answer, Check, as_dict
+from tandem.deployed.aws.resources import Owner, Resource
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import Owner, Thing
 from tandem.deployed.ollama import Memory, Piece
 from tandem.doctor import screen as doctor
 from tandem.doctor.case import Case as Examined
@@ -47,16 +47,16 @@ from tests.tandem.results import SPILLED, failed, result, run, server, session, 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 HERE = cast(Account, SimpleNamespace(id="123456789012", region="us-east-1"))
 OWNER = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1")
-VOLUME = Thing(
+VOLUME = Resource(
     kind="volumes", id="vol-0123456789abcdef0", tags={"Name": "models"}, detail="100 GiB gp3", usd_per_day=0.263
 )
-GPU = Thing(kind="instances", id="i-0123456789abcdef0", tags={}, detail="g4dn.xlarge, spot", usd_per_day=5.179)
-POLICY = Thing(kind="IAM policies", id="arn:aws:iam::123456789012:policy/tandem-dev", tags={})
-PRICELESS = Thing(kind="VPC endpoints", id="vpce-1", tags={}, usd_per_day=None)
+GPU = Resource(kind="instances", id="i-0123456789abcdef0", tags={}, detail="g4dn.xlarge, spot", usd_per_day=5.179)
+POLICY = Resource(kind="IAM policies", id="arn:aws:iam::123456789012:policy/tandem-dev", tags={})
+PRICELESS = Resource(kind="VPC endpoints", id="vpce-1", tags={}, usd_per_day=None)
 
 
-def inventory(*things: Thing, **unseen: str) -> Inventory:
-    return Inventory(owner=OWNER, things=things, unseen=unseen)
+def inventory(*resources: Resource, **unseen: str) -> Inventory:
+    return Inventory(owner=OWNER, resources=resources, unseen=unseen)
 
 
 def leftovers() -> None:
@@ -65,9 +65,9 @@ def leftovers() -> None:
     account.inventory(inventory(), HERE)
     account.inventory(inventory(volumes="throttled"), HERE)
     outcomes = [
-        Outcome(thing=GPU, what="deleted"),
-        Outcome(thing=VOLUME, what="failed", why="VolumeInUse: attached to i-1"),
-        Outcome(thing=POLICY, what="deleted"),
+        Outcome(resource=GPU, what="deleted"),
+        Outcome(resource=VOLUME, what="failed", why="VolumeInUse: attached to i-1"),
+        Outcome(resource=POLICY, what="deleted"),
     ]
     for one in outcomes:
         account.outcome(one, to_stderr=False)

@@ -1,4 +1,4 @@
-"""Kinds of things in EC2: instances with their parts, and the network."""
+"""Kinds of resources in EC2: instances with their parts, and the network."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -8,8 +8,8 @@ from sharing import prices
 from sharing.cost import HOURS_PER_MONTH
 from sharing.gpus import instance_types
 from sharing.system_instances import system_types
+from tandem.deployed.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.deployed.aws.session import Account, AccountError, InUseError, code
-from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
 
 DELETED = ("terminated", "deleted")
 GOING = ("shutting-down", "deleting")
@@ -22,7 +22,7 @@ Raw = Mapping[str, Any]
 
 
 class Listed(NamedTuple):
-    """How EC2 lists a kind of thing."""
+    """How EC2 lists a kind of resource."""
 
     operation: str
     key: str
@@ -38,7 +38,7 @@ def _find(
     detail: Callable[[Raw], str],
     price: Callable[[Raw, str], float | None],
     more: Mapping[str, Any],
-) -> Iterator[Thing]:
+) -> Iterator[Resource]:
     seen = set()
     for tag, value in owner.identifying:
         filters = [{"Name": f"tag:{tag}", "Values": [value]}]
@@ -46,7 +46,7 @@ def _find(
             tags, id = _tags_of(raw), raw[listed.id_key]
             if id not in seen and owner.owns(tags) and not _is_deleted(raw):
                 seen.add(id)
-                yield Thing(
+                yield Resource(
                     kind=title,
                     id=id,
                     tags=tags,
@@ -84,7 +84,7 @@ def _kind(
     title: str,
     noun: str,
     listed: Listed | None = None,
-    delete: Callable[[Account, Thing], None] | None = None,
+    delete: Callable[[Account, Resource], None] | None = None,
     *,
     detail: Callable[[Raw], str] = lambda raw: "",
     price: Callable[[Raw, str], float | None] = lambda raw, region: 0.0,
@@ -108,27 +108,27 @@ def _listed(noun: str) -> Listed:
     return Listed(f"describe_{noun}s", f"{name}s", f"{name}Id")
 
 
-def _tags(account: Account, thing: Thing, listed: Listed) -> Tags | None:
-    raw = _look(account, thing, listed)
+def _tags(account: Account, resource: Resource, listed: Listed) -> Tags | None:
+    raw = _look(account, resource, listed)
     return None if raw is None else _tags_of(raw)
 
 
-def _look(account: Account, thing: Thing, listed: Listed) -> Raw | None:
+def _look(account: Account, resource: Resource, listed: Listed) -> Raw | None:
     """Asks by id, not by a tag: so that tags and existence are both current."""
     try:
-        found = list(_each(account, listed, **{f"{listed.id_key}s": [thing.id]}))
+        found = list(_each(account, listed, **{f"{listed.id_key}s": [resource.id]}))
     except Exception as error:
         if "NotFound" in code(error):
             return None
         raise
-    return next((raw for raw in found if raw[listed.id_key] == thing.id and not _is_deleted(raw)), None)
+    return next((raw for raw in found if raw[listed.id_key] == resource.id and not _is_deleted(raw)), None)
 
 
-def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Thing], None]:
+def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Resource], None]:
     """A deletion that is one call with the id."""
 
-    def delete(account: Account, thing: Thing) -> None:
-        answer = getattr(account.client("ec2"), operation)(**{argument: [thing.id] if many else thing.id})
+    def delete(account: Account, resource: Resource) -> None:
+        answer = getattr(account.client("ec2"), operation)(**{argument: [resource.id] if many else resource.id})
         # Some calls fail without an exception.
         for failed in answer.get("Unsuccessful", ()):
             raise AccountError(failed["Error"].get("Message") or failed["Error"].get("Code", "AWS did not comply"))
@@ -136,11 +136,11 @@ def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Acc
     return delete
 
 
-def _terminate(account: Account, thing: Thing) -> None:
-    group = thing.tags.get(NODE_GROUP_TAG)
-    if group and _node_group_lives(account, thing.tags.get(EKS_CLUSTER_TAG, ""), group):
+def _terminate(account: Account, resource: Resource) -> None:
+    group = resource.tags.get(NODE_GROUP_TAG)
+    if group and _node_group_lives(account, resource.tags.get(EKS_CLUSTER_TAG, ""), group):
         raise InUseError(f"its node group {group} would replace it. Delete that group first.")
-    account.client("ec2").terminate_instances(InstanceIds=[thing.id])
+    account.client("ec2").terminate_instances(InstanceIds=[resource.id])
 
 
 def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
@@ -154,21 +154,21 @@ def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
 
 
 # These two read the attachments again: a second attempt must not detach what the first has detached.
-def _delete_route_table(account: Account, thing: Thing) -> None:
+def _delete_route_table(account: Account, resource: Resource) -> None:
     client = account.client("ec2")
-    now = _look(account, thing, _listed("route_table")) or {}
+    now = _look(account, resource, _listed("route_table")) or {}
     for association in now.get("Associations", ()):
         if not association.get("Main"):
             client.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
-    client.delete_route_table(RouteTableId=thing.id)
+    client.delete_route_table(RouteTableId=resource.id)
 
 
-def _delete_gateway(account: Account, thing: Thing) -> None:
+def _delete_gateway(account: Account, resource: Resource) -> None:
     client = account.client("ec2")
-    now = _look(account, thing, _listed("internet_gateway")) or {}
+    now = _look(account, resource, _listed("internet_gateway")) or {}
     for attachment in now.get("Attachments", ()):
-        client.detach_internet_gateway(InternetGatewayId=thing.id, VpcId=attachment["VpcId"])
-    client.delete_internet_gateway(InternetGatewayId=thing.id)
+        client.detach_internet_gateway(InternetGatewayId=resource.id, VpcId=attachment["VpcId"])
+    client.delete_internet_gateway(InternetGatewayId=resource.id)
 
 
 def instance_price(instance_type: str, capacity: str, region: str) -> float | None:

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from sharing import names
 from tandem.deployed.aws import ec2, services
+from tandem.deployed.aws.resources import Kind, Owner, Resource, from_list
 from tandem.deployed.aws.session import DENIED, Account, code, reason
-from tandem.deployed.aws.things import Kind, Owner, Thing, from_list
 
 SCHEMA_VERSION = 1
 KINDS: tuple[Kind, ...] = (
@@ -58,7 +58,7 @@ class Inventory:
     """Everything found of the stack."""
 
     owner: Owner
-    things: tuple[Thing, ...]
+    resources: tuple[Resource, ...]
     """Most expensive first."""
     unseen: Mapping[str, str]
     """Kinds that could not be listed, by title, and why."""
@@ -66,7 +66,7 @@ class Inventory:
     @property
     def usd_per_day(self) -> float:
         """Dollars per day, of known prices."""
-        return sum(thing.usd_per_day or 0.0 for thing in self.things)
+        return sum(resource.usd_per_day or 0.0 for resource in self.resources)
 
 
 def owner_of(account: Account, stack: str) -> Owner:
@@ -88,7 +88,7 @@ def inventory(account: Account, stack: str) -> Inventory:
     Any other error ends the search, so that nothing is deleted on incomplete facts.
     """
     unseen: dict[str, str] = {}
-    things: list[Thing] = []
+    resources: list[Resource] = []
     try:
         owner = owner_of(account, stack)
     except ClientError as error:
@@ -98,38 +98,38 @@ def inventory(account: Account, stack: str) -> Inventory:
         owner = _owner(account, stack)
     for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
         try:
-            things += find(account, owner)
+            resources += find(account, owner)
         except ClientError as error:
             if code(error) not in DENIED:
                 raise
             unseen[title] = reason(error, account.region)
-    expensive_first = sorted(things, key=lambda thing: -_weight(thing))
-    return Inventory(owner=owner, things=tuple(expensive_first), unseen=unseen)
+    expensive_first = sorted(resources, key=lambda resource: -_weight(resource))
+    return Inventory(owner=owner, resources=tuple(expensive_first), unseen=unseen)
 
 
-def _weight(thing: Thing) -> float:
-    """Cost for sorting; a thing of unknown price may be expensive, so it precedes the free ones."""
-    return 0.000001 if thing.usd_per_day is None else thing.usd_per_day
+def _weight(resource: Resource) -> float:
+    """Cost for sorting; a resource of unknown price may be expensive, so it precedes the free ones."""
+    return 0.000001 if resource.usd_per_day is None else resource.usd_per_day
 
 
-def _others(account: Account, owner: Owner) -> Iterator[Thing]:
-    """Tagged things of other kinds, from AWS's tagging service, and EKS's own log group."""
+def _others(account: Account, owner: Owner) -> Iterator[Resource]:
+    """Tagged resources of other kinds, from AWS's tagging service, and EKS's own log group."""
     filters = [{"Key": key, "Values": [value]} for key, value in owner.own_tags.items()]
     for page in account.pages("resourcegroupstaggingapi", "get_resources", TagFilters=filters):
         for raw in page["ResourceTagMappingList"]:
             arn, tags = raw["ResourceARN"], from_list(raw.get("Tags"))
             if _type(arn) not in LOOKED_AT and f":log-group:{services.LOG_GROUPS}" not in arn and owner.owns(tags):
-                yield Thing(kind=OTHER, id=arn, tags=tags, detail="found by the tagging service", usd_per_day=None)
+                yield Resource(kind=OTHER, id=arn, tags=tags, detail="found by the tagging service", usd_per_day=None)
     if not owner.by_cluster:
         return
     name = f"{services.LOG_GROUPS}{owner.cluster}/cluster"
     for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=name):
         for raw in page["logGroups"]:
             if raw["logGroupName"] == name and not services.LOGS.tags(
-                account, Thing(kind=OTHER, id=name, tags={}, raw=raw)
+                account, Resource(kind=OTHER, id=name, tags={}, raw=raw)
             ):
                 command = f"created by EKS without tags; run `aws logs delete-log-group --log-group-name {name}`"
-                yield Thing(kind=OTHER, id=name, tags={}, detail=command)
+                yield Resource(kind=OTHER, id=name, tags={}, detail=command)
 
 
 def _type(arn: str) -> str:
@@ -149,13 +149,13 @@ def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
         "usd_per_day": round(found.usd_per_day, 4),
         "left": [
             {
-                "kind": thing.kind,
-                "id": thing.id,
-                "name": thing.name,
-                "detail": thing.detail,
-                "usd_per_day": None if thing.usd_per_day is None else round(thing.usd_per_day, 4),
+                "kind": resource.kind,
+                "id": resource.id,
+                "name": resource.name,
+                "detail": resource.detail,
+                "usd_per_day": None if resource.usd_per_day is None else round(resource.usd_per_day, 4),
             }
-            for thing in found.things
+            for resource in found.resources
         ],
         "unseen": [f"{title}: {why}" for title, why in found.unseen.items()],
     }

@@ -13,8 +13,8 @@ from sharing.zones import NoZoneError
 from tandem.deployed.aws import services
 from tandem.deployed.aws.leftovers import owner_of
 from tandem.deployed.aws.placed import NOWHERE, Placed
+from tandem.deployed.aws.resources import Owner, from_list
 from tandem.deployed.aws.session import Account, code, explained
-from tandem.deployed.aws.things import Owner, from_list
 
 SCHEMA_VERSION = 1
 SPOT_ROLE = "AWSServiceRoleForEC2Spot"

@@ -1,4 +1,4 @@
-"""Kinds of things outside EC2: EKS, logs, events, queues, IAM."""
+"""Kinds of resources outside EC2: EKS, logs, events, queues, IAM."""
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH, in_extended_support
+from tandem.deployed.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.deployed.aws.session import Account, InUseError, code
-from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
 
 GONE = ("ResourceNotFoundException", "NoSuchEntity", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
 DELETING = "DELETING"
@@ -24,7 +24,7 @@ def clusters(account: Account) -> Iterator[str]:
 
 
 def there(ask: Callable[[], Any]) -> Any:
-    """The answer, or None if AWS reports that the thing does not exist."""
+    """The answer, or None if AWS reports that the resource does not exist."""
     try:
         return ask()
     except Exception as error:
@@ -45,11 +45,11 @@ def node_groups(account: Account, name: str) -> list[str]:
     return [group for page in found or () for group in page["nodegroups"]]
 
 
-def _find_clusters(account: Account, owner: Owner) -> Iterator[Thing]:
+def _find_clusters(account: Account, owner: Owner) -> Iterator[Resource]:
     for name in clusters(account):
         raw = cluster(account, name)
         if raw and owner.owns(raw.get("tags") or {}):
-            yield Thing(
+            yield Resource(
                 kind=CLUSTERS.title,
                 id=name,
                 tags=raw["tags"],
@@ -65,37 +65,37 @@ def _cluster_day(version: str, region: str) -> float:
     return 24 * prices.service(f"eks-{support}", region).usd_per_hour
 
 
-def _cluster_tags(account: Account, thing: Thing) -> Tags | None:
-    raw = cluster(account, thing.id)
+def _cluster_tags(account: Account, resource: Resource) -> Tags | None:
+    raw = cluster(account, resource.id)
     return None if raw is None else raw.get("tags") or {}
 
 
-def _named(thing: Thing, kind: str) -> dict[str, str]:
+def _named(resource: Resource, kind: str) -> dict[str, str]:
     """EKS's arguments for a node group or an add-on."""
-    within, _, name = thing.id.partition("/")
+    within, _, name = resource.id.partition("/")
     return {"clusterName": within, f"{kind}Name": name}
 
 
-def _part(account: Account, thing: Thing, kind: str) -> Any:
-    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**_named(thing, kind)))
+def _part(account: Account, resource: Resource, kind: str) -> Any:
+    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**_named(resource, kind)))
     return answer and answer[kind]
 
 
-def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterator[Thing]:
+def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterator[Resource]:
     """Node groups, or add-ons, of every cluster: someone else's cluster may contain a component."""
     for within in clusters(account):
         pages = there(lambda name=within: list(account.pages("eks", f"list_{kind}s", clusterName=name)))  # type: ignore[misc]
         for name in (name for page in pages or () for name in page[f"{kind}s"]):
-            probe = Thing(kind=title, id=f"{within}/{name}", tags={})
+            probe = Resource(kind=title, id=f"{within}/{name}", tags={})
             raw = _part(account, probe, kind)
             if raw and owner.owns(tags := raw.get("tags") or {}):
                 going = raw["status"] == DELETING
-                yield Thing(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
+                yield Resource(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
 
 
-def _part_tags(kind: str) -> Callable[[Account, Thing], Tags | None]:
-    def tags(account: Account, thing: Thing) -> Tags | None:
-        raw = _part(account, thing, kind)
+def _part_tags(kind: str) -> Callable[[Account, Resource], Tags | None]:
+    def tags(account: Account, resource: Resource) -> Tags | None:
+        raw = _part(account, resource, kind)
         return None if raw is None else raw.get("tags") or {}
 
     return tags
@@ -105,7 +105,7 @@ NODE_GROUPS = Kind(
     title="node groups",
     find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
     tags=_part_tags("nodegroup"),
-    delete=lambda account, thing: account.client("eks").delete_nodegroup(**_named(thing, "nodegroup")),
+    delete=lambda account, resource: account.client("eks").delete_nodegroup(**_named(resource, "nodegroup")),
     slow=True,
     minutes=25,
     note="Their instances are deleted with them.",
@@ -115,7 +115,7 @@ ADDONS = Kind(
     find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
     tags=_part_tags("addon"),
     # Its objects are deleted with the cluster: no node remains to clean up on.
-    delete=lambda account, thing: account.client("eks").delete_addon(**_named(thing, "addon"), preserve=True),
+    delete=lambda account, resource: account.client("eks").delete_addon(**_named(resource, "addon"), preserve=True),
     slow=True,
     minutes=10,
 )
@@ -123,7 +123,7 @@ CLUSTERS = Kind(
     title="EKS clusters",
     find=_find_clusters,
     tags=_cluster_tags,
-    delete=lambda account, thing: account.client("eks").delete_cluster(name=thing.id),
+    delete=lambda account, resource: account.client("eks").delete_cluster(name=resource.id),
     # Not after add-ons: one that cannot be deleted is deleted with its cluster.
     after=("node groups",),
     slow=True,
@@ -131,7 +131,7 @@ CLUSTERS = Kind(
 )
 
 
-def _find_logs(account: Account, owner: Owner) -> Iterator[Thing]:
+def _find_logs(account: Account, owner: Owner) -> Iterator[Resource]:
     for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=LOG_GROUPS):
         for raw in page["logGroups"]:
             tags = _log_tags_of(account, raw["arn"])
@@ -139,7 +139,7 @@ def _find_logs(account: Account, owner: Owner) -> Iterator[Thing]:
                 gigabytes = raw.get("storedBytes", 0) / 1e9
                 usd = gigabytes * prices.service("log-storage", account.region).usd_per_hour * 24 / HOURS_PER_MONTH
                 detail = f"{gigabytes:.2f} GB"
-                yield Thing(
+                yield Resource(
                     kind="log groups", id=raw["logGroupName"], tags=tags, detail=detail, usd_per_day=usd, raw=raw
                 )
 
@@ -153,8 +153,8 @@ def _log_tags_of(account: Account, arn: str) -> Tags | None:
 LOGS = Kind(
     title="log groups",
     find=_find_logs,
-    tags=lambda account, thing: _log_tags_of(account, thing.raw["arn"]),
-    delete=lambda account, thing: account.client("logs").delete_log_group(logGroupName=thing.id),
+    tags=lambda account, resource: _log_tags_of(account, resource.raw["arn"]),
+    delete=lambda account, resource: account.client("logs").delete_log_group(logGroupName=resource.id),
     # EKS writes to it until the cluster is deleted, and creates it again (terraform-aws-modules/terraform-aws-eks#920).
     after=("EKS clusters",),
 )
@@ -167,35 +167,35 @@ def _without_tags(
     key: str,
     id_key: str = "",
     *,
-    tags: Callable[[Account, Thing], Tags | None],
+    tags: Callable[[Account, Resource], Tags | None],
     detail: str = "",
     asked: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
     """A kind whose list shows no tags, or only ids; `how`: the other fields of `Kind`."""
 
-    def find(account: Account, owner: Owner) -> Iterator[Thing]:
+    def find(account: Account, owner: Owner) -> Iterator[Resource]:
         for page in account.pages(service, operation, **asked or {}):
             for each in page.get(key, ()):
                 raw = each if id_key else {}
-                thing = Thing(kind=title, id=raw.get(id_key, each), tags={}, detail=raw.get(detail, ""), raw=raw)
-                if (now := tags(account, thing)) and owner.owns(now):
-                    yield replace(thing, tags=now)
+                resource = Resource(kind=title, id=raw.get(id_key, each), tags={}, detail=raw.get(detail, ""), raw=raw)
+                if (now := tags(account, resource)) and owner.owns(now):
+                    yield replace(resource, tags=now)
 
     return Kind(title=title, find=find, tags=tags, **how)
 
 
-def _rule_tags(account: Account, thing: Thing) -> Tags | None:
-    answer = there(lambda: account.client("events").list_tags_for_resource(ResourceARN=thing.raw["Arn"]))
+def _rule_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("events").list_tags_for_resource(ResourceARN=resource.raw["Arn"]))
     return None if answer is None else from_list(answer["Tags"])
 
 
-def _delete_rule(account: Account, thing: Thing) -> None:
+def _delete_rule(account: Account, resource: Resource) -> None:
     client = account.client("events")
-    pages = account.pages("events", "list_targets_by_rule", Rule=thing.id)
+    pages = account.pages("events", "list_targets_by_rule", Rule=resource.id)
     if targets := [target["Id"] for page in pages for target in page["Targets"]]:
-        client.remove_targets(Rule=thing.id, Ids=targets)
-    client.delete_rule(Name=thing.id)
+        client.remove_targets(Rule=resource.id, Ids=targets)
+    client.delete_rule(Name=resource.id)
 
 
 RULES = _without_tags(
@@ -203,8 +203,8 @@ RULES = _without_tags(
 )
 
 
-def _queue_tags(account: Account, thing: Thing) -> Tags | None:
-    answer = there(lambda: account.client("sqs").list_queue_tags(QueueUrl=thing.id))
+def _queue_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("sqs").list_queue_tags(QueueUrl=resource.id))
     return None if answer is None else answer.get("Tags", {})
 
 
@@ -213,25 +213,25 @@ QUEUES = _without_tags(
     # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
     asked={"MaxResults": 1000},
     tags=_queue_tags,
-    delete=lambda account, thing: account.client("sqs").delete_queue(QueueUrl=thing.id),
+    delete=lambda account, resource: account.client("sqs").delete_queue(QueueUrl=resource.id),
 )
 
 
-def _find_roles(account: Account, owner: Owner) -> Iterator[Thing]:
+def _find_roles(account: Account, owner: Owner) -> Iterator[Resource]:
     # The one call of IAM that lists roles with their tags: without it, one more call for each role.
     for page in account.pages("iam", "get_account_authorization_details", Filter=["Role"]):
         for raw in page["RoleDetailList"]:
             if owner.owns(tags := from_list(raw.get("Tags"))):
-                yield Thing(kind="IAM roles", id=raw["RoleName"], tags=tags)
+                yield Resource(kind="IAM roles", id=raw["RoleName"], tags=tags)
 
 
-def _role_tags(account: Account, thing: Thing) -> Tags | None:
-    answer = there(lambda: account.client("iam").get_role(RoleName=thing.id))
+def _role_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("iam").get_role(RoleName=resource.id))
     return None if answer is None else from_list(answer["Role"].get("Tags"))
 
 
-def _delete_role(account: Account, thing: Thing) -> None:
-    client, role = account.client("iam"), {"RoleName": thing.id}
+def _delete_role(account: Account, resource: Resource) -> None:
+    client, role = account.client("iam"), {"RoleName": resource.id}
     for page in account.pages("iam", "list_instance_profiles_for_role", **role):
         for profile in page["InstanceProfiles"]:
             # Not ours, or kept: checked before anything is detached from the role.
@@ -257,20 +257,20 @@ ROLES = Kind(
 )
 
 
-def _profile(account: Account, thing: Thing) -> Any:
-    answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=thing.id))
+def _profile(account: Account, resource: Resource) -> Any:
+    answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=resource.id))
     return answer and answer["InstanceProfile"]
 
 
-def _profile_tags(account: Account, thing: Thing) -> Tags | None:
-    raw = _profile(account, thing)
+def _profile_tags(account: Account, resource: Resource) -> Tags | None:
+    raw = _profile(account, resource)
     return None if raw is None else from_list(raw.get("Tags"))
 
 
-def _delete_profile(account: Account, thing: Thing) -> None:
-    client, profile = account.client("iam"), {"InstanceProfileName": thing.id}
+def _delete_profile(account: Account, resource: Resource) -> None:
+    client, profile = account.client("iam"), {"InstanceProfileName": resource.id}
     # Read again: a second attempt must not remove what the first has removed.
-    for role in (_profile(account, thing) or {}).get("Roles", ()):
+    for role in (_profile(account, resource) or {}).get("Roles", ()):
         client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
     client.delete_instance_profile(**profile)
 
@@ -286,13 +286,13 @@ PROFILES = _without_tags(
 )
 
 
-def _policy_tags(account: Account, thing: Thing) -> Tags | None:
-    pages = there(lambda: list(account.pages("iam", "list_policy_tags", PolicyArn=thing.id)))
+def _policy_tags(account: Account, resource: Resource) -> Tags | None:
+    pages = there(lambda: list(account.pages("iam", "list_policy_tags", PolicyArn=resource.id)))
     return None if pages is None else from_list(tag for page in pages for tag in page["Tags"])
 
 
-def _delete_policy(account: Account, thing: Thing) -> None:
-    client, policy = account.client("iam"), {"PolicyArn": thing.id}
+def _delete_policy(account: Account, resource: Resource) -> None:
+    client, policy = account.client("iam"), {"PolicyArn": resource.id}
     if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
         raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
     versions = [one for page in account.pages("iam", "list_policy_versions", **policy) for one in page["Versions"]]

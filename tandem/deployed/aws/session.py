@@ -30,7 +30,7 @@ IN_USE = (
 )
 """Errors that end once something else is deleted; Terraform's AWS provider retries for minutes."""
 NOT_THERE = ("NoSuch", "NotFound", "NonExistent", "DoesNotExist")
-"""Parts of the codes for missing things: a retry after a lost answer gets one."""
+"""Parts of the codes for missing resources: a retry after a lost answer gets one."""
 
 
 class AccountError(CallError):

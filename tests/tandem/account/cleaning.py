@@ -7,8 +7,8 @@ from typing import Any
 from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.resources import Kind, Resource
 from tandem.deployed.aws.session import Account, connect
-from tandem.deployed.aws.things import Kind, Thing
 from tests.tandem.account.emulated import REGION
 
 
@@ -39,14 +39,14 @@ class Cleaning:
     def look(self) -> Inventory:
         return leftovers.inventory(self.account, "timeslice")
 
-    def things(self) -> list[tuple[str, str]]:
+    def resources(self) -> list[tuple[str, str]]:
         """Kind and id of what is found."""
-        return [(thing.kind, thing.id) for thing in self.look().things]
+        return [(resource.kind, resource.id) for resource in self.look().resources]
 
     def delete(
-        self, found: Inventory | None = None, agreed: Sequence[Kind] | None = None, things: Iterable[Thing] = ()
+        self, found: Inventory | None = None, agreed: Sequence[Kind] | None = None, resources: Iterable[Resource] = ()
     ) -> list[Outcome]:
         """Deletes what was found, or is found now."""
         found, agreed = found or self.look(), leftovers.KINDS if agreed is None else agreed
         made = Deletion(self.account, found.owner, found.unseen, clock=self.clock, progress=self.said.append)
-        return made.run(things or found.things, agreed)
+        return made.run(resources or found.resources, agreed)

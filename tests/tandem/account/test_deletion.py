@@ -41,7 +41,7 @@ def test_a_look_that_fails_is_tried_again_until_the_time_is_up(
     emulated.faults["DescribeNodegroup"] = [None, fault, fault, None, fault]
     outcomes = cleaning.delete(found)
     assert emulated.faults["DescribeNodegroup"] == []
-    assert {(one.thing.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
+    assert {(one.resource.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
     assert laws.harmed == []
 
 
@@ -50,7 +50,7 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
     laws: Laws, cleaning: Cleaning
 ) -> None:
     laws.seconds = 10_000.0
-    shown = {one.thing.kind: (one.what, one.why) for one in cleaning.delete()}
+    shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete()}
     assert shown["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
     assert shown["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
     slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
@@ -65,13 +65,13 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
 
     cleaning.seconds, laws.seconds = cleaning.seconds + 20_000.0, 45.0
     assert [one for one in cleaning.delete() if one.left] == []
-    assert cleaning.things() == []
+    assert cleaning.resources() == []
 
 
 @pytest.mark.slow
 def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> None:
     agreed = [kind for kind in leftovers.KINDS if kind.title != "EKS clusters"]
-    shown = {one.thing.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
+    shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
     assert shown["EKS clusters"] == ("not agreed", "")
     why = f"IAM is shared by all regions, and the EKS cluster {CLUSTER} in us-east-1 is ACTIVE"
     assert {shown[kind] for kind in ("instance profiles", "IAM roles", "IAM policies")} == {("left alone", why)}
@@ -83,7 +83,7 @@ def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> 
 def test_what_could_not_be_looked_at_counts_as_left(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
     emulated.denied["DescribeInstances"] = "UnauthorizedOperation"
-    assert {one.thing.id: (one.what, one.why) for one in cleaning.delete()} == {
+    assert {one.resource.id: (one.what, one.why) for one in cleaning.delete()} == {
         volume: ("left alone", "instances could not be listed, and may need it"),
         queue: ("deleted", ""),
     }
@@ -93,7 +93,7 @@ def test_a_refusal_that_may_pass_is_tried_again(creation: Creation, emulated: Em
     vpc = creation.VPCs(OURS)
     emulated.faults["DeleteVpc"] = ["DependencyViolation", "RequestLimitExceeded", NO_NETWORK]
     (outcome,) = cleaning.delete()
-    assert (outcome.thing.id, outcome.what) == (vpc, "deleted")
+    assert (outcome.resource.id, outcome.what) == (vpc, "deleted")
     assert cleaning.seconds == 30.0
     assert ("VPCs", vpc) not in creation.census()
 
@@ -110,7 +110,7 @@ def test_a_deletion_whose_answer_is_lost_has_happened(laws: Laws, emulated: Emul
         return ReadTimeoutError(endpoint_url="https://x")
 
     emulated.lost = lose
-    assert {(one.thing.kind, one.what, one.why) for one in cleaning.delete()} == ALL_DELETED
+    assert {(one.resource.kind, one.what, one.why) for one in cleaning.delete()} == ALL_DELETED
     assert len(seen) > len(KINDS)
 
 
@@ -133,7 +133,7 @@ def test_interrupted_again_and_again_it_comes_to_its_end_and_the_records_have_ev
     laws: Laws, emulated: Emulated, cleaning: Cleaning, creation: Creation, answers: Answers, run: Run, records: Records
 ) -> None:
     """Each run ends as by `kill -9` at its eleventh change, right after AWS has made it."""
-    found, runs, code = {*cleaning.things()}, 0, 130
+    found, runs, code = {*cleaning.resources()}, 0, 130
     assert found <= creation.census()
     while code == 130:
         runs += 1
@@ -249,7 +249,7 @@ def test_without_a_record_nothing_is_deleted(
 def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     creation: Creation, run: Run, monkeypatch: pytest.MonkeyPatch, writes: int, deleted: int
 ) -> None:
-    things = [(kind, creation.make(kind, OURS)) for kind in ("volumes", "VPCs", "SQS queues")]
+    resources = [(kind, creation.make(kind, OURS)) for kind in ("volumes", "VPCs", "SQS queues")]
     real, left = os.write, iter(range(writes, -1, -1))
 
     def write(file: int, data: bytes) -> int:
@@ -262,7 +262,7 @@ def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     assert code == 2
     assert err.count("The record ") == 1
     assert "(No space left on device), so nothing more is deleted" in err
-    assert [one in creation.census() for one in things] == [at >= deleted for at in range(3)]
+    assert [one in creation.census() for one in resources] == [at >= deleted for at in range(3)]
     # On the screen is also what is not in the record any more.
     assert out.count("\ndeleted ") == deleted
 
@@ -305,7 +305,7 @@ def test_no_line_is_printed_while_the_status_is_shown(
     happened: list[str] = []
     for verb in ("start", "stop"):
         monkeypatch.setattr(Status, verb, lambda status, verb=verb: happened.append(verb))
-    monkeypatch.setattr(clean_up.Screen, "show", lambda screen, one: happened.append(f"{one.what} {one.thing.kind}"))
+    monkeypatch.setattr(clean_up.Screen, "show", lambda screen, one: happened.append(f"{one.what} {one.resource.kind}"))
     monkeypatch.setattr(clean_up.Screen, "counts", lambda screen, outcomes: happened.append("counts"))
     clean_up.run(cleaning.account, cleaning.look(), yes=True, to_stderr=False)
     volume = ["stop", "deleted volumes", "start"]

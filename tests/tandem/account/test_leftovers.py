@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
 from tandem.deployed.aws import ec2, leftovers
+from tandem.deployed.aws.resources import Owner, Resource
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import Owner, Thing
 from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Run
@@ -65,7 +65,7 @@ def test_prices_of_disks_snapshots_logs_and_unknown_types(creation: Creation, cl
     creation.instances(OURS, "t3.medium")
     creation.ec2.stop_instances(InstanceIds=[creation.instances(OURS, "g5.xlarge")])
     creation.VPC_endpoints(OURS, "sts", "Interface", SubnetIds=[creation.subnet])
-    days = {thing.detail: thing.usd_per_day for thing in cleaning.look().things}
+    days = {resource.detail: resource.usd_per_day for resource in cleaning.look().resources}
     assert days["10 GiB gp2, available"] == pytest.approx(10 * 0.10 / 730 * 24)
     assert days["10 GiB st1, available"] is None
     assert days["of 200 GiB, at most"] == pytest.approx(200 * 0.05 / 730 * 24)
@@ -88,25 +88,25 @@ def test_a_log_group_costs_what_it_stores(
             yield page
 
     monkeypatch.setattr(Account, "pages", full)
-    (thing,) = cleaning.look().things
-    assert thing.usd_per_day == pytest.approx(50 * 0.03 / 730 * 24)
+    (resource,) = cleaning.look().resources
+    assert resource.usd_per_day == pytest.approx(50 * 0.03 / 730 * 24)
 
 
 def test_what_karpenter_made_is_found_unless_a_cluster_of_that_name_is_a_strangers(
     creation: Creation, cleaning: Cleaning
 ) -> None:
     made = creation.instances(whole_stack.KARPENTER)
-    assert cleaning.things() == [("instances", made)]
+    assert cleaning.resources() == [("instances", made)]
     creation.EKS_clusters({"team": "x"}, CLUSTER)
     creation.log_groups({}, f"/aws/eks/{CLUSTER}/cluster")
-    assert cleaning.things() == []
+    assert cleaning.resources() == []
 
 
 def test_a_log_group_that_eks_made_again_is_reported_and_left(creation: Creation, cleaning: Cleaning) -> None:
     name = creation.log_groups({}, f"/aws/eks/{CLUSTER}/cluster")
     (outcome,) = cleaning.delete()
-    assert (outcome.thing.kind, outcome.thing.id) == ("other", name)
-    assert f"aws logs delete-log-group --log-group-name {name}" in outcome.thing.detail
+    assert (outcome.resource.kind, outcome.resource.id) == ("other", name)
+    assert f"aws logs delete-log-group --log-group-name {name}" in outcome.resource.detail
     assert (outcome.what, outcome.why) == ("left alone", "tandem does not delete this kind")
     assert ("log groups", name) in creation.census()
 
@@ -115,8 +115,8 @@ def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emul
     storage = boto3.client("s3", region_name=REGION)
     storage.create_bucket(Bucket="models")
     storage.put_bucket_tagging(Bucket="models", Tagging={"TagSet": pairs(OURS)})
-    (thing,) = cleaning.look().things
-    assert (thing.kind, thing.id, thing.usd_per_day) == ("other", "arn:aws:s3:::models", None)
+    (resource,) = cleaning.look().resources
+    assert (resource.kind, resource.id, resource.usd_per_day) == ("other", "arn:aws:s3:::models", None)
 
 
 @pytest.mark.parametrize(
@@ -143,17 +143,17 @@ def test_an_instance_that_shuts_down_is_being_deleted(state: str, found: list[bo
     one = {"InstanceId": "i-1", "InstanceType": "g4dn.xlarge", "State": {"Name": state}, "Tags": tags}
     account = create_autospec(Account, instance=True, region=REGION)
     account.pages.side_effect = lambda *_, **__: [{"Reservations": [{"Instances": [one]}]}]
-    assert [thing.going for thing in ec2.INSTANCES.find(account, OWNER)] == found
+    assert [resource.going for resource in ec2.INSTANCES.find(account, OWNER)] == found
 
 
 def test_an_instance_that_cannot_be_asked_about_is_not_taken_for_deleted() -> None:
     account = create_autospec(Account, instance=True, region=REGION)
     account.pages.side_effect = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeInstances")
-    thing = Thing(kind="instances", id="i-1", tags=OURS)
+    resource = Resource(kind="instances", id="i-1", tags=OURS)
     with pytest.raises(ClientError, match="UnauthorizedOperation"):
-        ec2.INSTANCES.tags(account, thing)
+        ec2.INSTANCES.tags(account, resource)
     account.pages.side_effect = ClientError({"Error": {"Code": "InvalidInstanceID.NotFound"}}, "DescribeInstances")
-    assert ec2.INSTANCES.tags(account, thing) is None
+    assert ec2.INSTANCES.tags(account, resource) is None
 
 
 HERE = "us-east-1:123456789012"
@@ -180,7 +180,7 @@ def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> No
     page = {"ResourceTagMappingList": [{"ResourceARN": arn, "Tags": tags} for arn in SERVICES_OWN + NOBODYS]}
     account = create_autospec(Account, instance=True)
     account.pages.return_value = [page]
-    assert [thing.id for thing in leftovers._others(account, OWNER)] == NOBODYS
+    assert [resource.id for resource in leftovers._others(account, OWNER)] == NOBODYS
 
 
 @pytest.mark.slow
@@ -257,7 +257,10 @@ def test_what_gets_other_tags_in_the_meantime_is_refused(creation: Creation, cle
     creation.ec2.create_tags(Resources=[first], Tags=pairs({"tandem:stack": "dev"}))
     creation.ec2.delete_volume(VolumeId=second)
     outcomes = cleaning.delete(found)
-    assert {(outcome.thing.id, outcome.what) for outcome in outcomes} == {(first, "refused"), (second, "gone already")}
+    assert {(outcome.resource.id, outcome.what) for outcome in outcomes} == {
+        (first, "refused"),
+        (second, "gone already"),
+    }
     assert ("volumes", first) in creation.census()
 
 
@@ -268,9 +271,9 @@ def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account
     kinds = {one.title: one for one in leftovers.KINDS}
     for title in KINDS:
         made = creation.make(title, OURS)
-        things = list(kinds[title].find(account, owner))
-        outcomes = Deletion(account, stranger).run(things, leftovers.KINDS)
-        assert {(one.thing.kind, one.thing.id, one.what) for one in outcomes} == {(title, made, "refused")}
+        resources = list(kinds[title].find(account, owner))
+        outcomes = Deletion(account, stranger).run(resources, leftovers.KINDS)
+        assert {(one.resource.kind, one.resource.id, one.what) for one in outcomes} == {(title, made, "refused")}
         assert (title, made) in creation.census()
 
 
@@ -348,7 +351,7 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
 
 @pytest.mark.slow
 def test_waiting_ends_and_says_what_is_left(cleaning: Cleaning, lingering: str) -> None:
-    assert {outcome.thing.kind: (outcome.what, outcome.why) for outcome in cleaning.delete()} == {
+    assert {outcome.resource.kind: (outcome.what, outcome.why) for outcome in cleaning.delete()} == {
         "NAT gateways": ("not gone yet", "not finished after 10 minutes; AWS may still be deleting it"),
         "elastic IPs": ("left alone", f"NAT gateway {lingering} still exists"),
     }
@@ -359,7 +362,7 @@ def test_waiting_ends_and_says_what_is_left(cleaning: Cleaning, lingering: str) 
 def test_what_is_going_already_is_only_waited_for(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     creation.instances(OURS)
     found = cleaning.look()
-    cleaning.delete(found, things=[replace(thing, going=True) for thing in found.things])
+    cleaning.delete(found, resources=[replace(resource, going=True) for resource in found.resources])
     assert "TerminateInstances" not in emulated.calls
     assert cleaning.seconds == 15 * 60
 

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from sandbox.world import tokens
 from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.resources import Resource as Left
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import Thing as Left
 from tests.rows import read_rows
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import KINDS as TITLES
@@ -61,20 +61,20 @@ def test_what_must_be_deleted_before_is_declared() -> None:
 
 def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
     found = cleaning.look()
-    assert {thing.kind for thing in found.things} == set(KINDS)
+    assert {resource.kind for resource in found.resources} == set(KINDS)
     outcomes = cleaning.delete(found)
     assert (laws.refused, laws.harmed) == ([], [])
-    assert {(one.thing.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
-    assert cleaning.things() == []
+    assert {(one.resource.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
+    assert cleaning.resources() == []
     # With its cluster an add-on is deleted unasked, and DeleteAddon then answers ResourceNotFoundException.
     calls = [call for call in emulated.calls if call in ("DeleteNodegroup", "DeleteAddon", "DeleteCluster")]
     assert calls == ["DeleteNodegroup", "DeleteAddon", "DeleteCluster"]
 
 
-def call(account: Account, thing: Left) -> None:
+def call(account: Account, resource: Left) -> None:
     """Past all that the command checks before."""
-    how = CALLS[thing.kind]
-    id = thing.raw["Associations"][0]["RouteTableAssociationId"] if thing.kind == "route tables" else thing.id
+    how = CALLS[resource.kind]
+    id = resource.raw["Associations"][0]["RouteTableAssociationId"] if resource.kind == "route tables" else resource.id
     named: dict[str, object] = {how["id"]: id} if how["id"][-1] != "]" else {how["id"][:-2]: [id]}
     with suppress(ClientError):
         getattr(account.client(how["service"]), how["operation"])(
@@ -83,16 +83,16 @@ def call(account: Account, thing: Left) -> None:
 
 
 def test_every_other_order_is_refused_or_breaks_something(laws: Laws, cleaning: Cleaning) -> None:
-    """One edge at a time: only things of the first kind can be the reason, and without them there is none."""
+    """One edge at a time: only resources of the first kind can be the reason, and without them there is none."""
     found = cleaning.look()
     laws.dry = True
     for first, then, says in EDGES:
         for users in (USERS[first], ()):
             laws.refused, laws.harmed = [], []
             laws.seen = lambda one, users=users: one.type in users  # type: ignore[misc]
-            for thing in found.things:
-                if thing.kind == then:
-                    call(cleaning.account, thing)
+            for resource in found.resources:
+                if resource.kind == then:
+                    call(cleaning.account, resource)
             said = [*laws.refused, *laws.harmed]
             assert any(says in line for line in said) is bool(users), (first, then, users, said)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from tandem.deployed.aws.quota import _offered, _sizes, _vcpus
+from tandem.deployed.aws.resources import Owner
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import Owner
 
 
 class Asked:

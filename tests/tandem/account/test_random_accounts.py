@@ -1,4 +1,4 @@
-"""`leftovers --delete` in accounts full of other people's things: it deletes all of the stack's, and nothing else."""
+"""`leftovers --delete` in accounts with other people's resources: it deletes all of the stack's, and nothing else."""
 
 import random
 import tomllib
@@ -21,7 +21,7 @@ MINE, NOT_MINE = TAGS["mine"], TAGS["not-mine"]
 
 
 def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
-    """Fills the account; says which things are the stack's."""
+    """Fills the account; says which resources are the stack's."""
     mine = set()
     for number in range(THINGS):
         kind = KINDS[number % len(KINDS)]
@@ -49,7 +49,7 @@ def test_everything_of_the_stack_goes_and_nothing_else(creation: Creation, clean
     expected = mine | going_along(creation, mine)
 
     found = cleaning.look()
-    assert {(thing.kind, thing.id) for thing in found.things} == mine
+    assert {(resource.kind, resource.id) for resource in found.resources} == mine
     outcomes = cleaning.delete(found)
 
     assert [(outcome.what, outcome.why) for outcome in outcomes if outcome.left] == []

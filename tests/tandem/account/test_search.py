@@ -25,10 +25,10 @@ def test_where_nobody_may_look_at_the_cluster_its_name_is_no_claim(
     """Another stack may have a cluster of that name: what only bears the name is left alone."""
     creation.EKS_clusters({}, CLUSTER)
     volume, instance = creation.volumes(OURS), creation.instances(whole_stack.KARPENTER)
-    assert cleaning.things() == [("volumes", volume)], "the cluster is another's"
+    assert cleaning.resources() == [("volumes", volume)], "the cluster is another's"
     emulated.denied["DescribeCluster"] = "AccessDeniedException"
     found = cleaning.look()
-    assert [(thing.kind, thing.id) for thing in found.things] == [("volumes", volume)]
+    assert [(resource.kind, resource.id) for resource in found.resources] == [("volumes", volume)]
     assert [*found.unseen] == ["EKS clusters"]
     cleaning.delete(found)
     assert ("instances", instance) in creation.census()
@@ -40,10 +40,10 @@ def test_where_nobody_may_look_at_the_cluster_its_name_is_no_claim(
 @pytest.mark.slow
 def test_every_list_is_read_to_its_last_page(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     whole_stack.make(creation)
-    whole = {*cleaning.things()}
+    whole = {*cleaning.resources()}
     emulated.one_per_page = True
     found = cleaning.look()
-    assert {(one.kind, one.id) for one in found.things} == whole
+    assert {(one.kind, one.id) for one in found.resources} == whole
     assert [one for one in cleaning.delete(found) if one.left] == []
 
 
@@ -53,7 +53,7 @@ def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Em
     for _ in range(4):
         creation.SQS_queues({})
     queue = creation.SQS_queues(OURS)
-    assert cleaning.things() == [("SQS queues", queue)]
+    assert cleaning.resources() == [("SQS queues", queue)]
 
 
 @pytest.mark.parametrize("state", ["Failed", "failed"])
@@ -65,4 +65,4 @@ def test_a_failed_nat_gateway_goes_by_itself_and_a_failed_endpoint_does_not(
     backend.nat_gateways[creation.NAT_gateways(OURS)].state = "failed"
     endpoint = creation.VPC_endpoints(OURS)
     backend.vpc_end_points[endpoint].state = state
-    assert cleaning.things() == [("VPC endpoints", endpoint)]
+    assert cleaning.resources() == [("VPC endpoints", endpoint)]

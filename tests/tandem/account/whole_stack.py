@@ -1,4 +1,4 @@
-"""A stack as `up` leaves it in an account, with every edge that AWS knows between its things."""
+"""A stack as `up` leaves it in an account, with every edge that AWS knows between its resources."""
 
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, CLUSTER_LOGS, OURS
@@ -9,7 +9,7 @@ ROLE = "arn:aws:iam::123456789012:role/{}"
 
 
 def make(creation: Creation) -> None:
-    """Every kind of thing, in use as it is while the stack is up."""
+    """Every kind of resource, in use as it is while the stack is up."""
     ec2 = creation.ec2
     vpc = creation.VPCs(OURS)
     private, public = (creation.subnets(OURS, VpcId=vpc, CidrBlock=f"10.1.{net}.0/24") for net in (0, 1))

@@ -1,4 +1,4 @@
-"""Things in an account: what kind they are and which stack owns them."""
+"""Resources in an account: what kind they are and which stack owns them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class Resource:
     """Something in the account that is the stack's."""
 
     kind: str
@@ -74,13 +74,13 @@ class Thing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of thing: how to find, read and delete it."""
+    """A kind of resource: how to find, read and delete it."""
 
     title: str
-    find: Callable[[Account, Owner], Iterator[Thing]]
-    tags: Callable[[Account, Thing], Tags | None]
-    """The current tags; None if the thing no longer exists."""
-    delete: Callable[[Account, Thing], None]
+    find: Callable[[Account, Owner], Iterator[Resource]]
+    tags: Callable[[Account, Resource], Tags | None]
+    """The current tags; None if the resource no longer exists."""
+    delete: Callable[[Account, Resource], None]
     after: tuple[str, ...] = ()
     """Titles of the kinds to delete before: AWS refuses this deletion until then, or allows it and
     breaks them. While one remains, or cannot be listed, this kind is kept."""
@@ -101,7 +101,7 @@ def counted(count: int, title: str) -> str:
 
 
 def singular(title: str) -> str:
-    """The title for one thing, e.g. `IAM policy` for `IAM policies`."""
+    """The title for one resource, e.g. `IAM policy` for `IAM policies`."""
     return title.removesuffix("ies") + "y" if title.endswith("ies") else title.removesuffix("s")
 
 
