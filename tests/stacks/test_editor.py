@@ -148,10 +148,11 @@ def test_an_editor_shows_the_description_and_nothing_above_it(line: int, key: st
         ("context:", "contxt:", "Property contxt is not allowed."),
         ("replicas: 2", "replicas: 1", "Value is below the minimum of 2."),
         ("us-east-1", "7", 'Incorrect type. Expected "string".'),
+        ("    mode: timeslice\n", "", 'Missing property "mode".'),
         ("tandem:proof", "tandem:prof", "Property tandem:prof is not allowed."),
     ],
 )
-def test_an_editor_underlines_a_mistake(right: str, wrong: str, expected: str, opened: Editor) -> None:
+def test_an_editor_underlines_an_error(right: str, wrong: str, expected: str, opened: Editor) -> None:
     text = TEXT.replace("      kv\n", "")
     assert opened.errors(text) == []
     assert opened.errors(text.replace(right, wrong)) == [expected]

@@ -29,6 +29,17 @@ def test_a_stack_is_planned_as_in_the_checkout(base: Environment) -> None:
     assert json.loads(done.stdout) == json.loads(call("plan", "dev", "--json").stdout)
 
 
+def test_init_makes_a_project_of_an_empty_folder(base: Environment, tmp_path: Path) -> None:
+    """With a program that finds its modules where the wheel has them: only Pulumi itself is missing here."""
+    done = base.run("tandem", "init", "--yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"Pulumi.yaml", "Pulumi.mine.yaml", "__main__.py", "stack.schema.json"}
+    program = (tmp_path / "__main__.py").read_text(encoding="utf-8").replace("\nrun()\n", "")
+    assert base.run("python", "-c", program, cwd=tmp_path).returncode == 0
+    assert base.run("tandem", "plan", "mine", cwd=tmp_path).returncode == 0
+
+
 def test_a_missing_extra_is_installed_by_the_command_that_the_message_names(base: Environment) -> None:
     done = base.run("tandem", "quota", "dev")
     assert done.returncode == 2
