@@ -1,8 +1,8 @@
-"""What the pinned charts make of our values, by hand, with `charts.yaml`: what admission and placement depend on.
+"""Our own description of the pinned charts' objects, with `charts.yaml`, as far as admission and placement need it.
 
-A chart repository is not reachable everywhere, and pods must be scheduled everywhere. `test_charts.py` holds what is
-written here against what helm renders, where it can. Images are without registry; configuration and mounts of programs
-that never run here are left out.
+Pods must be scheduled in every test run, but chart repositories are not reachable everywhere. `test_charts.py` compares
+this with Helm's output where possible. Images have no registry. Configuration and mounts of programs that never run
+here are left out.
 """
 
 from collections.abc import Callable, Mapping

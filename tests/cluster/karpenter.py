@@ -226,7 +226,7 @@ class Pools:
     def nodes(self, pool: Pool) -> int:
         return len(self.claims(pool))
 
-    def promised(self, pool: Pool) -> list[int]:
+    def expected(self, pool: Pool) -> list[int]:
         """Shares that Karpenter expects of each node of a pool."""
         return [int(claim["status"]["allocatable"][pool.asked]) for claim in self.claims(pool)]
 

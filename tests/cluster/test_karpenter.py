@@ -28,17 +28,17 @@ def test_pods_that_fill_a_node_get_one_node_that_has_what_was_expected(pools: Po
         pools.ask(pool, pool.shares)
     pools.wait_until_placed()
     assert {name: pools.nodes(pool) for name, pool in made.items()} == dict.fromkeys(POOLS, 1)
-    promised = {name: pools.promised(pool) for name, pool in made.items()}
-    assert promised == {name: [pool.shares] for name, pool in POOLS.items()}
+    expected = {name: pools.expected(pool) for name, pool in made.items()}
+    assert expected == {name: [pool.shares] for name, pool in POOLS.items()}
 
 
 def test_seventeen_pods_at_once_get_as_few_nodes_as_their_shares_allow(pools: Pools) -> None:
-    promised = {"timeslice-4": 5, "timeslice-4-on-4-gpus": 2, "mig-mixed": 9}
-    made = {name: pools.make(POOLS[name]) for name in promised}
+    expected = {"timeslice-4": 5, "timeslice-4-on-4-gpus": 2, "mig-mixed": 9}
+    made = {name: pools.make(POOLS[name]) for name in expected}
     for pool in made.values():
         pools.ask(pool, 17)
     pools.wait_until_placed()
-    assert {name: pools.nodes(pool) for name, pool in made.items()} == promised
+    assert {name: pools.nodes(pool) for name, pool in made.items()} == expected
 
 
 @pytest.mark.parametrize("name", ["timeslice-4", "timeslice-4-on-4-gpus"])

@@ -330,7 +330,7 @@ def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_
     assert "untolerated taint" in cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "new")
 
     taint("mps")
-    cluster.wait_for("the old pod was gone", lambda: cluster.api.get("v1", "Pod", "old") is None)
+    cluster.wait_for("the old pod to be deleted", lambda: cluster.api.get("v1", "Pod", "old") is None)
     assert place_of(cluster, "new") == GPU_NODE
     both = cluster.api.get("v1", "Pod", "both") or {}
     assert is_ready(both)

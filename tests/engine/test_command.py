@@ -88,7 +88,7 @@ def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Rais
 
 
 @pytest.mark.real_world(
-    behaviour="A killed engine leaves a pending operation, and nothing in it takes up what was created meanwhile.",
+    behaviour="A killed engine leaves a pending operation, and nothing imports a resource that was created meanwhile.",
     source="pulumi 3.260 pkg/cmd/pulumi/operations/refresh.go (nothing reads OperationTypeImporting)",
 )
 @pytest.mark.parametrize("package", ["aws", "kubernetes"])

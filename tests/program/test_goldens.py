@@ -1,4 +1,4 @@
-"""What the stacks register and report, whole: a change of anything that AWS, Kubernetes or a user will see shows here.
+"""All resources and outputs of the stacks: every change that AWS, Kubernetes or a user will see appears here.
 
 `make test` compares; `pytest tests/program --regen` writes again. `timeslice` is kept whole, another stack as what
 differs from it under the same stack name, and a variant of `variants.yaml` as what differs from its own stack. `pools`
@@ -21,7 +21,7 @@ BASE = "timeslice"
 
 @cache
 def described_under_base(stack: str) -> dict[str, Any]:
-    """What a stack registers under the name of the base."""
+    """The resources of a stack, registered under the name of the base."""
     return described(program_graph(replace(plan_of(stack), stack=BASE)))
 
 
@@ -37,14 +37,14 @@ def difference(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_scripts(stack: dict[str, Any]) -> Any:
-    """Without the texts of the proof's scripts, which the golden of the base has."""
+    """The stack without the texts of the proof's scripts, which are in the base's golden."""
     text = json.dumps(stack)
     for script in script_texts().values():
         text = text.replace(json.dumps(script), '"…"')
     return json.loads(text)
 
 
-def test_a_stack_registers_what_its_golden_says(any_stack: str, regen: bool) -> None:
+def test_a_stack_registers_the_resources_of_its_golden(any_stack: str, regen: bool) -> None:
     now, (base, _) = described_under_base(any_stack), VARIANTS.get(any_stack, (BASE, {}))
     if any_stack != BASE:
         now = without_scripts(difference(described_under_base(base), now))

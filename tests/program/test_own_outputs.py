@@ -1,4 +1,4 @@
-"""What the program exports is what `tandem plan --running` reads."""
+"""The program exports the outputs that `tandem plan --running` reads."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a stack registers: the same resources in every mode, the settings that matter, and what must never be there."""
+"""The resources of a stack: the same in every mode, with important settings, and without forbidden ones."""
 
 import json
 import shutil
@@ -25,10 +25,10 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 
 @pytest.mark.slow
 @pytest.mark.real_world(
-    behaviour="An upgrade of the plugin restarts the MPS daemon, and models that live on have lost their GPU.",
+    behaviour="An upgrade of the plugin restarts the MPS daemon, and models that keep running have lost their GPU.",
     source="k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mount-shm.go; NVIDIA/k8s-device-plugin issue 669",
 )
-def test_another_release_of_an_mps_pools_plugin_evicts_its_models_and_proves_again(
+def test_a_new_release_of_an_mps_pools_plugin_evicts_its_models_and_repeats_the_proof(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def keepers(mode: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ def test_another_release_of_an_mps_pools_plugin_evicts_its_models_and_proves_aga
 
 
 def mode_taint(taints: list[dict[str, str]]) -> str:
-    """The value of the one taint besides the GPU's, which evicts."""
+    """The value of the only taint besides the GPU's. It evicts pods."""
     [_, taint] = taints
     assert (taint["key"], taint["effect"]) == ("tandem/mode", "NO_EXECUTE")
     return taint["value"]
@@ -74,14 +74,14 @@ def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_ag
 
 
 @pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
-def test_without_a_proof_there_is_none_and_nothing_else_differs(graphs: Graphs, stack: str) -> None:
+def test_a_stack_without_a_proof_only_lacks_the_proofs_resources(graphs: Graphs, stack: str) -> None:
     without = graph_with(stack, {"proof": False})
-    gone = set(graphs(stack).resources) - set(without.resources)
+    missing = set(graphs(stack).resources) - set(without.resources)
     assert not list(without.of_type("tandem:index:ShareProof"))
-    assert all("ShareProof" in urn for urn in gone)
+    assert all("ShareProof" in urn for urn in missing)
 
 
-def test_a_pool_that_is_put_into_a_list_under_the_name_gpu_stays_what_it_is(graphs: Graphs) -> None:
+def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs: Graphs) -> None:
     source = source_of("timeslice").sections
     models = [{**one, "pool": "gpu"} for one in source["models"]]
     listed = graph_with("timeslice", {"gpu-nodes": [{"name": "gpu", **source["gpu-nodes"]}], "models": models})
@@ -107,7 +107,7 @@ def test_what_labels_of_nodes_ask_for_is_installed(graphs: Graphs, any_stack: st
 
 
 @pytest.mark.real_world(
-    behaviour="The update strategy MINIMAL takes a node away before it adds one",
+    behaviour="The update strategy MINIMAL removes a node before it adds one",
     source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html",
 )
 def test_gpu_groups_update_within_their_size_and_system_nodes_with_a_surge(any_stack: str, graphs: Graphs) -> None:
@@ -124,7 +124,7 @@ def test_every_aws_resource_uses_the_one_explicit_provider(graphs: Graphs, any_s
             assert graph.effective_options(resource.urn)["provider"].endswith("pulumi:providers:aws::tandem")
 
 
-def test_every_volume_is_encrypted_and_every_node_asks_for_tokens(graphs: Graphs, any_stack: str) -> None:
+def test_every_volume_is_encrypted_and_every_node_requires_metadata_tokens(graphs: Graphs, any_stack: str) -> None:
     graph = graphs(any_stack)
     for template in graph.of_type("aws:ec2/launchTemplate:LaunchTemplate"):
         for device in template.inputs["blockDeviceMappings"]:
@@ -152,12 +152,12 @@ def policies(resource: Resource) -> Iterator[dict[str, Any]]:
 
 
 def listed(value: str | list[str]) -> list[str]:
-    """IAM takes one text for a list of one."""
+    """IAM accepts a string in place of a list with one item."""
     return [value] if isinstance(value, str) else value
 
 
 def allows_too_much(statement: dict[str, Any]) -> bool:
-    """Whether a statement allows a whole family of actions on everything, or lets everybody in."""
+    """Whether a statement allows an entire family of actions on all resources, or access for everyone."""
     if statement["Effect"] != "Allow":
         return False
     if "NotAction" in statement or "NotResource" in statement:
@@ -185,9 +185,7 @@ def allows_too_much(statement: dict[str, Any]) -> bool:
         ({"Action": ["sqs:*"], "Resource": ["arn:aws:sqs:us-east-1:111122223333:mine"]}, False),
     ],
 )
-def test_a_statement_that_allows_too_much_is_noticed_however_it_is_written(
-    statement: dict[str, Any], refused: bool
-) -> None:
+def test_a_statement_that_allows_too_much_is_found_in_every_spelling(statement: dict[str, Any], refused: bool) -> None:
     assert allows_too_much({"Effect": "Allow", **statement}) is refused
     assert not allows_too_much({"Effect": "Deny", **statement})
 
@@ -198,7 +196,7 @@ def test_no_policy_of_ours_allows_everything_on_everything(graphs: Graphs, any_s
     assert [statement for statement in seen if allows_too_much(statement)] == []
 
 
-def test_nothing_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> None:
+def test_no_resource_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> None:
     for resource in graphs(any_stack):
         assert "LoadBalancer" not in json.dumps(plain(resource.inputs), default=str)
         assert resource.type not in (
@@ -209,7 +207,7 @@ def test_nothing_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> No
         assert (release.inputs.get("values") or {}).get("service", {"type": "ClusterIP"})["type"] == "ClusterIP"
 
 
-def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str) -> None:
+def test_role_names_fit_iams_limit(graphs: Graphs, any_stack: str) -> None:
     for role in graphs(any_stack).of_type("aws:iam/role:Role"):
         assert len(role.name) + len("-1234567") <= 64
 
@@ -225,9 +223,7 @@ def test_who_lacks_the_aws_cli_is_warned_before_the_provider_stops(
         assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
 
 
-def test_the_sandbox_has_providers_of_its_own_and_needs_no_aws_cli(
-    plans: Plans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sandbox_has_its_own_providers_and_needs_no_aws_cli(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
 
@@ -239,7 +235,7 @@ def test_the_sandbox_has_providers_of_its_own_and_needs_no_aws_cli(
     assert not any("AWS CLI" in log.message for log in logs)
 
 
-def test_a_refusal_reaches_pulumi_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulumi_shows_an_invalid_stack_file_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: judge_with("dev", {"sharing": {"mode": "mgi"}}).plan())
     with pytest.raises(pulumi.RunError, match="unknown mode") as shown:
         run(program.run, project="tandem", stack="dev")
@@ -247,11 +243,11 @@ def test_a_refusal_reaches_pulumi_without_a_traceback(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.real_world(
-    behaviour="A native sidecar's readiness counts for its pod, and it gets no GPU unless it asks for one",
+    behaviour="A native sidecar's readiness is part of its pod's, and it gets no GPU unless it requests one",
     source="kubernetes v1.36 pkg/kubelet/status/generate.go; ollama-helm 1.77.0 templates/deployment.yaml",
 )
 @pytest.mark.parametrize("name", ["timeslice", "volumes"])
-def test_a_sidecar_without_a_gpu_watches_each_model_with_the_script_of_this_program(graphs: Graphs, name: str) -> None:
+def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Graphs, name: str) -> None:
     graph = graphs(name)
     [scripts] = [
         plain(one.inputs)
@@ -281,11 +277,11 @@ def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
 
 
 @pytest.mark.real_world(
-    behaviour="llama-server takes its prompt cache's bound from the environment, and keeps 8 GiB without one",
+    behaviour="llama-server reads the limit of its prompt cache from the environment, and uses 8 GiB by default",
     source="ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv; llama.cpp common/arg.cpp; ollama#18264",
 )
-def test_the_prompt_cache_is_bounded_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
-    """Both containers request what the plan counts; the limits of all pods on the node are not more than it has."""
+def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
+    """Both containers request the planned memory, and the limits of all pods on the node do not exceed its memory."""
     models = [{**one, "prompt-cache-mib": 0} for one in source_of("timeslice").sections["models"]]
     pods, without = (
         {

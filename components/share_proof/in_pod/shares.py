@@ -4,7 +4,7 @@ It runs in the cluster and uses only Python's standard library and the driver's 
 
 Pod 0 is the judge. The other pods connect to it by the host name that an Indexed Job gives it, so no pod needs access
 to the Kubernetes API. Each pod keeps its device open until the judge has asked all questions and sends the same verdict
-to all. So every pod's log shows the verdict, whichever pod stops first.
+to all. So the log of every pod shows the verdict.
 
 A pod that is evicted or interrupted is replaced, perhaps on another node. The others wait for the replacement, and the
 judge asks all questions again. A replaced judge is found by its name.

@@ -367,7 +367,7 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
         account.drop(tokens.RELEASE, crds)
     with refused("NotFound", "release: not found"):
         account.drop(tokens.RELEASE, crds)
-    assert account.of(tokens.CRD), "the record is gone, the CRDs stay"
+    assert account.of(tokens.CRD), "the record is deleted, but the CRDs stay"
 
 
 @pytest.mark.real_world(

@@ -133,7 +133,7 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
     account = Switching(old)
     account.serve("old", *MODES)
     account.reconfigure(new)
-    assert where(account, "old"), "nobody has told it to leave"
+    assert where(account, "old"), "nothing has evicted it"
     spec = shares_spec(new, MODES)
     # As many as there may be free shares.
     spec["parallelism"] = spec["completions"] = 1
