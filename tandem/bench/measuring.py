@@ -39,12 +39,12 @@ def measure(parsed: argparse.Namespace) -> int:
         raise CallError(f"{path} is a folder. Choose a file with -o.")
     with reserve(path):
         earlier = _earlier(path, parsed)
-        with connected(parsed) as endpoints, ExitStack() as open_things:
+        with connected(parsed) as endpoints, ExitStack() as opened:
             servers = []
             for endpoint in endpoints:
                 with Ollama(endpoint) as asked:
                     named = asked.with_model()
-                servers.append(open_things.enter_context(Ollama(named)))
+                servers.append(opened.enter_context(Ollama(named)))
             session = open_session(parsed.given, parsed.salt or secrets.token_hex(4), servers)
             result = _resumed(earlier, session, path) if earlier else _new(parsed, plan, label, session)
             return _Measuring(parsed, path, result, servers).run()

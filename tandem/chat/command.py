@@ -5,7 +5,7 @@ import argparse
 from tandem.arguments import add_servers, amount, count, not_negative, whole
 from tandem.parser import Commands, add_command
 
-OPENING = "Introduce yourself in two sentences, then ask me a question about sharing things."
+OPENING = "Introduce yourself in two sentences, then ask me a question about sharing resources."
 TURNS = 6
 MAX_TOKENS = 400
 TIMEOUT = 300.0

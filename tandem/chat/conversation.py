@@ -20,16 +20,16 @@ OPTION = "--timeout"
 
 def converse(parsed: argparse.Namespace) -> int:
     """Lets the two models talk; returns the exit code."""
-    with connected(parsed) as endpoints, ExitStack() as open_things:
+    with connected(parsed) as endpoints, ExitStack() as opened:
         if len(endpoints) != 2:
             raise NotConnectedError(f"chat needs two servers, not {len(endpoints)}. Pass `--url NAME=URL` twice.")
-        return _Talk(parsed, endpoints, open_things).run()
+        return _Talk(parsed, endpoints, opened).run()
 
 
 class _Talk:
     """One call of the command."""
 
-    def __init__(self, parsed: argparse.Namespace, endpoints: list[Endpoint], open_things: ExitStack) -> None:
+    def __init__(self, parsed: argparse.Namespace, endpoints: list[Endpoint], opened: ExitStack) -> None:
         self._parsed = parsed
         self._versions = []
         servers = []
@@ -37,10 +37,10 @@ class _Talk:
             with _asked(endpoint, parsed.timeout) as asked:
                 self._versions.append(asked.version())
                 endpoint = asked.with_model()
-            servers.append(open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
+            servers.append(opened.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
         alike = len({server.endpoint.model for server in servers}) == 1
         self._speakers = [Speaker(server, _label(server.endpoint, alike)).start(parsed.system) for server in servers]
-        self._open_things = open_things
+        self._opened = opened
         self._turns: dict[int, Turn] = {}
         self._screen = None if parsed.json else Screen(open_console())
 
@@ -55,7 +55,7 @@ class _Talk:
             raise CallError(
                 f"Cannot write {path} ({error.strerror}). Choose another file with `--transcript`."
             ) from None
-        self._open_things.callback(transcript.close)
+        self._opened.callback(transcript.close)
         code, why = FINE, ""
         try:
             self._talk(transcript)

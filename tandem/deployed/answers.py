@@ -110,7 +110,7 @@ class _Template(Reply):
     spec: _Spec | None = None
 
 
-class Thing(Reply):
+class ApiObject(Reply):
     """A node, a pod, a DaemonSet, a Deployment or a Secret."""
 
     metadata: _Metadata
@@ -126,7 +126,7 @@ class Listing(Reply):
     """A page of a list."""
 
     metadata: _ListMetadata | None = None
-    items: list[Thing]
+    items: list[ApiObject]
 
 
 class Version(Reply):
@@ -143,6 +143,6 @@ class AdmissionError(Exception):
     """A quota, or another rule of the cluster, refuses a pod; the text names it."""
 
 
-def plain(things: list[Thing]) -> list[dict[str, Any]]:
-    """The things as Kubernetes writes them, without absent fields."""
-    return [thing.model_dump(exclude_none=True) for thing in things]
+def plain(objects: list[ApiObject]) -> list[dict[str, Any]]:
+    """The objects as Kubernetes writes them, without absent fields."""
+    return [one.model_dump(exclude_none=True) for one in objects]

@@ -18,7 +18,7 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
 from sharing.printable import one_line
-from tandem.deployed.answers import FORWARD_REFUSED, Listing, Thing, plain
+from tandem.deployed.answers import FORWARD_REFUSED, ApiObject, Listing, plain
 from tandem.deployed.objects import is_ready, name, node_of, state
 from tandem.deployed.replies import MalformedError, checked
 
@@ -138,7 +138,7 @@ async def listed(
     api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """The objects of a kind with these labels, in one namespace or all. Raises `MalformedError` for bad answers."""
-    found: list[Thing] = []
+    found: list[ApiObject] = []
     params = {"limit": PAGE}
     if labels:
         params["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())

@@ -179,10 +179,10 @@ async def _connected(chosen: Chosen, config: Object) -> Api:
 @contextmanager
 def _event_loop() -> Iterator[BlockingPortal]:
     """A loop in its own thread while the block runs."""
-    with ExitStack() as open_things:
+    with ExitStack() as opened:
         # Interrupted while the loop starts, anyio would wait for the end of the thread forever.
         with interrupts_held_back():
-            portal = open_things.enter_context(start_blocking_portal())
+            portal = opened.enter_context(start_blocking_portal())
             portal.call(_be_quiet)
         yield portal
 

@@ -29,27 +29,27 @@ class Facts:
     """In the same namespaces."""
 
 
-def name(thing: Object) -> str:
+def name(item: Object) -> str:
     """Its name."""
-    return str(thing["metadata"]["name"])
+    return str(item["metadata"]["name"])
 
 
-def labels(thing: Object) -> Mapping[str, str]:
+def labels(item: Object) -> Mapping[str, str]:
     """Its labels."""
-    found: Mapping[str, str] = thing["metadata"].get("labels") or {}
+    found: Mapping[str, str] = item["metadata"].get("labels") or {}
     return found
 
 
-def is_ready(thing: Object) -> bool:
+def is_ready(item: Object) -> bool:
     """Whether a pod or node is ready and not being deleted."""
-    conditions = thing.get("status", {}).get("conditions") or []
+    conditions = item.get("status", {}).get("conditions") or []
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return ready and not is_leaving(thing)
+    return ready and not is_leaving(item)
 
 
-def is_leaving(thing: Object) -> bool:
+def is_leaving(item: Object) -> bool:
     """Whether it is being deleted."""
-    return "deletionTimestamp" in thing["metadata"]
+    return "deletionTimestamp" in item["metadata"]
 
 
 def node_of(pod: Object) -> str:
@@ -86,12 +86,12 @@ def requested(pod: Object, resource: str) -> int:
     return sum(_count(limit.get(resource)) for limit in limits)
 
 
-def settings(thing: Object) -> dict[str, str]:
+def settings(item: Object) -> dict[str, str]:
     """Settings of the first container of a pod, or of a Deployment's pods: its environment, and `batch`.
 
     The batch is the last word of the hook that loads the model (components/ollama_pair/model_start.sh).
     """
-    spec = thing.get("spec", {})
+    spec = item.get("spec", {})
     inner = (spec.get("template") or {}).get("spec") or spec
     container = (inner.get("containers") or [{}])[0]
     found = {one["name"]: one.get("value") or "" for one in container.get("env") or []}
@@ -111,9 +111,9 @@ def unplaced(pod: Object) -> str:
     return condition(pod, "PodScheduled", "False")
 
 
-def condition(thing: Object, type: str, status: str) -> str:
-    """The message of a thing's condition; empty if it has none with this status."""
-    conditions = thing.get("status", {}).get("conditions") or []
+def condition(item: Object, type: str, status: str) -> str:
+    """The message of a item's condition; empty if it has none with this status."""
+    conditions = item.get("status", {}).get("conditions") or []
     found = [one for one in conditions if one["type"] == type and one["status"] == status]
     return str(found[0].get("message") or found[0].get("reason") or "") if found else ""
 
