@@ -4,7 +4,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sharing.printable import one_line, printable
 
@@ -31,6 +31,18 @@ VERBS = frozenset(
 """A rule that begins with one of these has the value as its subject."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a value stands: in a file, or else where it comes from."""
+
+    file: str = ""
+    line: int = 0
+    """From 1; 0 for a value that stands in no file."""
+    column: int = 0
+    origin: str = ""
+    """E.g. `default`; empty for a value that stands in a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An error in a stack file, or as a warning something that is allowed but unwise."""
@@ -45,6 +57,8 @@ class Problem:
     """What to write instead."""
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
+    place: Place | None = field(default=None, compare=False)
+    """None where nobody has looked for it, or there is nothing to look for."""
 
     @property
     def sentence(self) -> str:
@@ -58,8 +72,16 @@ class Problem:
             return f"{self.rule} {value}"
         return f"{self.rule}, not {value}" if first == "must" else f"{self.rule}; found {value}"
 
+    @property
+    def message(self) -> str:
+        """The problem in one line, without its place in a file."""
+        origin = f" ({self.place.origin})" if self.place and self.place.origin else ""
+        return printable(f"{self.path}{origin}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
+
     def __str__(self) -> str:
-        return printable(f"{self.path}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
+        if self.place and self.place.line:
+            return f"{one_line(self.place.file)}:{self.place.line}:{self.place.column}  {self.message}"
+        return self.message
 
 
 def group(problems: Iterable[Problem]) -> list[Problem]:

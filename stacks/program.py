@@ -2,14 +2,16 @@
 
 import os
 import shutil
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env
+from pulumi.runtime.config import CONFIG, get_config_env, get_config_secret_keys_env
 
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from stacks.stack_file.judge import Plan, RefusedError, judge
+from stacks.stack_file.judge import Judged, Plan, RefusedError, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, decode
 
@@ -19,6 +21,8 @@ AWS_CLI_MISSING = (
 )
 PROVIDERS_ELSEWHERE = "PULUMI_DEBUG_PROVIDERS"
 """Set if providers already run, such as those of `tandem sandbox`, which do not call the AWS CLI."""
+ENCRYPTED = {"secure": "…"}
+"""Stands for every secret, whose value is then in no message: `judge` refuses it as it does in the file."""
 OLDEST_PULUMI = ">=3.214.0"
 """As in Pulumi.yaml, which a CLI before 3.219 ignores. An older engine ignores `replacement_trigger` and does not
 repeat the share check after a switch."""
@@ -33,7 +37,8 @@ def run() -> None:
     try:
         plan = load_plan()
     except RefusedError as refusal:
-        raise pulumi.RunError(str(refusal)) from None
+        # Pulumi puts its own `error: ` before it.
+        raise pulumi.RunError(str(refusal).removeprefix("error: ")) from None
     deploy(plan)
 
 
@@ -41,7 +46,42 @@ def load_plan() -> Plan:
     """The plan of the stack that Pulumi is running. Raises `RefusedError`."""
     config = pulumi.Config(PROJECT)
     sections = {key: decode(text) for key in SECTIONS if (text := config.get(key)) is not None}
-    return judge(Source(sections, _provider_values()), f"Pulumi.{pulumi.get_stack()}.yaml").plan()
+    provider = _provider_values()
+    secrets = {key for key in (*_whole_keys(sections), *provider) if _is_secret(key)}
+    for values in (sections, provider):
+        values.update({key: ENCRYPTED for key in values if key in secrets or f"{PROJECT}:{key}" in secrets})
+    judged = judge(Source(sections, provider), f"Pulumi.{pulumi.get_stack()}.yaml")
+    given = {key: value for key, value in {**_whole_keys(sections), **provider}.items() if key not in secrets}
+    return _with_places(judged, given).plan()
+
+
+def _whole_keys(sections: dict[str, Any]) -> dict[str, Any]:
+    return {f"{PROJECT}:{key}": value for key, value in sections.items()}
+
+
+def _is_secret(key: str) -> bool:
+    return pulumi.runtime.is_config_secret(key) or key in get_config_secret_keys_env()
+
+
+def _with_places(judged: Judged, given: dict[str, Any]) -> Judged:
+    """The same, with the places of errors and warnings in the stack's file and in Pulumi.yaml.
+
+    Pulumi does not say where it has a value from. A file whose value is another one is not it.
+    """
+    warnings = judged.assessment.warnings
+    if not judged.problems and not warnings:
+        return judged
+    from stacks.stack_file.positions import locate_given, read_documents
+
+    # Beside the program and, where `main` is elsewhere, in the project. That of `tandem sandbox` has only a copy.
+    homes = {Path.cwd(): None} if PROVIDERS_ELSEWHERE in os.environ else {_project_folder(): None, Path.cwd(): None}
+    documents = read_documents(homes, judged.name)
+    assessment = replace(judged.assessment, warnings=locate_given(warnings, given, documents))
+    return replace(judged, problems=locate_given(judged.problems, given, documents), assessment=assessment)
+
+
+def _project_folder() -> Path:
+    return Path(pulumi.get_root_directory() or ".").resolve()
 
 
 def _provider_values() -> dict[str, Any]:

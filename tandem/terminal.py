@@ -1,6 +1,7 @@
 """What all commands print, and how: exit codes, errors, the console, JSON. No other module prints."""
 
 import argparse
+import os
 import re
 import sys
 import threading
@@ -27,6 +28,8 @@ SCHEMA_VERSION = 2
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
 COLUMNS = 80
 TRAILING = re.compile(" +(?=\n)")
+COLOURS = {"error": 31, "warning": 33, "hint": 36}
+"""What a line begins with, and the colour of that on a terminal (ECMA-48, select graphic rendition)."""
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
 
@@ -84,14 +87,23 @@ def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int
     return code
 
 
-def tell(judged: "Judged") -> None:
-    """Prints the errors in a stack file and its warnings, a line each."""
-    from sharing.problems import format_problems
+def tell(judged: "Judged", *, all_warnings: bool = False) -> None:
+    """Prints the errors in a stack file or else its warnings, a line each: errors must not drown in warnings."""
+    from sharing.problems import format_problems, group
 
+    warnings = group(judged.assessment.warnings)
     for line in format_problems(judged.name, "error", judged.problems):
         print_line(line, sys.stdout)
-    for line in format_problems(judged.name, "warning", judged.assessment.warnings):
-        print_line(line, sys.stdout)
+    if judged.refused and warnings and not all_warnings:
+        print_line(f"hint: `tandem plan --verbose` also shows {count(warnings, 'warning')}.", sys.stdout)
+        return
+    for warning in warnings:
+        print_line(f"warning: {warning}", sys.stdout)
+
+
+def count(things: Sequence[object], name: str) -> str:
+    """E.g. `1 warning`, `2 warnings`."""
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
 def complain(message: str) -> None:
@@ -110,15 +122,18 @@ def note(message: str) -> None:
     print_line(message, sys.stderr)
 
 
-def print_line(line: str, stream: TextIO, *, end: str = "\n") -> None:
-    """One line, printable, which a terminal gets folded to its width. Without rich, for speed."""
+def print_line(line: str, stream: TextIO, *, end: str = "\n", fold: bool = True) -> None:
+    """One line, printable, which a terminal gets folded to its width and in colour. Without rich, for speed."""
     line = printable(line).replace("\n", " ")
-    if stream.isatty():
+    if stream.isatty() and fold:
         import shutil
         import textwrap
 
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+        kind = line.partition(":")[0]
+        if kind in COLOURS and not os.environ.get("NO_COLOR"):
+            line = f"\x1b[1;{COLOURS[kind]}m{kind}:\x1b[0m{line.removeprefix(f'{kind}:')}"
     print(line, file=stream, end=end, flush=True)
 
 
@@ -172,8 +187,11 @@ def _console_class() -> "type[Console]":
 
 
 @contextmanager
-def status(text: str) -> Iterator[None]:
+def status(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Says on stderr what is going on while the block runs: in place on a terminal, else a line every few seconds."""
+    if quiet:
+        yield
+        return
     console = open_console(stderr=True)
     if console.is_terminal:
         with console.status(f"{in_markup(text)} …"):

@@ -135,6 +135,11 @@ def judge(
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)
+    if source.text and (problems or warnings):
+        from stacks.stack_file.positions import Document, locate
+
+        document = Document(name, source.text)
+        problems, warnings = locate(problems, [document]), locate(warnings, [document])
     assessment = replace(assessment, warnings=warnings)
     return Judged(name=name, config=config, setup=setup, assessment=assessment, problems=problems)
 

@@ -8,7 +8,7 @@ needs the same limits: 200,000 open brackets keep it busy for 1.6 s.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -69,6 +69,8 @@ class Source:
     """Errors in the structure of the file: duplicate and misspelt keys."""
     unread: tuple[str, ...] = ()
     """Settings that are probably in the file, but under a misspelt key."""
+    text: str = ""
+    """The file itself, which says where a value stands; empty where the values have another source."""
 
     @property
     def region(self) -> Any:
@@ -78,19 +80,27 @@ class Source:
 
 def read(path: Path, sections: tuple[str, ...]) -> Source:
     """Reads the file at `path`, whose `tandem:` keys should be among `sections`."""
+    return parse(read_text(path), path.name, sections)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that is small enough to be a stack file; raises `UnreadableError`."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UnreadableError(f"{path.name} is larger than {MOST_BYTES // 1024} KiB, the limit for a stack file.")
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
     except OSError as error:
         raise UnreadableError(f"{path.name} cannot be read: {error.strerror}.") from None
-    return parse(text, path.name, sections)
 
 
 def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     """Parses `text`; `name` is for messages."""
+    return replace(_parse(text, name, sections), text=text)
+
+
+def _parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     document, duplicates = load(text, name)
     problems = [*duplicates]
     everything = (*sections, REGION)
@@ -233,6 +243,27 @@ def decode(value: object) -> object:
     except (ValueError, RecursionError):
         return value
     return decoded
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The nodes of YAML that `load` has accepted: they know where they stand. Merged keys are part of a mapping."""
+    loader = _Loader(text)
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+        if node is not None:
+            loader.construct_document(node)
+        return node
+    finally:
+        loader.dispose()
+
+
+def construct(node: yaml.Node) -> Any:
+    """The value of a node."""
+    loader = _Loader("")
+    try:
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def as_json(value: object) -> str:

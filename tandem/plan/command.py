@@ -11,6 +11,7 @@ from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
     FAILED,
     FINE,
+    USAGE,
     CallError,
     open_console,
     print_json,
@@ -56,6 +57,12 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="also write the resources and the startup path as a graph: .svg, or Mermaid in .mmd or .md",
     )
+    parser.add_argument(
+        "--format",
+        choices=("text", "github"),
+        default="text",
+        help="github: workflow commands, no screen",
+    )
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
         "--running",
@@ -71,13 +78,26 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import judge_file
+    from tandem.plan.github import annotate, annotate_error
 
     is_up = parsed.running or parsed.outputs is not None
+    if parsed.json and parsed.format != "text":
+        raise CallError("--json and --format github exclude each other. Pass one of them.")
     if parsed.others or parsed.compare is not None:
         return _compare(parsed, is_up=is_up)
-    path = existing(parsed.stack)
-    judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+    try:
+        path = existing(parsed.stack)
+        judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+    except (CallError, UnreadableError) as error:
+        if parsed.format != "github":
+            raise
+        annotate_error(str(error))
+        return USAGE
+    if parsed.format == "github":
+        annotate(judged, path)
+        return FAILED if judged.refused else FINE
     switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
     if parsed.json:
         from tandem.planned.plan import run
@@ -88,9 +108,10 @@ def _run(parsed: argparse.Namespace) -> int:
             write_graph(parsed.graph, planned, judged.plan().stack)
         print_json(report(judged, planned, switch).as_dict())
         return FAILED if judged.refused else FINE
-    if judged.refused and is_up:
-        tell(judged)
-        print_line(NOTHING_STOPPED, sys.stdout)
+    if judged.refused:
+        tell(judged, all_warnings=parsed.verbose)
+        if is_up:
+            print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
     _show(judged, switch, parsed)
     return FINE
@@ -105,7 +126,6 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
 
     from stacks.stack_file.judge import judge
     from tandem.plan import compare
-    from tandem.terminal import status
 
     def judged(source: "Source", name: str) -> "Judged":
         book = _live_prices(source.region) if parsed.live_prices else None
@@ -113,7 +133,7 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
 
     names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
     paths = [existing(stack) for stack in (parsed.stack, *parsed.others)]
-    with status("Planning"):
+    with status("Planning", quiet=parsed.json):
         options = compare.compare_modes(paths[0], names, judged) if names else compare.compare_stacks(paths, judged)
     if parsed.json:
         print_json(compare.as_dict(options))

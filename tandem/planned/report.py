@@ -43,6 +43,16 @@ class Report(BaseModel):
     model_config = ConfigDict(from_attributes=True, frozen=True, populate_by_name=True)
 
 
+class PlaceReport(Report):
+    """Where a value stands: in a file, or else where it comes from."""
+
+    file: str
+    line: int
+    """From 1; 0 for a value that stands in no file."""
+    column: int
+    origin: str
+
+
 class ProblemReport(Report):
     """An error, or a warning."""
 
@@ -52,6 +62,7 @@ class ProblemReport(Report):
     fix: str
     judged: bool = True
     """False where the data for a verdict is missing; `--strict` refuses that."""
+    place: PlaceReport | None = None
 
 
 class GpuReport(Report):

@@ -42,7 +42,7 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
     ended = call(command, str(file))
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("error: Pulumi.dev.yaml has 1 error\n  sharing.mode: ")
+    assert re.match(r"error: Pulumi.dev.yaml has 1 error\n  Pulumi.dev.yaml:\d+:\d+  sharing.mode: ", ended.stdout)
     [problem] = call(command, str(file), "--json").json["problems"]
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.command import Ended, call, on_screen
 
 ROOT = Path(__file__).parents[3]
 STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 REFUSED = "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n  tandem:models: []\n"
 TANDEM = (sys.executable, "-m", "tandem")
 
@@ -106,13 +108,16 @@ def test_help_needs_neither_pydantic_nor_yaml() -> None:
 
 def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
     code, screen = on_screen("plan", str(refused))
-    folded = screen.replace("\r\n", "\n").splitlines()
+    assert screen.startswith("\x1b[1;31merror:\x1b[0m Pulumi.refused.yaml has 2 errors\n")
+    folded = ANSI.sub("", screen).splitlines()
     assert code == 1
     assert max(len(line) for line in folded) <= 80
     piped = call("plan", str(refused)).stdout.splitlines()
-    assert sum(line.startswith("  sharing.replicas: ") for line in piped) == 1
+    assert piped[1].startswith("  Pulumi.refused.yaml:3:47  sharing.replicas: ")
     assert piped[1].endswith("write `mode: exclusive`.")
-    assert len(piped) == 6
+    assert piped[3:] == ["hint: `tandem plan --verbose` also shows 2 warnings."], "errors must not drown in warnings"
+    every = call("plan", str(refused), "-v").stdout.splitlines()
+    assert [line.split()[0] for line in every[3:]] == ["warning:", "warning:"]
     assert "".join("\n".join(folded).split()) == "".join("\n".join(piped).split())
 
 

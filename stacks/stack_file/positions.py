@@ -1,0 +1,151 @@
+"""Where the values of a stack stand: file, line and column, or else where they come from."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from sharing.names import PROJECT
+from sharing.problems import Place, Problem
+from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.yaml import as_json, compose, construct, load, read_text
+
+ITEM = re.compile(r"\[(\d{1,9})\]")
+FORMS = ("", ".value", ".default")
+"""Pulumi.yaml has the value of a setting as it is, or below one of these keys.
+Source: https://www.pulumi.com/docs/iac/concepts/projects/project-file/ (config options)."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file that was read as YAML. It has no slots because nobody asks where an accepted value stands."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def root(self) -> yaml.Node | None:
+        """What knows where everything stands; None for an empty file."""
+        return compose(self.text)
+
+
+def read_documents(folders: Iterable[Path], stack_file: str) -> list[Document]:
+    """The stack's file and Pulumi.yaml, as far as they can be read: they only say where a value stands."""
+    found = [_read(folder / name) for name in (stack_file, "Pulumi.yaml") for folder in folders]
+    return [document for document in found if document]
+
+
+def _read(path: Path) -> Document | None:
+    try:
+        text = read_text(path)
+        load(text, path.name)
+    except UnreadableError:
+        return None
+    return Document(path.name, text)
+
+
+class _Found(NamedTuple):
+    """What a path leads to."""
+
+    key: yaml.Node | None
+    """None for an item of a list."""
+    node: yaml.Node
+    rest: str
+    """The part of the path for which there is no node."""
+
+
+def locate(problems: Iterable[Problem], documents: Sequence[Document]) -> tuple[Problem, ...]:
+    """The problems of a file that was read, each with its place. What stands nowhere and has a value is a default."""
+    return tuple(replace(problem, place=_in_files(problem, documents) or _default(problem)) for problem in problems)
+
+
+def locate_given(
+    problems: Iterable[Problem], given: Mapping[str, Any], documents: Sequence[Document]
+) -> tuple[Problem, ...]:
+    """The problems of values that Pulumi gives, by whole key: each with its place in a file that has the same value."""
+    values = compose(as_json({"config": given}))
+    return tuple(replace(problem, place=_of_given(problem, values, documents)) for problem in problems)
+
+
+def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Document]) -> Place | None:
+    found = [construct(node) for _, node, rest in _places(values, problem.path) if not rest]
+    if not found:
+        return _in_files(problem, documents) or _default(problem)
+    same = [document for document in documents if _has(document, problem.path, found[0])]
+    others = " or ".join(dict.fromkeys(document.name for document in documents))
+    elsewhere = f"not in {others}: from" if others else "from"
+    return _in_files(problem, same) or Place(origin=f"{elsewhere} `-c`, `--config-file` or an environment")
+
+
+def _has(document: Document, path: str, value: object) -> bool:
+    return any(_are_alike(construct(node), value) for _, node, rest in _places(document.root, path) if not rest)
+
+
+def _are_alike(one: object, other: object) -> bool:
+    """Whether both are the same setting: `pulumi config set` writes some numbers and truth values as text."""
+    return one == other or str(one).lower() == str(other).lower()
+
+
+def _default(problem: Problem) -> Place | None:
+    is_option = problem.path.startswith("--")
+    return Place(origin="default") if problem.found and not is_option else None
+
+
+def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
+    """The value in the first file that has it, or its key where no value is wrong but the key.
+
+    What is missing has the place of what it should stand in.
+    """
+    around = None
+    for document in documents:
+        for key, node, rest in _places(document.root, problem.path):
+            mark = (node if problem.found or key is None else key).start_mark
+            place = Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
+            if not rest:
+                return place
+            around = around or place
+    return None if problem.found else around
+
+
+def _places(root: yaml.Node | None, path: str) -> Iterator[_Found]:
+    """Where a setting, or the section that it should stand in, is in a stack file or in Pulumi.yaml."""
+    if root is None:
+        return
+    first = re.split(r"[.\[]", path)[0]
+    below = path.removeprefix(first)
+    for key in (f"{PROJECT}:{first}", first):
+        for form in FORMS:
+            found = _find(root, f"config.{key}{form}{below}")
+            if len(found.rest) <= len(below):
+                yield found
+    beside = _find(root, path)
+    if not beside.rest:
+        # `config` itself, or a key that Pulumi does not know.
+        yield beside
+
+
+def _find(node: yaml.Node, path: str) -> _Found:
+    """Follows a path as far as there are nodes. A key may have dots itself: the longest that begins the path counts."""
+    key: yaml.Node | None = None
+    while path:
+        if isinstance(node, yaml.MappingNode):
+            wanted = path.removeprefix(".")
+            fitting = [pair for pair in node.value if _begins(wanted, pair[0].value)]
+            if not fitting:
+                break
+            # Of keys that stand twice, the last one counts.
+            key, node = max(reversed(fitting), key=lambda pair: len(pair[0].value))
+            path = wanted[len(key.value) :]
+        elif isinstance(node, yaml.SequenceNode) and (item := ITEM.match(path)) and int(item[1]) < len(node.value):
+            key, node, path = None, node.value[int(item[1])], path[item.end() :]
+        else:
+            break
+    return _Found(key, node, path)
+
+
+def _begins(path: str, key: object) -> bool:
+    return isinstance(key, str) and (path == key or path.startswith((f"{key}.", f"{key}[")))
