@@ -60,7 +60,7 @@ def read_state(case: Case) -> State:
         if LOGGED_OUT in why:
             raise StateError("you are not logged in to a Pulumi backend", f"{LOG_IN}.")
         if NO_PASSPHRASE in why:
-            raise StateError("the state's passphrase is missing", f"{SET_PASSPHRASE}.")
+            raise StateError("the state's passphrase is missing or wrong", f"{SET_PASSPHRASE}.")
         raise StateError(f"Pulumi cannot show the state: {why}")
     try:
         return _parse(json.loads(done.stdout)["deployment"])
