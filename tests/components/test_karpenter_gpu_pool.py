@@ -131,7 +131,7 @@ class Partitioned(TimeSlicing):
         (
             [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
             {},
-            "'gpu': .*at most 16 MPS clients",
+            "'gpu': .*at most 16 for MPS",
         ),
     ],
 )
