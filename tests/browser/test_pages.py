@@ -37,11 +37,15 @@ def test_the_picture_follows_the_colour_scheme(browser: Browser, site: str) -> N
 
 def test_search_finds_a_page_without_another_host(browser: Browser, site: str) -> None:
     found = browser.visit(f"{site}/index.html?q=MPS", width=1280)
-    script = """new Expectation(done => {
-      const look = () => document.querySelector('.md-search-result__link')
-        ? done(document.querySelector('.md-search-result__link').href) : setTimeout(look, 50);
-      document.querySelector('[data-md-component=search-query]').focus(); look(); })"""
-    result = browser.call("Runtime.evaluate", expression=script, awaitPromise=True)["result"]["value"]
+    look = (
+        "document.querySelector('.md-search__input').focus(); document.querySelector('.md-search-result__link')?.href"
+    )
+    wait = "new Promise(done => setTimeout(done, 50))"
+    for _ in range(600):
+        result = browser.call("Runtime.evaluate", expression=look)["result"].get("value", "")
+        if result:
+            break
+        browser.call("Runtime.evaluate", expression=wait, awaitPromise=True)
     assert result.startswith(site)
     assert found.errors == []
 

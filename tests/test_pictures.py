@@ -1,0 +1,43 @@
+"""The picture of the README shows the stack `dev`, in colours that can be read."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from sharing.gpus import instance_types
+from stacks.stack_file.judge import judge_file
+from tests.pages import ROOT
+
+ASSETS = ROOT / "docs" / "assets"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_shows_the_models_and_the_gpu_of_the_stack_dev(scheme: str) -> None:
+    picture = ElementTree.parse(ASSETS / f"architecture-{scheme}.svg").getroot()
+    said = " ".join("".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text"))
+    config = judge_file(ROOT / "Pulumi.dev.yaml").plan().setup
+    [pool] = config.pools
+    gpu = instance_types()[pool.instance_types[0]].gpu
+    models = [tenant.served.model.name for tenant in config.tenants]
+    for name in (*models, f"one {pool.capacity} {pool.instance_types[0]}", f"one NVIDIA {gpu.title}"):
+        assert name in said, name
+    assert f"share {len(models)}" in said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_of_the_picture_has_contrast(scheme: str) -> None:
+    """WCAG 2.2, success criterion 1.4.3: at least 4.5 to 1."""
+    text = (ASSETS / f"architecture-{scheme}.svg").read_text(encoding="utf-8")
+    fills = dict(re.findall(r"\.(\w+)\{fill:(#\w{6})", text))
+    for ink in ("title", "line"):
+        for ground in ("aws", "eks", "node", "gpu", "step", "model"):
+            lighter, darker = sorted((luminance(fills[ink]), luminance(fills[ground])), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, ground)
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, definition of relative luminance."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
