@@ -144,3 +144,11 @@ def test_services_have_their_published_prices(item: str, usd: float) -> None:
     )
     assert prices.service(item, "ap-south-2").note == "price of us-east-1"
     assert not prices.service(item, "ap-south-2").own
+
+
+def test_a_parked_pool_costs_what_it_has_planned_when_it_is_awake_again() -> None:
+    running = setup(tenants=tenants("llama2:7b"), pools=(pool(desired=2, max=3),))
+    parked = replace(running, pools=(pool(desired=0, max=2),))
+    assert cost(running).awake_usd_per_hour == cost(running).usd_per_hour
+    assert cost(parked).awake_usd_per_hour == pytest.approx(cost(running).usd_per_hour)
+    assert cost(parked).usd_per_hour < cost(running).usd_per_hour

@@ -1,9 +1,11 @@
 """How errors are worded: look-alike letters, near names, headings."""
 
+from dataclasses import replace
+
 import pytest
 
 from sharing.modes import mode_names
-from sharing.problems import Problem, abbreviate, did_you_mean, foreign_letters, format_problems, group, near
+from sharing.problems import Place, Problem, abbreviate, did_you_mean, foreign_letters, format_problems, group, near
 
 FULL_WIDTH = "".join(chr(ord(letter) + 0xFEE0) for letter in "g4dn.xlarge")
 """As an input method for Chinese or Japanese writes it."""
@@ -161,3 +163,14 @@ def test_problems_that_differ_in_anything_but_the_number_stay_apart() -> None:
 )
 def test_paths_are_abbreviated(paths: list[str], expected: str) -> None:
     assert abbreviate(paths) == expected
+
+
+def test_a_problem_begins_with_its_place_or_says_where_its_value_comes_from() -> None:
+    wrong = Problem("sharing.replicas", "1", "must be at least 2", "Write `replicas: 2`.")
+    message = "sharing.replicas: must be at least 2, not 1. Write `replicas: 2`."
+    in_file = replace(wrong, place=Place(file="Pulumi.\ndev.yaml", line=4, column=19))
+    by_default = replace(wrong, place=Place(origin="default"))
+    assert (str(wrong), wrong.message) == (message, message)
+    assert (str(in_file), in_file.message) == (f"Pulumi. dev.yaml:4:19  {message}", message)
+    assert str(by_default) == message.replace("replicas:", "replicas (default):", 1)
+    assert group([in_file, by_default]) == [wrong], "one error, wherever it stands"
