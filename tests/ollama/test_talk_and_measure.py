@@ -76,7 +76,8 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Pri
                 assert row.server.total_ns > 0
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
-    assert "**stand-in** served each model at **" in text
+    assert "**stand-in**: " in text
+    assert " tokens/s combined, " in text
     assert "per million output tokens" in text
     assert (tmp_path / "report" / "latency.svg").exists()
 
@@ -90,8 +91,8 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
     assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path), "--allow-cpu"]) == 0
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
-    assert "b was partly on the CPU: " in text
-    assert "so this report says nothing about sharing" in text
+    assert "(b) was partly on the CPU: " in text
+    assert "This report cannot show the cost of sharing." in text
     assert "together |" not in text
 
 

@@ -87,3 +87,9 @@ def test_a_page_has_the_figures_and_all_words_of_the_document() -> None:
     assert "llama2:7b and mistral:7b: mps" in seen.text
     ids = [value for name, value in seen.attributes if name == "id"]
     assert len(ids) == len(set(ids)) == 4
+
+
+def test_html_in_the_document_is_text_even_if_nothing_escaped_it() -> None:
+    seen = Reader(page("# <b>t</b>\n\n<script>x</script> [y](javascript:z)\n", []))
+    assert {"script", "b", "a"} & set(seen.tags) == set()
+    assert "<script>x</script>" in seen.text
