@@ -24,7 +24,7 @@ class Record:
     """A new file that only grows. Each line is on the disk before `write` returns, so that no crash can lose it."""
 
     def __init__(self, stack: str, region: str, now: datetime.datetime) -> None:
-        name = re.sub(r"[^\w.-]", "_", f"{stack}-{region}", flags=re.ASCII)
+        name = re.sub(r"[^\w.-]", "_", f"{stack}-{region}")
         # With microseconds: two runs within one second have a record each.
         stamp = now.strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = home() / f"{name}-{stamp}-{os.getpid()}.jsonl"

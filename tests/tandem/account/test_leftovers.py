@@ -146,6 +146,25 @@ def test_an_instance_that_shuts_down_is_being_deleted(state: str, found: list[bo
     assert [resource.going for resource in ec2.INSTANCES.find(account, OWNER)] == found
 
 
+@pytest.mark.parametrize(
+    ("state", "found"),
+    # EC2 API Reference, `VpcEndpoint`: its model writes these with a capital letter, its answers without.
+    [("available", [False]), ("Deleting", [True]), ("deleting", [True]), ("deleted", [])],
+)
+def test_an_endpoint_that_is_being_deleted(state: str, found: list[bool]) -> None:
+    tags = [{"Key": key, "Value": value} for key, value in OURS.items()]
+    one = {"VpcEndpointId": "vpce-1", "VpcEndpointType": "Gateway", "State": state, "Tags": tags}
+    account = create_autospec(Account, instance=True, region=REGION)
+    account.pages.side_effect = lambda *_, **__: [{"VpcEndpoints": [{"ServiceName": "s3", **one}]}]
+    assert [resource.going for resource in ec2.ENDPOINTS.find(account, OWNER)] == found
+
+
+def test_what_is_listed_without_tags_has_them_afterwards(creation: Creation, cleaning: Cleaning) -> None:
+    creation.SQS_queues({**OURS, "Name": "interruptions"})
+    [resource] = cleaning.look().resources
+    assert (resource.name, resource.tags["tandem:stack"]) == ("interruptions", "timeslice")
+
+
 def test_an_instance_that_cannot_be_asked_about_is_not_taken_for_deleted() -> None:
     account = create_autospec(Account, instance=True, region=REGION)
     account.pages.side_effect = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeInstances")
