@@ -145,8 +145,8 @@ def test_a_refused_file_ends_with_1_and_names_each_error(
     shown = [
         re.sub(r"^  (?:Pulumi\.broken\.yaml:\d+:\d+  )?(.*?)(?: \(default\))?: ", r"  \1: ", line) for line in lines
     ]
-    told = [path for line in shown[: int(found[1])] for path in every_path(line)]
-    assert sorted(told) == sorted(path for path, _ in expected)
+    paths = [path for line in shown[: int(found[1])] for path in every_path(line)]
+    assert sorted(paths) == sorted(path for path, _ in expected)
     assert not err
     assert "Traceback" not in out
 
