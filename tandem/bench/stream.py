@@ -127,7 +127,7 @@ class Sender:
         except httpcore.ConnectError as error:
             into.failure = f"cannot be reached: {reason(error)}"
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            into.failure = f"connection lost: {reason(error)}"
+            into.failure = f"closed the connection early: {reason(error)}"
         except WireError as error:
             into.failure = str(error)
             into.parts.clear()

@@ -167,7 +167,7 @@ def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, erro
     ("fault", "error"),
     [
         ("busy", "503: server busy"),
-        ("breaks", "connection lost: "),
+        ("breaks", "closed the connection early: "),
         ("stops", "the stream ended before the reply was complete"),
         ("says", "an error was encountered while running the model: CUDA error"),
     ],
