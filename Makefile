@@ -124,18 +124,26 @@ clean:  ## Remove what these targets made
 	@echo "Making .venv"
 	@$(PYTHON) -m venv .venv
 
+# Without a network, pip repeats itself and then names the first package: `Retry(total=0` is its last attempt.
+define INSTALL
+$(PIP) install --require-hashes -r $(1) 2> .venv/pip.log || { \
+  if grep -q 'Retry(total=0' .venv/pip.log; \
+  then echo "error: cannot reach the package index. Check the network, the proxy and PIP_INDEX_URL, then try again."; \
+  else cat .venv/pip.log; fi; exit 1; } >&2
+endef
+
 .venv/plan: .venv/bin/python requirements.txt pyproject.toml
 	@echo "Installing what the plan needs (about half a minute)"
-	@$(PIP) install --require-hashes -r requirements.txt
+	@$(call INSTALL,requirements.txt)
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/test: .venv/plan requirements-dev.txt
 	@echo "Installing what the tests need"
-	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@$(call INSTALL,requirements-dev.txt)
 	@touch $@
 
 .venv/site: .venv/test requirements-docs.txt
 	@echo "Installing what the site needs"
-	@$(PIP) install --require-hashes -r requirements-docs.txt
+	@$(call INSTALL,requirements-docs.txt)
 	@touch $@

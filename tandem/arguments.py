@@ -28,7 +28,7 @@ def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
 
 def stack_file(stack: str) -> Path:
     """The file that `stack` means: itself when it looks like one, else `Pulumi.<stack>.yaml` here or above."""
-    if "/" in stack or stack.endswith((".yaml", ".yml")):
+    if "/" in stack or stack in (".", "..") or stack.endswith((".yaml", ".yml")):
         return Path(stack)
     name = f"Pulumi.{stack}.yaml"
     here = Path.cwd()

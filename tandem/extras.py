@@ -16,9 +16,10 @@ EXTRAS = {
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 NEEDED = {
     "doctor": ("aws", "cluster"),
-    "leftovers": ("aws",),
-    "quota": ("aws",),
-    "prices": ("aws",),
+    # All that need an account name the same extras as the documents: one line to install once.
+    "leftovers": ("aws", "cluster"),
+    "quota": ("aws", "cluster"),
+    "prices": ("aws", "cluster"),
     "verify": ("cluster",),
     "watch": ("cluster",),
     "chat": ("ollama", "cluster"),

@@ -28,7 +28,7 @@ FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "env
 MOST_DEPTH = 100
 """Limit for nested lists and mappings. libyaml's composer recurses in C: 100,000 levels crash the process."""
 
-EXAMPLE = "Pulumi.dev.yaml shows every key."
+EXAMPLE = "`tandem init` writes a valid file."
 IN_OTHER_WORDS = {
     "but found another document": "it holds more than one document",
     "found unhashable key": "a key is a list or a mapping",

@@ -37,6 +37,7 @@ def add(commands: Commands) -> None:
         _run,
         description="Checks a stack file and plans the whole stack here. Needs no AWS account, no Pulumi CLI and no "
         "network.",
+        exit_codes={1: "invalid stack file or, with --strict, warnings"},
     )
     add_stack(parser)
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
@@ -45,7 +46,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="refuse also what is not judged: an unknown offer, a budget without prices",
+        help="fail on warnings and on what cannot be judged, such as a budget without prices (exit code 1)",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="also show memory, cost, quotas and startup in full"
@@ -107,14 +108,18 @@ def _run(parsed: argparse.Namespace) -> int:
         if planned and parsed.graph:
             write_graph(parsed.graph, planned, judged.plan().stack)
         print_json(report(judged, planned, switch).as_dict())
-        return FAILED if judged.refused else FINE
+        return FAILED if _fails(judged, strict=parsed.strict) else FINE
     if judged.refused:
         tell(judged, all_warnings=parsed.verbose)
         if is_up:
             print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
     _show(judged, switch, parsed)
-    return FINE
+    return FAILED if _fails(judged, strict=parsed.strict) else FINE
+
+
+def _fails(judged: "Judged", *, strict: bool) -> bool:
+    return judged.refused or (strict and bool(judged.assessment.warnings))
 
 
 def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
@@ -142,8 +147,8 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
 
         title = f"{paths[0].name} in {len(options)} sharing modes" if names else f"{len(options)} stacks"
         compare_screen.show(open_console(), title, options)
-    refused = [option.judged.refused for option in options]
-    return FAILED if (all if names else any)(refused) else FINE
+    failing = [_fails(option.judged, strict=parsed.strict) for option in options]
+    return FAILED if (all if names else any)(failing) else FINE
 
 
 def _live_prices(region: object) -> "Book | None":

@@ -38,7 +38,7 @@ CALLS = (
     *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
     *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
     *("plan dev --compare mgi", "plan dev mps --compare mps", "plan dev nosuch", "plan dev mps --running"),
-    *("plan timeslise", "plan MPS", "plan nosuch", "plan mps --running --outputs outputs.json"),
+    *("plan timeslise", "plan MPS", "plan nosuch", "plan .", "plan ..", "plan mps --running --outputs outputs.json"),
     *(f"{command} timeslise" for command in ("doctor", "leftovers", "quota", "prices", "verify", "watch", "bench")),
     *("chat timeslise", "chat", "chat --url a=http://h:1", "leftovers --yes", "leftovers --delete", "report none.json"),
     *(f"{command} --region us-east-11" for command in ("doctor", "leftovers", "quota", "prices")),

@@ -120,10 +120,11 @@ def _seconds(duration: str) -> int:
 def explained(region: str) -> Iterator[None]:
     """Turns boto3's exceptions into `AccountError`."""
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise AccountError(reason(error, region)) from error
 
 
@@ -136,6 +137,7 @@ def code(error: Exception) -> str:
 def reason(error: Exception, region: str) -> str:
     """Why a call to AWS failed, and the fix."""
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
     said = one_line(str(error))
     found = code(error)
@@ -157,6 +159,12 @@ def reason(error: Exception, region: str) -> str:
         return f"These credentials may not call {asked} ({found}). Request that permission, or pass another --profile."
     if found in THROTTLED:
         return f"AWS is throttling requests ({found}). Try again in a minute."
+    if isinstance(error, ResponseParserError) or found.isdigit():
+        # botocore 1.44, parsers.py: the code is the status, and the message the whole page.
+        request = getattr(error, "response", {}).get("ResponseMetadata", {}).get("RequestId", "")
+        facts = [f"status {found}"] * bool(found) + [f"request {one_line(request)}"] * bool(request)
+        answered = f" ({', '.join(facts)})" if facts else ""
+        return f"The answer is not in AWS's format{answered}. Check the proxy and AWS_ENDPOINT_URL, and try again."
     if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
         return (
             f"AWS cannot be reached: {said}. Check the network, the proxy, AWS_ENDPOINT_URL, and the region {region}."
@@ -167,10 +175,11 @@ def reason(error: Exception, region: str) -> str:
 def explain(error: Exception, region: str) -> str:
     """Why a call failed, whatever the exception: an unexpected one is named."""
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     if isinstance(error, AccountError):
         return str(error)
-    if isinstance(error, BotoCoreError | ClientError):
+    if isinstance(error, BotoCoreError | ClientError | ResponseParserError):
         return reason(error, region)
     return one_line(f"unexpected {type(error).__name__}: {error}")
 

@@ -3,10 +3,15 @@
 import json
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
+import boto3
 import pytest
 from botocore import exceptions
+from botocore.config import Config
 
 from tandem.deployed.aws import session
 from tests.rows import read_rows
@@ -66,7 +71,7 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert refusal(command) == (
         f"error: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
-        "-e '.[aws]'` in the checkout.\n"
+        "-e '.[aws,cluster]'` in the checkout.\n"
     )
 
 
@@ -87,6 +92,34 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
 def test_every_bar_has_its_line(error: Exception, shown: str) -> None:
     assert shown in session.reason(error, "us-east-1")
     assert "\n" not in session.reason(error, "us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "facts"),
+    [("service-quotas", "list_services", " (status 500, request req-1)"), ("ec2", "describe_vpcs", "")],
+)
+def test_no_page_of_a_server_or_proxy_is_shown(service: str, operation: str, facts: str) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(500)
+            self.send_header("x-amzn-RequestId", "req-1")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><html lang=en><title>Internal Server Error</title></html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        Thread(target=proxy.handle_request).start()
+        client: Any = boto3.session.Session("a", "b", region_name="us-east-1").client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=f"http://127.0.0.1:{proxy.server_port}",
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        with pytest.raises(session.AccountError) as raised, session.explained("us-east-1"):
+            getattr(client, operation)()
+    told = f"The answer is not in AWS's format{facts}. Check the proxy and AWS_ENDPOINT_URL, and try again."
+    assert str(raised.value) == told
 
 
 @pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])

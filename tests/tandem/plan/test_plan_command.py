@@ -166,3 +166,14 @@ def test_a_path_works_from_anywhere_and_a_process_of_its_own_prints_the_same(tmp
 
 def test_timeslice_is_what_is_planned_when_nothing_is_said_and_two_plans_are_equal() -> None:
     assert call("plan", "--json").stdout == printed_report("timeslice")
+
+
+def test_strict_fails_on_warnings_and_shows_the_same() -> None:
+    """`mps` has a warning: Ollama does not support it officially."""
+    for stack, code in {"mps": 1, "timeslice": 0}.items():
+        lenient, strict = (call("plan", stack, *more) for more in ((), ("--strict",)))
+        assert (lenient.returncode, strict.returncode) == (0, code)
+        assert lenient.stdout == strict.stdout
+        assert ("warning: Pulumi.mps.yaml has 1 warning" in strict.stdout) == (code == 1)
+        told = call("plan", stack, "--strict", "--json")
+        assert (told.returncode, told.json["verdict"], len(told.json["warnings"])) == (code, "ok", code)
