@@ -174,6 +174,6 @@ def test_strict_fails_on_warnings_and_shows_the_same() -> None:
         lenient, strict = (call("plan", stack, *more) for more in ((), ("--strict",)))
         assert (lenient.returncode, strict.returncode) == (0, code)
         assert lenient.stdout == strict.stdout
-        assert ("warning: Pulumi.mps.yaml has 1 warning" in strict.stdout) == (code == 1)
+        assert ("is not officially supported by Ollama" in strict.stdout) == (code == 1)
         told = call("plan", stack, "--strict", "--json")
         assert (told.returncode, told.json["verdict"], len(told.json["warnings"])) == (code, "ok", code)
