@@ -124,13 +124,19 @@ def _runs(numbers: Iterable[int]) -> str:
 def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
     """The problems as lines under a heading, e.g. `error: Pulumi.dev.yaml has 2 errors`; nothing when there are none.
 
-    `kind` is `error` or `warning`. The same problem of many models is one line.
+    `kind` is `error` or `warning`. The same problem of many models is one line. They have the order of the file.
     """
     if not problems:
         return []
-    lines = group(problems)
+    lines = sorted(group(problems), key=_place_in_file)
     count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
     return [f"{kind}: {one_line(name)} has {count}", *(f"  {problem}" for problem in lines)]
+
+
+def _place_in_file(problem: Problem) -> tuple[bool, int, int]:
+    """In the order of the file; what stands nowhere in it comes last."""
+    place = problem.place
+    return (not place.line, place.line, place.column) if place else (True, 0, 0)
 
 
 def foreign_letters(text: str) -> str:

@@ -1,5 +1,6 @@
 """How errors are worded: look-alike letters, near names, headings."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -115,7 +116,7 @@ def test_a_problem_leaves_out_what_it_does_not_know() -> None:
     assert str(Problem("models", "", "is missing", "")) == "models: is missing."
 
 
-def test_problems_are_saidunder_a_heading_that_counts_them() -> None:
+def test_problems_are_said_under_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
     assert format_problems("Pulumi.dev.yaml", "error", [one]) == [
         "error: Pulumi.dev.yaml has 1 error",
@@ -126,6 +127,17 @@ def test_problems_are_saidunder_a_heading_that_counts_them() -> None:
         == "warning: Pulumi.dev.yaml has 2 warnings"
     )
     assert format_problems("Pulumi.dev.yaml", "error", []) == []
+
+
+def test_problems_have_the_order_of_the_file_and_those_without_a_place_come_last() -> None:
+    places = [None, at(7, 2), Place(origin="default"), at(3, 40), at(3, 9)]
+    found = [Problem(f"p{index}", "", "is missing", "", place=place) for index, place in enumerate(places)]
+    said = format_problems("f", "error", found)[1:]
+    assert [re.findall(r"p\d", line)[0] for line in said] == ["p4", "p3", "p1", "p0", "p2"]
+
+
+def at(line: int, column: int) -> Place:
+    return Place(file="f", line=line, column=column)
 
 
 def wrong(path: str, found: str = "5") -> Problem:

@@ -191,6 +191,6 @@ def test_the_value_of_a_secret_is_never_shown(tmp_path: Path, monkeypatch: pytes
     said = refusal(tmp_path, values, monkeypatch, "tandem:sharing", "aws:profile")
     assert "hunter2" not in "".join(said)
     places = [line.split(": ")[0].strip() for line in said]
-    assert places == ["Pulumi.s.yaml:4:5  sharing", "Pulumi.s.yaml:2:16  aws:profile"]
+    assert places == ["Pulumi.s.yaml:2:16  aws:profile", "Pulumi.s.yaml:4:5  sharing"]
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["tandem:sharing", "aws:profile"]')
     assert refusal(tmp_path, values, monkeypatch) == said
