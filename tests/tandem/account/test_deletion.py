@@ -169,7 +169,7 @@ def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
     assert f"still deleting instance {instance}\n" in out
     assert f"not tried volume {volume}\n" in out
     assert "1 still deleting, 2 not tried" in out
-    assert "interrupted" in err
+    assert "Interrupted" in err
 
 
 def test_what_nobody_expected_fails_one_thing_and_loses_nothing(
@@ -240,7 +240,7 @@ def test_without_a_record_nothing_is_deleted(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     code, _, err = run("--delete", "--yes")
     assert code == 2
-    assert re.search(r"^tandem: The record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
+    assert re.search(r"^error: The record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
     assert ("volumes", volume) in creation.census()
 
 
