@@ -67,6 +67,7 @@ lint: .venv/test  ## Check format, lint, spelling and types
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/codespell
+	.venv/bin/python -m tests.english
 	.venv/bin/mypy
 
 # The rules are what people rely on: every line and branch of them is tested.

@@ -30,7 +30,7 @@ OUTPUT = {"Q4_K_M": "Q6_K", "Q4_0": "Q6_K", "MXFP4": "BF16"}
 MOST_HEADS_TOGETHER = 80
 """Layers of a 70B model: its `attn_v`, small beside `attn_q`, gets Q5_K at the least."""
 EXPERTS_OF_MIXTRAL = 8
-"""Files with so many experts get a better `attn_k`, `attn_v` and `attn_output`."""
+"""Files with this number of experts get a better `attn_k`, `attn_v` and `attn_output`."""
 STANDARD = {
     *(
         "llama",

@@ -22,9 +22,9 @@ LINK = "The same report as one page: [report.html](report.html)."
 def files() -> Iterator[tuple[str, str]]:
     """Name and text of each file of the report."""
     results = [_result(mode) for mode in MODES]
-    told = [summary(result) for result in results]
-    figures = draw(told)
-    title, rest = document(results, told, figures).split("\n", 1)
+    shown = [summary(result) for result in results]
+    figures = draw(shown)
+    title, rest = document(results, shown, figures).split("\n", 1)
     yield "README.md", f"{title}\n\n{NOTE} {LINK}\n{rest}"
     yield FILE, page(f"{title}\n\n{NOTE}\n{rest}", figures)
     yield from ((figure.file, figure.drawing) for figure in figures)

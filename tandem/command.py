@@ -1,6 +1,6 @@
 """The `tandem` command: where it begins and ends."""
 
-# No more than what Python itself has at hand: whoever presses Ctrl-C while this file is imported sees a traceback.
+# No more than what Python itself has available: anyone who presses Ctrl-C while this file is imported sees a traceback.
 import codecs
 import gc
 import io
@@ -120,7 +120,7 @@ def _suggest() -> None:
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGHUP end the command from within, as Ctrl-C does: private files are removed on the way out."""
+    """SIGTERM and SIGHUP end the command from within, as Ctrl-C does: private files are removed on the fix."""
     import signal
 
     def leave(number: int, frame: object) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stacks.stack_file.judge import Judged
 
 FINE, FAILED, USAGE = 0, 1, 2
-"""All is well; what was looked at is not as it must be: a file, a promise, a model; a wrong call, or no way in."""
+"""Success; a failed check of a file, a stack or a model; a usage error, or unreadable input."""
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 SCHEMA_VERSION = 2
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 5.0
 
 
 class CallError(Exception):
-    """What keeps a command from its work: a line with the way out, or several."""
+    """What keeps a command from its work: a line with the fix, or several."""
 
     exit_code: ClassVar[int] = USAGE
 
@@ -216,7 +216,7 @@ def status(text: str, *, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Tells what is being waited for: in place on a terminal, else a line for each new thing."""
+    """Says what is being waited for: in place on a terminal, else a line for each new resource."""
     from rich.text import Text
 
     console = open_console(stderr=True)
@@ -230,11 +230,11 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _new_lines() -> Callable[[str], None]:
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def tell(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in printed:
+            printed.add(text)
             print_line(text, sys.stderr)
 
     return tell

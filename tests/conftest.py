@@ -48,7 +48,7 @@ ON_REQUEST = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--regen", action="store_true", help="write the goldens anew instead of comparing with them")
+    parser.addoption("--regen", action="store_true", help="write the goldens again instead of comparing with them")
     parser.addoption("--charts", metavar="FOLDER", help="take the charts from folders in here, not their repositories")
 
 

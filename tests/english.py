@@ -47,10 +47,10 @@ def rules() -> English:
     return English(words=said["words"], allowed=said["allowed"])
 
 
-def clean() -> list[str]:
-    """Folders and files that have no old word any more."""
-    found: list[str] = tomllib.loads(RULES.read_text(encoding="utf-8"))["clean"]
-    return found
+def folders() -> list[str]:
+    """Every folder of the root with tracked files, and every tracked file in the root."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    return sorted({name.partition("/")[0] for name in listed.split("\0") if name})
 
 
 def examples() -> dict[str, str]:

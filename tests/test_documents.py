@@ -23,7 +23,7 @@ ANSWERS = "tests/live/answers/"
 REFERENCE = ROOT / "docs" / "reference"
 DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
-"""Documents that say how things are now: decisions and changes name what was there then."""
+"""Documents that say how resources are now: decisions and changes name what was there then."""
 
 
 def paths(values: object, above: str = "") -> Iterator[str]:

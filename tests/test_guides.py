@@ -119,9 +119,3 @@ def assert_aws(arguments: list[str]) -> None:
 
 def test_the_guide_has_the_command_for_the_role_of_spot_that_the_doctor_prints() -> None:
     assert SPOT_ROLE_COMMAND.split() in commands("before-your-first-up.md")
-
-
-@pytest.mark.parametrize("guide", GUIDES)
-def test_guides_keep_to_the_words_that_people_use(guide: str) -> None:
-    text = (HOW_TO / guide).read_text(encoding="utf-8")
-    assert not re.findall(r"\b(?:told|tells|anew|whoever|dearer|dearest|promised|at hand)\b|is gone|so many", text)

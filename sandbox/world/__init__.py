@@ -1,14 +1,15 @@
 """The emulated cloud with a memory, and the rules that it enforces. This module exports its public names."""
 
+from sandbox.world.entities import CloudError, Entity, Event, IncompleteError, Lost
 from sandbox.world.faults import Fault, Faults
 from sandbox.world.rules.every import RULES
 from sandbox.world.store import InUseError, StateError
-from sandbox.world.things import CloudError, Event, IncompleteError, Lost, Thing
 from sandbox.world.world import World
 
 __all__ = [
     "RULES",
     "CloudError",
+    "Entity",
     "Event",
     "Fault",
     "Faults",
@@ -16,6 +17,5 @@ __all__ = [
     "IncompleteError",
     "Lost",
     "StateError",
-    "Thing",
     "World",
 ]

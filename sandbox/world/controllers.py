@@ -3,12 +3,12 @@
 from typing import Any
 
 from sandbox.world import jobs, journal, karpenter, plugin, tokens
+from sandbox.world.entities import PULUMI, Entities, Entity, value_at
 from sandbox.world.nodes import admit_creator, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.scheduler import must_leave, placed
 from sandbox.world.storage import claims, detach, mount
-from sandbox.world.things import PULUMI, Thing, Things, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
@@ -33,9 +33,9 @@ CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
 }
 
 
-def custom_type(thing: Thing) -> tuple[str, str]:
+def custom_type(entity: Entity) -> tuple[str, str]:
     """Group and kind that a CRD defines."""
-    return str(value_at(thing.inputs, "spec.group")), str(value_at(thing.inputs, "spec.names.kind"))
+    return str(value_at(entity.inputs, "spec.group")), str(value_at(entity.inputs, "spec.names.kind"))
 
 
 def group_and_kind(token: str) -> tuple[str, str]:
@@ -44,116 +44,116 @@ def group_and_kind(token: str) -> tuple[str, str]:
     return place.partition("/")[0], kind
 
 
-def created(things: Things, thing: Thing, caller: str, *, joins: bool = True) -> None:
+def created(entities: Entities, entity: Entity, caller: str, *, joins: bool = True) -> None:
     """Runs the controllers after a creation by `caller`. Without `joins`, a group's nodes never join the cluster."""
-    if thing.type == tokens.CLUSTER:
-        make_control_plane(things, thing)
-        admit_creator(things, thing, caller)
-    elif thing.type == tokens.NODE_GROUP:
-        make_access_entry(things, thing)
+    if entity.type == tokens.CLUSTER:
+        make_control_plane(entities, entity)
+        admit_creator(entities, entity, caller)
+    elif entity.type == tokens.NODE_GROUP:
+        make_access_entry(entities, entity)
         if joins:
-            scale(things, thing)
-    elif thing.type == tokens.RELEASE:
-        _install(things, thing)
-    elif thing.type == tokens.JOB:
-        jobs.run(things, thing)
-    _settle(things)
+            scale(entities, entity)
+    elif entity.type == tokens.RELEASE:
+        _install(entities, entity)
+    elif entity.type == tokens.JOB:
+        jobs.run(entities, entity)
+    _settle(entities)
 
 
-def reclaimed(things: Things, group: Thing) -> None:
+def reclaimed(entities: Entities, group: Entity) -> None:
     """Runs the controllers after EC2 has reclaimed the spot instances of a node group."""
-    for instance in things.owned_by(group, tokens.INSTANCE):
-        things.remove(instance)
-    _settle(things)
+    for instance in entities.owned_by(group, tokens.INSTANCE):
+        entities.remove(instance)
+    _settle(entities)
 
 
-def updated(things: Things, thing: Thing, before: dict[str, Any]) -> None:
+def updated(entities: Entities, entity: Entity, before: dict[str, Any]) -> None:
     """Runs the controllers after an update."""
-    if thing.type == tokens.CLUSTER:
-        make_control_plane(things, thing)
-        karpenter.upgrade(things, thing, before)
-    elif thing.type == tokens.NODE_GROUP:
-        refresh(things, thing, before)
-    elif thing.type == tokens.RELEASE:
-        _replace_pods(things, thing)
-    elif thing.type in (tokens.NODE_POOL, tokens.NODE_CLASS):
-        karpenter.drift(things, thing, before)
-    _settle(things)
+    if entity.type == tokens.CLUSTER:
+        make_control_plane(entities, entity)
+        karpenter.upgrade(entities, entity, before)
+    elif entity.type == tokens.NODE_GROUP:
+        refresh(entities, entity, before)
+    elif entity.type == tokens.RELEASE:
+        _replace_pods(entities, entity)
+    elif entity.type in (tokens.NODE_POOL, tokens.NODE_CLASS):
+        karpenter.drift(entities, entity, before)
+    _settle(entities)
 
 
-def delete(things: Things, thing: Thing) -> None:
+def delete(entities: Entities, entity: Entity) -> None:
     """Deletes a resource, and everything that is deleted with it."""
-    if thing.type == tokens.CLUSTER:
-        _delete_cluster(things, thing)
-    elif thing.type == tokens.RELEASE:
-        uninstall(things, thing)
-    elif thing.type == tokens.NAMESPACE:
-        _empty(things, thing)
-    things.remove(thing)
-    _settle(things)
+    if entity.type == tokens.CLUSTER:
+        _delete_cluster(entities, entity)
+    elif entity.type == tokens.RELEASE:
+        uninstall(entities, entity)
+    elif entity.type == tokens.NAMESPACE:
+        _empty(entities, entity)
+    entities.remove(entity)
+    _settle(entities)
 
 
-def _empty(things: Things, namespace: Thing) -> None:
+def _empty(entities: Entities, namespace: Entity) -> None:
     """Deletes the releases in a namespace, without running their hooks, and then everything else in it."""
-    inside = [one for one in things.inside(namespace.cluster) if one.namespace == namespace.id]
+    inside = [one for one in entities.inside(namespace.cluster) if one.namespace == namespace.id]
     for one in sorted(inside, key=lambda one: one.type != tokens.RELEASE):
-        if things.get(one.type, one.id) is not None:
-            delete(things, one)
+        if entities.get(one.type, one.id) is not None:
+            delete(entities, one)
 
 
-def uninstall(things: Things, release: Thing) -> None:
+def uninstall(entities: Entities, release: Entity) -> None:
     """Deletes everything that Helm deletes with a release: its pods, and CRDs that are templates."""
-    for pod in things.owned_by(release, tokens.POD):
-        things.remove(pod)
-    _settle(things)
-    crds = things.owned_by(release, tokens.CRD)
+    for pod in entities.owned_by(release, tokens.POD):
+        entities.remove(pod)
+    _settle(entities)
+    crds = entities.owned_by(release, tokens.CRD)
     if CHART_CRDS.get(chart(release.inputs), ({}, False))[1]:
-        delete_custom_resources(things, crds)
+        delete_custom_resources(entities, crds)
     else:
         for one in crds:
             one.owner = None
-    things.remove(release)
+    entities.remove(release)
 
 
-def delete_custom_resources(things: Things, crds: list[Thing]) -> None:
+def delete_custom_resources(entities: Entities, crds: list[Entity]) -> None:
     """Deletes all objects of the kinds that these CRDs define. Pulumi does not know of it."""
     for crd in crds:
-        for one in custom_resources(things, crd):
-            things.remove(one)
+        for one in custom_resources(entities, crd):
+            entities.remove(one)
 
 
-def custom_resources(things: Things, crd: Thing) -> list[Thing]:
+def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
     """All objects of the kind that a CRD defines."""
     wanted = custom_type(crd)
-    inside = [one for one in things.inside(crd.cluster) if one.type.count(":") == 2]
+    inside = [one for one in entities.inside(crd.cluster) if one.type.count(":") == 2]
     return [one for one in inside if group_and_kind(one.type) == wanted]
 
 
-def leave_job(things: Things, release: Thing, name: str) -> None:
+def leave_job(entities: Entities, release: Entity, name: str) -> None:
     """Leaves behind the Job of a hook that found no node. No resource owns it."""
-    job = made(things, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
+    job = made(entities, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
     job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}
 
 
-def _install(things: Things, release: Thing) -> None:
+def _install(entities: Entities, release: Entity) -> None:
     groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
         for group, kinds in groups.items():
             for kind in kinds:
                 name = f"{kind.lower()}s.{group}"
                 defined = {"spec": {"group": group, "names": {"kind": kind}}}
-                crd = made(things, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
+                crd = made(entities, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
                 # The next release takes over a CRD that an uninstalled release has left behind.
                 crd.owner = crd.owner or release.key
-    _replace_pods(things, release)
+    _replace_pods(entities, release)
 
 
-def _replace_pods(things: Things, release: Thing) -> None:
-    for old in things.owned_by(release, tokens.POD):
-        things.remove(old)
+def _replace_pods(entities: Entities, release: Entity) -> None:
+    for old in entities.owned_by(release, tokens.POD):
+        entities.remove(old)
     for pod in pods_of(release.inputs):
         identity = f"{release.namespace}/{pod.name}"
-        one = made(things, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
+        one = made(entities, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
         one.outputs = {
             "metadata": {"name": pod.name, "namespace": release.namespace},
             "needs": pod.needs,
@@ -163,7 +163,7 @@ def _replace_pods(things: Things, release: Thing) -> None:
         }
 
 
-def _settle(things: Things) -> None:
+def _settle(entities: Entities) -> None:
     """Schedules pods: those of lost nodes become pending, pending ones move to nodes, which are launched if necessary.
 
     If labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
@@ -171,65 +171,65 @@ def _settle(things: Things) -> None:
     new pods. Its pods need all shares, so they start only when the old pods have freed theirs. They use CUDA only when
     all of them run, and the models start after the proof.
     """
-    for release in things.of(tokens.RELEASE):
+    for release in entities.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
-            _evict(things, release, pod)
-    journal.note_stops(things)
-    plugin.settle(things)
-    journal.note_modes(things)
-    for release in things.of(tokens.RELEASE):
+            _evict(entities, release, pod)
+    journal.note_stops(entities)
+    plugin.settle(entities)
+    journal.note_modes(entities)
+    for release in entities.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
-            _schedule(things, release, pod)
+            _schedule(entities, release, pod)
     # After the controllers have their nodes.
-    for cluster in things.of(tokens.CLUSTER):
-        karpenter.reconcile(things, str(cluster.outputs["endpoint"]))
-    for release in things.of(tokens.RELEASE):
-        waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
-        karpenter.provision(things, release.cluster, release.namespace, waiting)
-        journal.note_modes(things)
+    for cluster in entities.of(tokens.CLUSTER):
+        karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
+    for release in entities.of(tokens.RELEASE):
+        waiting = [pod for pod in pods_of(release.inputs) if _is_pending(entities, release, pod)]
+        karpenter.provision(entities, release.cluster, release.namespace, waiting)
+        journal.note_modes(entities)
         for pod in pods_of(release.inputs):
-            _schedule(things, release, pod)
-    running = [one for one in things.of(tokens.POD) if one.outputs["node"]]
-    detach(things, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
+            _schedule(entities, release, pod)
+    running = [one for one in entities.of(tokens.POD) if one.outputs["node"]]
+    detach(entities, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
 
 
-def _evict(things: Things, release: Thing, pod: PodSpec) -> None:
+def _evict(entities: Entities, release: Entity, pod: PodSpec) -> None:
     """Evicts a pod. Its Deployment recreates it, here with the same name."""
-    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
+    one = entities.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is not None and one.outputs["node"]:
-        node = things.get(tokens.NODE, one.outputs["node"])
+        node = entities.get(tokens.NODE, one.outputs["node"])
         if node is None or must_leave(pod, node):
             one.outputs["node"] = ""
 
 
-def _is_pending(things: Things, release: Thing, pod: PodSpec) -> bool:
-    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
+def _is_pending(entities: Entities, release: Entity, pod: PodSpec) -> bool:
+    one = entities.get(tokens.POD, f"{release.namespace}/{pod.name}")
     return one is not None and not one.outputs["node"]
 
 
-def _schedule(things: Things, release: Thing, pod: PodSpec) -> None:
-    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
+def _schedule(entities: Entities, release: Entity, pod: PodSpec) -> None:
+    one = entities.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is None or one.outputs["node"]:
         return
-    node = placed(things, release.cluster, release.namespace, [pod])[0]
-    if isinstance(node, Thing):
+    node = placed(entities, release.cluster, release.namespace, [pod])[0]
+    if isinstance(node, Entity):
         one.outputs["node"] = node.id
-        journal.note_start(things, one, node)
+        journal.note_start(entities, one, node)
         for name in pod.claims:
-            claim = claims(things, release.cluster, release.namespace, name)
+            claim = claims(entities, release.cluster, release.namespace, name)
             if claim is not None:
-                mount(things, claim, node)
+                mount(entities, claim, node)
 
 
-def _delete_cluster(things: Things, cluster: Thing) -> None:
+def _delete_cluster(entities: Entities, cluster: Entity) -> None:
     """Deletes a cluster with everything inside, which Pulumi then cannot reach any more. EBS volumes stay."""
-    inside = things.inside(str(cluster.outputs["endpoint"]))
-    for below in [below for one in inside for below in things.owned_by(one) if below.type.startswith("aws:")]:
+    inside = entities.inside(str(cluster.outputs["endpoint"]))
+    for below in [below for one in inside for below in entities.owned_by(one) if below.type.startswith("aws:")]:
         below.owner = None
     for one in inside:
         if one.made_by == PULUMI:
-            things.buried[one.key] = one.cluster
-        things.remove(one)
-    for one in things.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
+            entities.buried[one.key] = one.cluster
+        entities.remove(one)
+    for one in entities.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
         if one.inputs.get("clusterName") == cluster.id:
-            things.remove(one)
+            entities.remove(one)

@@ -1,9 +1,9 @@
 """Disruptions of a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
 
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import kind
 from sandbox.world.plugin import config_of, cut
 from sandbox.world.pods import Values
-from sandbox.world.things import Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_STATE_LABEL
 
 REBOOTED = "rebooted"
@@ -20,7 +20,7 @@ DAEMON_GRACE_SECONDS = 30
 k8s-device-plugin v0.20.0 daemonset-mps-control-daemon.yml; mps/daemon.go, Stop: the compute mode is reset last."""
 
 
-def reboot(things: Things, node: Thing, job: Values) -> str | None:
+def reboot(entities: Entities, node: Entity, job: Values) -> str | None:
     """Why a Job's pod does not survive the MIG manager's reboot of its node. None if it does, or without a reboot.
 
     Source: mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go (label `rebooting`, then `chroot /host reboot`). The
@@ -29,7 +29,7 @@ def reboot(things: Things, node: Thing, job: Values) -> str | None:
     it (pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy).
     """
     what = kind(node)
-    if what is None or what.gpu.name not in RESET_BY_REBOOT or not cut(things, node) or node.outputs.get(REBOOTED):
+    if what is None or what.gpu.name not in RESET_BY_REBOOT or not cut(entities, node) or node.outputs.get(REBOOTED):
         return None
     if LAYOUT_STATE_LABEL in (value_at(job, "spec.template.spec.nodeSelector") or {}):
         return None
@@ -38,9 +38,9 @@ def reboot(things: Things, node: Thing, job: Values) -> str | None:
     return f"pod was terminated in response to imminent node shutdown: the MIG manager reboots {node.id}"
 
 
-def exclusive(things: Things, node: Thing, job: Values) -> str | None:
+def exclusive(entities: Entities, node: Entity, job: Values) -> str | None:
     """Why a process without MPS gets no CUDA context right after MPS. None if it does, or retries long enough."""
-    config = config_of(things, node)
+    config = config_of(entities, node)
     if not node.outputs.get(LEFT_EXCLUSIVE) or config is None or config.is_mps:
         return None
     variables = values_at(job, "spec.template.spec.containers.env")
@@ -50,7 +50,7 @@ def exclusive(things: Things, node: Thing, job: Values) -> str | None:
     return f"CUDA_ERROR_DEVICE_UNAVAILABLE: the GPU of {node.id} is in EXCLUSIVE_PROCESS until the MPS daemon stops"
 
 
-def end(node: Thing) -> None:
+def end(node: Entity) -> None:
     """Ends both disruptions: the node has rebooted, and the daemon's pod has stopped."""
     node.outputs[REBOOTED] = True
     node.outputs.pop(LEFT_EXCLUSIVE, None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandbox.world import tokens
-from sandbox.world.things import CloudError
+from sandbox.world.entities import CloudError
 
 Operation = Literal["create", "update", "delete"]
 Kind = Literal["error", "throttle", "lost", "failed"]

@@ -3,7 +3,7 @@
 from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
 from sandbox.world import tokens
-from sandbox.world.things import CloudError, Thing, Things
+from sandbox.world.entities import CloudError, Entities, Entity
 
 CLUSTERS = "aws:eks/getClusters:getClusters"
 GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
@@ -11,28 +11,28 @@ GROUP = "aws:eks/getNodeGroup:getNodeGroup"
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 
 
-def answer(things: Things, question: Question) -> Values | None:
+def answer(entities: Entities, question: Question) -> Values | None:
     """The function's result, or None if it does not depend on the world. Raises CloudError as AWS does."""
     args = question.args
     if question.token == OFFERINGS:
-        return offerings(question, things.offers)
+        return offerings(question, entities.offers)
     if question.token == CLUSTERS:
-        return {"id": "clusters", "names": [one.id for one in things.of(tokens.CLUSTER)]}
+        return {"id": "clusters", "names": [one.id for one in entities.of(tokens.CLUSTER)]}
     if question.token == GROUPS:
-        if things.get(tokens.CLUSTER, args["clusterName"]) is None:
+        if entities.get(tokens.CLUSTER, args["clusterName"]) is None:
             message = f"No cluster found for name: {args['clusterName']}."
             raise CloudError("ResourceNotFoundException", message, API + "API_ListNodegroups.html")
         names = [
-            one.outputs["nodeGroupName"] for one in things.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
+            one.outputs["nodeGroupName"] for one in entities.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
         ]
         return {**args, "id": args["clusterName"], "names": names}
     if question.token == GROUP:
-        return _described(things, f"{args['clusterName']}:{args['nodeGroupName']}")
+        return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
     return None
 
 
-def _described(things: Things, identity: str) -> Values:
-    group: Thing | None = things.get(tokens.NODE_GROUP, identity)
+def _described(entities: Entities, identity: str) -> Values:
+    group: Entity | None = entities.get(tokens.NODE_GROUP, identity)
     if group is None:
         message = f"No node group found for name: {identity.partition(':')[2]}."
         raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")

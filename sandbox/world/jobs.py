@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandbox.world import disruptions, journal, karpenter, tokens
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.plugin import advertised, labels_seen
 from sandbox.world.pods import Values, pods_of_job
 from sandbox.world.scheduler import placed
-from sandbox.world.things import Thing, Things, value_at, values_at
 
 REPLACE_UNREADY = "pulumi.com/replaceUnready"
 LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
@@ -22,39 +22,39 @@ MESSAGES = {
 }
 
 
-def why_late(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
+def why_late(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> str | None:
     """Why the pods do not run before the deadline. None if they do."""
-    if (lacking := _lacking(things, server, namespace, inputs)) is not None:
+    if (lacking := _lacking(entities, server, namespace, inputs)) is not None:
         return f"{MESSAGES[LATE]}; {lacking}"
     pods = pods_of_job(name, inputs)
-    for pod, where in zip(pods, _places(things, server, namespace, name, inputs), strict=True):
+    for pod, where in zip(pods, _places(entities, server, namespace, name, inputs), strict=True):
         if isinstance(where, str):
             return f"{MESSAGES[LATE]}; pod {pod.name} is Pending: {where}"
     return None
 
 
-def why_failed(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
+def why_failed(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> str | None:
     """Why running pods fail: the node does not have the shares that they expect. None if they succeed."""
     expected = _expectation(inputs)
     resources = {resource for pod in pods_of_job(name, inputs) for resource in pod.needs}
-    for node in _places(things, server, namespace, name, inputs):
-        if not isinstance(node, Thing):
+    for node in _places(entities, server, namespace, name, inputs):
+        if not isinstance(node, Entity):
             continue
-        if disturbed := disruptions.reboot(things, node, inputs) or (
-            disruptions.exclusive(things, node, inputs) if resources else None
+        if disturbed := disruptions.reboot(entities, node, inputs) or (
+            disruptions.exclusive(entities, node, inputs) if resources else None
         ):
             return f"{MESSAGES[FAILED]}; {disturbed}"
-        if found := list(_differences(things, node, expected, resources)):
+        if found := list(_differences(entities, node, expected, resources)):
             return f"{MESSAGES[FAILED]}; expected: {expected.get('summary')}; node {node.id}: {'; '.join(found)}"
     return None
 
 
-def run(things: Things, job: Thing) -> None:
+def run(entities: Entities, job: Entity) -> None:
     """Completes a new Job. Its pods hold nothing afterwards."""
-    given = (things, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
+    given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
-    karpenter.provision(things, job.cluster, job.namespace, pods)
-    journal.note_modes(things)
+    karpenter.provision(entities, job.cluster, job.namespace, pods)
+    journal.note_modes(entities)
     for reason, why in ((LATE, why_late(*given)), (FAILED, why_failed(*given))):
         if why is not None:
             condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
@@ -62,26 +62,26 @@ def run(things: Things, job: Thing) -> None:
             _end_disruptions(given)
             return
     job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete", "status": "True"}]}
-    nodes = {one.id: one for one in placed(things, job.cluster, job.namespace, pods) if isinstance(one, Thing)}
+    nodes = {one.id: one for one in placed(entities, job.cluster, job.namespace, pods) if isinstance(one, Entity)}
     _end_disruptions(given)
     for node in nodes.values():
-        journal.note_proof(things, job, node)
+        journal.note_proof(entities, job, node)
 
 
-def _end_disruptions(given: tuple[Things, str, str, str, Values]) -> None:
+def _end_disruptions(given: tuple[Entities, str, str, str, Values]) -> None:
     """Ends all disruptions: when a Job ends, its nodes have rebooted and old daemons have stopped."""
     for node in _places(*given):
-        if isinstance(node, Thing):
+        if isinstance(node, Entity):
             disruptions.end(node)
 
 
-def failure_of(job: Thing) -> str | None:
+def failure_of(job: Entity) -> str | None:
     """Why a Job has failed. None if it has not."""
     conditions = values_at(job.outputs, "status.conditions")
     return next((f"{one['reason']}: {one['message']}" for one in conditions if one["type"] == "Failed"), None)
 
 
-def is_replaced(things: Things, inputs: Values) -> bool:
+def is_replaced(entities: Entities, inputs: Values) -> bool:
     """Whether an update without changes still replaces the Job, because it has not completed.
 
     Source: pulumi-kubernetes provider/pkg/provider/provider.go, Diff.
@@ -90,28 +90,28 @@ def is_replaced(things: Things, inputs: Values) -> bool:
     if not isinstance(annotations, dict) or annotations.get(REPLACE_UNREADY) != "true":
         return False
     namespace, name = value_at(inputs, "metadata.namespace") or "default", value_at(inputs, "metadata.name")
-    job = things.get(tokens.JOB, f"{namespace}/{name}")
+    job = entities.get(tokens.JOB, f"{namespace}/{name}")
     return job is not None and "Complete" not in values_at(job.outputs, "status.conditions.type")
 
 
-def _places(things: Things, server: str, namespace: str, name: str, inputs: Values) -> list[Thing | str]:
-    return karpenter.placed_with_new_nodes(things, server, namespace, pods_of_job(name, inputs))[0]
+def _places(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> list[Entity | str]:
+    return karpenter.placed_with_new_nodes(entities, server, namespace, pods_of_job(name, inputs))[0]
 
 
-def _lacking(things: Things, server: str, namespace: str, inputs: Values) -> str | None:
+def _lacking(entities: Entities, server: str, namespace: str, inputs: Values) -> str | None:
     """Why pods cannot be created or started: a missing ServiceAccount or ConfigMap. None if they can."""
     pod = value_at(inputs, "spec.template.spec") or {}
     account = pod.get("serviceAccountName") or "default"
-    if account != "default" and not _is_there(things, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
+    if account != "default" and not _is_there(entities, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
         return f'pods are forbidden: error looking up service account {namespace}/{account}: "{account}" not found'
     for name in values_at(pod, "volumes.configMap.name"):
-        if not _is_there(things, server, tokens.CONFIG_MAP, f"{namespace}/{name}"):
+        if not _is_there(entities, server, tokens.CONFIG_MAP, f"{namespace}/{name}"):
             return f'pods are ContainerCreating: configmap "{name}" not found'
     return None
 
 
-def _is_there(things: Things, server: str, token: str, identity: str) -> bool:
-    found = things.get(token, identity)
+def _is_there(entities: Entities, server: str, token: str, identity: str) -> bool:
+    found = entities.get(token, identity)
     return found is not None and found.cluster == server
 
 
@@ -124,9 +124,9 @@ def _expectation(inputs: Values) -> dict[str, Any]:
     return expected
 
 
-def _differences(things: Things, node: Thing, expected: dict[str, Any], resources: set[str]) -> Iterator[str]:
+def _differences(entities: Entities, node: Entity, expected: dict[str, Any], resources: set[str]) -> Iterator[str]:
     """The proof's findings: those of the pod that reads the node, and of the pods on shares of these resources."""
-    offers, labels = advertised(things, node), labels_seen(things, node)
+    offers, labels = advertised(entities, node), labels_seen(entities, node)
     shares = expected.get("shares")
     counts = {**expected.get("allocatable", {}), **(dict.fromkeys(resources, shares) if shares else {})}
     for resource, count in counts.items():

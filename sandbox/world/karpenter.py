@@ -13,13 +13,13 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import quotas, tokens
+from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import EFFECTS, HOST_LABEL, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets, sold_in
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, releases
 from sandbox.world.scheduler import groups, placed
 from sandbox.world.storage import has_policy
-from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
 CHART = "karpenter"
 BEYOND_LIMITS = "all available instance types exceed limits"
@@ -40,72 +40,72 @@ JOINING = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2Contai
 class NewNode:
     """A node that Karpenter is about to launch."""
 
-    pool: Thing
-    node_class: Thing
+    pool: Entity
+    node_class: Entity
     subnet: str
-    node: Thing
+    node: Entity
     """The future node. It does not exist yet."""
 
 
 # Requirements.
 
 
-def idle(things: Things, server: str, *calls: str) -> str | None:
+def idle(entities: Entities, server: str, *calls: str) -> str | None:
     """Why the controller cannot make these calls to AWS. None if it can."""
-    release = next(iter(releases(things, server, CHART)), None)
-    if release is None or not any(one.outputs["node"] for one in things.owned_by(release, tokens.POD)):
+    release = next(iter(releases(entities, server, CHART)), None)
+    if release is None or not any(one.outputs["node"] for one in entities.owned_by(release, tokens.POD)):
         return "Karpenter's controller is not installed"
-    cluster = cluster_at(things, server)
+    cluster = cluster_at(entities, server)
     name = cluster.id if cluster else ""
     for addon, lacking in ((AGENT, "gets no credentials"), (DNS, "cannot resolve names")):
-        if things.get(tokens.ADDON, f"{name}:{addon}") is None:
+        if entities.get(tokens.ADDON, f"{name}:{addon}") is None:
             return f"Karpenter's controller {lacking}: the add-on {addon} is not installed"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
     wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
-    identity = next(iter(things.having(tokens.POD_IDENTITY, **wanted)), None)
+    identity = next(iter(entities.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
         return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"
     arn = identity.inputs.get("roleArn")
-    role = things.role(arn)
-    refused = [call for call in calls if role is None or not _allows(things, role, call)]
+    role = entities.role(arn)
+    refused = [call for call in calls if role is None or not _allows(entities, role, call)]
     return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
 
 
-def _allows(things: Things, role: Thing, call: str) -> bool:
+def _allows(entities: Entities, role: Entity, call: str) -> bool:
     """Whether a policy of the role allows the call. Resources and conditions are ignored."""
-    attached = [one.inputs.get("policyArn") for one in things.having(tokens.ATTACHED_POLICY, role=role.id)]
-    policies = [one for arn in attached if (one := things.get(tokens.POLICY, arn)) is not None]
+    attached = [one.inputs.get("policyArn") for one in entities.having(tokens.ATTACHED_POLICY, role=role.id)]
+    policies = [one for arn in attached if (one := entities.get(tokens.POLICY, arn)) is not None]
     statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
     allowed = [one for one in statements if one.get("Effect") == "Allow"]
     return any(fnmatchcase(call, action) for one in allowed for action in values_at(one, "Action"))
 
 
-def _parsed(policy: Thing) -> Any:
+def _parsed(policy: Entity) -> Any:
     return json.loads(policy.inputs.get("policy") or "{}")
 
 
-def gate_is_on(things: Things, server: str) -> bool:
+def gate_is_on(entities: Entities, server: str) -> bool:
     """Whether the controller uses NodeOverlays."""
     gate = "values.settings.featureGates.nodeOverlay"
-    return [value_at(one.inputs, gate) for one in releases(things, server, CHART)][:1] == [True]
+    return [value_at(one.inputs, gate) for one in releases(entities, server, CHART)][:1] == [True]
 
 
 # Launching nodes.
 
 
 def placed_with_new_nodes(
-    things: Things, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
-) -> tuple[list[Thing | str], list[NewNode]]:
+    entities: Entities, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
+) -> tuple[list[Entity | str], list[NewNode]]:
     """For each pod its node, or why it has none, after Karpenter has launched nodes. Also returns those nodes."""
     wanted, new = list(pods), list[NewNode]()
     while True:
         coming = [one.node for one in new]
-        found = placed(things, server, namespace, wanted, ignored, coming)
+        found = placed(entities, server, namespace, wanted, ignored, coming)
         why, index = "", 0
         for group in groups(wanted):
             where, index = found[index], index + len(group)
             if isinstance(where, str):
-                bought = _bought_for(things, server, namespace, group, new)
+                bought = _bought_for(entities, server, namespace, group, new)
                 if isinstance(bought, NewNode):
                     new.append(bought)
                     break
@@ -114,93 +114,95 @@ def placed_with_new_nodes(
             return [f"{where}{why}" if isinstance(where, str) else where for where in found], new
 
 
-def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
+def _bought_for(entities: Entities, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
     """The node that a pool launches for pods that must run together, or why none does."""
     reasons = []
-    for pool in things.within(server, tokens.NODE_POOL):
-        reason = _unable(things, server, pool)
+    for pool in entities.within(server, tokens.NODE_POOL):
+        reason = _unable(entities, server, pool)
         if reason is None:
-            left = _left(things, pool, new)
-            for candidate in _candidates(things, server, pool, new):
+            left = _left(entities, pool, new)
+            for candidate in _candidates(entities, server, pool, new):
                 if any(candidate.node.outputs[COUNTED_ON].get(name, 0) > count for name, count in left.items()):
                     reason = BEYOND_LIMITS
-                elif placed(things, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
+                elif placed(entities, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
                     return candidate
             reason = reason or "no instance type satisfied resources and requirements"
         reasons.append(f"{pool.id}: {reason}")
     return "; ".join(reasons)
 
 
-def _unable(things: Things, server: str, pool: Thing) -> str | None:
-    if (reason := idle(things, server, *LAUNCH)) is not None:
+def _unable(entities: Entities, server: str, pool: Entity) -> str | None:
+    if (reason := idle(entities, server, *LAUNCH)) is not None:
         return reason
-    node_class = _class_of(things, pool)
-    if node_class is None or _profile(things, node_class) is None:
+    node_class = _class_of(entities, pool)
+    if node_class is None or _profile(entities, node_class) is None:
         return "its EC2NodeClass is not ready"
-    if (reason := _unjoinable(things, server, node_class)) is not None:
+    if (reason := _unjoinable(entities, server, node_class)) is not None:
         return reason
-    if _capacity_type(things, pool) is None:
+    if _capacity_type(entities, pool) is None:
         return "all requested instance types were unavailable during launch: no spot capacity"
     limit = value_at(pool.inputs, "spec.limits.nodes")
-    return BEYOND_LIMITS if limit is not None and len(things.owned_by(pool, tokens.NODE_CLAIM)) >= int(limit) else None
+    return (
+        BEYOND_LIMITS if limit is not None and len(entities.owned_by(pool, tokens.NODE_CLAIM)) >= int(limit) else None
+    )
 
 
-def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
+def _left(entities: Entities, pool: Entity, new: list[NewNode]) -> dict[str, int]:
     """The unused part of each limited extended resource. Within a batch, `nodes` is not enforced (scheduler.go)."""
     limits = {name: int(limit) for name, limit in (value_at(pool.inputs, "spec.limits") or {}).items() if "/" in name}
-    nodes = [*(one.node for one in new), *things.within(pool.cluster, tokens.NODE)]
+    nodes = [*(one.node for one in new), *entities.within(pool.cluster, tokens.NODE)]
     own = [node for node in nodes if value_at(node.outputs, "metadata.labels").get(POOL_LABEL) == pool.id]
     return {name: limit - sum(one.outputs[COUNTED_ON].get(name, 0) for one in own) for name, limit in limits.items()}
 
 
-def _capacity_type(things: Things, pool: Thing) -> str | None:
+def _capacity_type(entities: Entities, pool: Entity) -> str | None:
     """The capacity type that Karpenter launches: spot if the pool allows it, or else on-demand if the pool allows that.
 
     Without the service-linked role it treats spot as unavailable and only records an event.
     karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go, `getCapacityType` and `checkODFallback`.
     """
     allowed = _required(pool, CAPACITY_LABEL) or ["on-demand"]
-    if "spot" in allowed and things.has_spot:
+    if "spot" in allowed and entities.has_spot:
         return "spot"
     return "on-demand" if "on-demand" in allowed else None
 
 
-def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
+def _unjoinable(entities: Entities, server: str, node_class: Entity) -> str | None:
     """Why nodes of the class would never register. None if they would."""
-    role, cluster = things.get(tokens.ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(things, server)
+    role, cluster = entities.get(tokens.ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(entities, server)
     if role is None or cluster is None:
         return "its nodes' role does not exist"
-    entry = things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
+    entry = entities.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
     if entry is None or entry.inputs.get("type") != "EC2_LINUX":
         return f"its nodes do not register: no EC2_LINUX access entry for {role.id}"
-    lacking = [policy for policy in JOINING if not has_policy(things, role, policy)]
+    lacking = [policy for policy in JOINING if not has_policy(entities, role, policy)]
     return f"its nodes do not register: {role.id} lacks {', '.join(lacking)}" if lacking else None
 
 
-def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) -> Iterable[NewNode]:
+def _candidates(entities: Entities, server: str, pool: Entity, new: list[NewNode]) -> Iterable[NewNode]:
     """A node for each type and subnet that pool and quotas allow, in the order of the pool's lists."""
-    node_class = _class_of(things, pool)
+    node_class = _class_of(entities, pool)
     assert node_class is not None, "a pool without a class is never ready"
     zones, coming = _required(pool, ZONE_LABEL), [_launched(one) for one in new]
     for kind in _required(pool, TYPE_LABEL) or []:
-        if not quotas.room(things, kind, _is_spot(pool), coming):
+        if not quotas.room(entities, kind, _is_spot(pool), coming):
             continue
         for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
-            place = things.get(tokens.SUBNET, subnet)
+            place = entities.get(tokens.SUBNET, subnet)
             zone = place.outputs.get("availabilityZone") if place else None
             # A zone without the type is not an offering (offering/base_resolver.go, `itZones.Has(zone)`).
-            if place is None or (zones is not None and zone not in zones) or not sold_in(things, subnet, [kind]):
+            if place is None or (zones is not None and zone not in zones) or not sold_in(entities, subnet, [kind]):
                 continue
             name = f"new-{len(new)}"
-            node = Thing(type=tokens.NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
-            node.outputs = _described(things, server, pool, name, kind, str(zone))
+            node = Entity(type=tokens.NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
+            node.outputs = _described(entities, server, pool, name, kind, str(zone))
             yield NewNode(pool, node_class, subnet, node)
 
 
-def _described(things: Things, server: str, pool: Thing, name: str, kind: str, zone: str) -> dict[str, Any]:
+def _described(entities: Entities, server: str, pool: Entity, name: str, kind: str, zone: str) -> dict[str, Any]:
     own = {
         POOL_LABEL: pool.id,
-        CAPACITY_LABEL: str(_capacity_type(things, pool)),
+        CAPACITY_LABEL: str(_capacity_type(entities, pool)),
         TYPE_LABEL: kind,
         ZONE_LABEL: zone,
         HOST_LABEL: name,
@@ -214,19 +216,19 @@ def _described(things: Things, server: str, pool: Thing, name: str, kind: str, z
     return {
         "metadata": {"name": name, "labels": {**own, **given}},
         "spec": {"taints": taints},
-        COUNTED_ON: counted_on(things, server, {**own, **given}),
+        COUNTED_ON: counted_on(entities, server, {**own, **given}),
     }
 
 
-def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str, int]:
+def counted_on(entities: Entities, server: str, labels: dict[str, str]) -> dict[str, int]:
     """Extended resources that Karpenter expects on a node with these labels: EC2's, modified by the overlays."""
     kind = instance_types().get(labels.get(TYPE_LABEL, ""))
     # EC2 reports no GPU for a type that has a part of a GPU.
     counted = {GPU: kind.gpus} if kind is not None and not kind.gpu.is_slice else {}
-    if not gate_is_on(things, server):
+    if not gate_is_on(entities, server):
         return counted
     overlays = sorted(
-        things.within(server, tokens.NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1)
+        entities.within(server, tokens.NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1)
     )
     for overlay in overlays:
         if all(meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
@@ -235,7 +237,7 @@ def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str,
     return counted
 
 
-def _required(pool: Thing, key: str) -> list[str] | None:
+def _required(pool: Entity, key: str) -> list[str] | None:
     """Values that the pool's requirements allow for a label. None means any."""
     found = values_at(pool.inputs, "spec.template.spec.requirements")
     return next((list(one["values"]) for one in found if one.get("key") == key and one.get("operator") == "In"), None)
@@ -244,27 +246,27 @@ def _required(pool: Thing, key: str) -> list[str] | None:
 # Controllers.
 
 
-def reconcile(things: Things, server: str) -> None:
+def reconcile(entities: Entities, server: str) -> None:
     """Creates the instance profile of each EC2NodeClass. It holds the nodes' role as long as the class exists."""
-    for node_class in things.within(server, tokens.NODE_CLASS):
+    for node_class in entities.within(server, tokens.NODE_CLASS):
         role = value_at(node_class.inputs, "spec.role")
         if (
-            _profile(things, node_class) is None
-            and things.get(tokens.ROLE, role)
-            and not idle(things, server, *MAKE_PROFILE)
+            _profile(entities, node_class) is None
+            and entities.get(tokens.ROLE, role)
+            and not idle(entities, server, *MAKE_PROFILE)
         ):
             name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
-            made(things, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
+            made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
 
 
-def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod]) -> None:
+def provision(entities: Entities, server: str, namespace: str, waiting: Iterable[Pod]) -> None:
     """Launches nodes for pending pods."""
-    for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
-        claim_name = f"{new.pool.id}-{digest(new.pool.id, str(things.serial), length=5)}"
-        claim = made(things, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
+    for new in placed_with_new_nodes(entities, server, namespace, waiting)[1]:
+        claim_name = f"{new.pool.id}-{digest(new.pool.id, str(entities.serial), length=5)}"
+        claim = made(entities, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
         disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
         instance, node = launch(
-            things,
+            entities,
             owner=claim,
             name=claim_name,
             by=CHART,
@@ -280,7 +282,7 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
         node.outputs = {**new.node.outputs, "metadata": {"name": node.id, "labels": labels}, "spec": spec}
 
 
-def upgrade(things: Things, cluster: Thing, before: dict[str, Any]) -> None:
+def upgrade(entities: Entities, cluster: Entity, before: dict[str, Any]) -> None:
     """Replaces the nodes after an upgrade of the control plane.
 
     An alias like `al2023@v20260714` means a different image for each Kubernetes version. So an upgrade changes the
@@ -289,22 +291,22 @@ def upgrade(things: Things, cluster: Thing, before: dict[str, Any]) -> None:
     """
     if before.get("version") == cluster.inputs.get("version"):
         return
-    for node_class in things.within(str(cluster.outputs["endpoint"]), tokens.NODE_CLASS):
+    for node_class in entities.within(str(cluster.outputs["endpoint"]), tokens.NODE_CLASS):
         if values_at(node_class.inputs, "spec.amiSelectorTerms.alias"):
-            for pool in pools_of(things, node_class):
-                _replace_nodes(things, pool)
+            for pool in pools_of(entities, node_class):
+                _replace_nodes(entities, pool)
 
 
 def _launched(new: NewNode) -> quotas.Launch:
     return value_at(new.node.outputs, "metadata.labels")[TYPE_LABEL], _is_spot(new.pool)
 
 
-def _is_spot(pool: Thing) -> bool:
+def _is_spot(pool: Entity) -> bool:
     """Whether the pool allows spot, which Karpenter then prefers."""
     return "spot" in (_required(pool, CAPACITY_LABEL) or [])
 
 
-def drift(things: Things, thing: Thing, before: dict[str, Any]) -> None:
+def drift(entities: Entities, entity: Entity, before: dict[str, Any]) -> None:
     """Replaces the nodes of a pool whose template or class has changed, one at a time.
 
     Karpenter terminates a node when its replacement is ready, so the pool can exceed its limit by one node. Without
@@ -312,24 +314,24 @@ def drift(things: Things, thing: Thing, before: dict[str, Any]) -> None:
     Source: karpenter v1.14.1, pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count),
     queue.go.
     """
-    if thing.type == tokens.NODE_POOL:
-        old, new = (_static(value_at(values, "spec.template")) for values in (before, thing.inputs))
-        pools = [thing] if old != new else []
+    if entity.type == tokens.NODE_POOL:
+        old, new = (_static(value_at(values, "spec.template")) for values in (before, entity.inputs))
+        pools = [entity] if old != new else []
     else:
-        pools = pools_of(things, thing) if before.get("spec") != thing.inputs.get("spec") else []
+        pools = pools_of(entities, entity) if before.get("spec") != entity.inputs.get("spec") else []
     for pool in pools:
-        _replace_nodes(things, pool)
+        _replace_nodes(entities, pool)
 
 
-def _replace_nodes(things: Things, pool: Thing) -> None:
-    claims = things.owned_by(pool, tokens.NODE_CLAIM) if idle(things, pool.cluster, *TERMINATE) is None else []
+def _replace_nodes(entities: Entities, pool: Entity) -> None:
+    claims = entities.owned_by(pool, tokens.NODE_CLAIM) if idle(entities, pool.cluster, *TERMINATE) is None else []
     for claim in claims:
-        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim, tokens.INSTANCE)]
-        if not all(quotas.room(things, kind, _is_spot(pool)) for kind in kinds):
+        kinds = [str(one.inputs["instanceType"]) for one in entities.owned_by(claim, tokens.INSTANCE)]
+        if not all(quotas.room(entities, kind, _is_spot(pool)) for kind in kinds):
             break
-        quotas.note_peak(things, [(kind, _is_spot(pool)) for kind in kinds])
-        things.recycled[pool.id] = things.recycled.get(pool.id, 0) + 1
-        things.remove(claim)
+        quotas.note_peak(entities, [(kind, _is_spot(pool)) for kind in kinds])
+        entities.recycled[pool.id] = entities.recycled.get(pool.id, 0) + 1
+        entities.remove(claim)
 
 
 def _static(template: Any) -> Any:
@@ -340,15 +342,17 @@ def _static(template: Any) -> Any:
     return {**template, "spec": spec}
 
 
-def pools_of(things: Things, node_class: Thing) -> list[Thing]:
+def pools_of(entities: Entities, node_class: Entity) -> list[Entity]:
     """The NodePools of a class."""
-    return [one for one in things.within(node_class.cluster, tokens.NODE_POOL) if _class_of(things, one) is node_class]
+    return [
+        one for one in entities.within(node_class.cluster, tokens.NODE_POOL) if _class_of(entities, one) is node_class
+    ]
 
 
-def _class_of(things: Things, pool: Thing) -> Thing | None:
+def _class_of(entities: Entities, pool: Entity) -> Entity | None:
     wanted = value_at(pool.inputs, "spec.template.spec.nodeClassRef.name")
-    return next((one for one in things.within(pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
+    return next((one for one in entities.within(pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
 
 
-def _profile(things: Things, node_class: Thing) -> Thing | None:
-    return next(iter(things.owned_by(node_class, tokens.PROFILE)), None)
+def _profile(entities: Entities, node_class: Entity) -> Entity | None:
+    return next(iter(entities.owned_by(node_class, tokens.PROFILE)), None)

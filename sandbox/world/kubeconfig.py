@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.world.things import value_at, values_at
+from sandbox.world.entities import value_at, values_at
 
 
 def api_server(provider: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.things import CloudError, value_at
+from sandbox.world.entities import CloudError, value_at
 
 DEFAULTS = "__defaults"
 """Key under which the Terraform bridge lists the inputs that it filled in (pulumi-terraform-bridge, schema.go)."""

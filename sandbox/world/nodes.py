@@ -7,8 +7,8 @@ from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT, digest
 from sandbox.world import quotas, tokens
+from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
 from sandbox.world.hardware import InstanceType, instance_types
-from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
@@ -25,22 +25,22 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 HOST_LABEL = "kubernetes.io/hostname"
 
 
-def cluster_at(things: Things, server: str) -> Thing | None:
+def cluster_at(entities: Entities, server: str) -> Entity | None:
     """The EKS cluster with this API server."""
-    return next((one for one in things.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
+    return next((one for one in entities.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
 
 
-def labels(node: Thing) -> dict[str, str]:
+def labels(node: Entity) -> dict[str, str]:
     """A node's labels."""
     return dict(value_at(node.outputs, "metadata.labels") or {})
 
 
-def kind(node: Thing) -> InstanceType | None:
+def kind(node: Entity) -> InstanceType | None:
     """Instance type of a node with NVIDIA GPUs. None for other nodes."""
     return instance_types().get(labels(node).get(TYPE_LABEL, ""))
 
 
-def taints(node: Thing) -> list[dict[str, str]]:
+def taints(node: Entity) -> list[dict[str, str]]:
     """A node's taints in EKS's spelling (`effect: NO_SCHEDULE`)."""
     found = values_at(node.outputs, "spec.taints")
     return [{**one, "effect": EFFECTS.get(one.get("effect"), one.get("effect"))} for one in found]
@@ -52,27 +52,27 @@ def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:
     return requirement.get("operator") == "In" and has.get(str(requirement.get("key"))) in requirement["values"]
 
 
-def make_control_plane(things: Things, cluster: Thing) -> None:
+def make_control_plane(entities: Entities, cluster: Entity) -> None:
     """Creates EKS's security group, its network interfaces in the subnets, and a log group without an owner."""
     group = str(value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId"))
     network = value_at(cluster.outputs, "vpcConfig.vpcId")
     name = f"eks-cluster-sg-{cluster.id}"
-    made(things, tokens.SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
-    interfaces = things.owned_by(cluster, tokens.INTERFACE)
+    made(entities, tokens.SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
+    interfaces = entities.owned_by(cluster, tokens.INTERFACE)
     wanted = set(values_at(cluster.inputs, "vpcConfig.subnetIds"))
     for interface in interfaces:
         if interface.inputs["subnetId"] not in wanted:
-            things.remove(interface)
+            entities.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
         values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group], "description": f"Amazon EKS {name}"}
-        made(things, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
+        made(entities, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
     logs = f"/aws/eks/{cluster.id}/cluster"
-    if cluster.inputs.get("enabledClusterLogTypes") and things.get(tokens.LOG_GROUP, logs) is None:
+    if cluster.inputs.get("enabledClusterLogTypes") and entities.get(tokens.LOG_GROUP, logs) is None:
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
-        made(things, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
+        made(entities, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
 
 
-def admit_creator(things: Things, cluster: Thing, caller: str) -> None:
+def admit_creator(entities: Entities, cluster: Entity, caller: str) -> None:
     """Makes the cluster's creator its admin, unless the cluster's access configuration disables that.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html
@@ -81,87 +81,87 @@ def admit_creator(things: Things, cluster: Thing, caller: str) -> None:
         return
     policy = f"arn:{caller.split(':')[1]}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = {"clusterName": cluster.id, "principalArn": caller}
-    made(things, tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
+    made(entities, tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
     granted = {**entry, "policyArn": policy}
-    made(things, tokens.ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
+    made(entities, tokens.ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
 
 
-def make_access_entry(things: Things, group: Thing) -> None:
+def make_access_entry(entities: Entities, group: Entity) -> None:
     """Creates the access entry for the role of a managed node group, as EKS does.
 
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
     """
     cluster, role = group.inputs.get("clusterName"), group.inputs.get("nodeRoleArn")
     identity = f"{cluster}:{role}"
-    if things.get(tokens.ACCESS_ENTRY, identity) is None:
+    if entities.get(tokens.ACCESS_ENTRY, identity) is None:
         values = {"clusterName": cluster, "principalArn": role, "type": "EC2_LINUX"}
-        made(things, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
+        made(entities, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
 
 
-def scale(things: Things, group: Thing) -> None:
+def scale(entities: Entities, group: Entity) -> None:
     """Scales a group to its desired size, as far as the quota allows, spread over its subnets."""
-    _scale_to(things, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0))
+    _scale_to(entities, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0))
 
 
-def _scale_to(things: Things, group: Thing, wanted: int) -> None:
-    have = things.owned_by(group, tokens.INSTANCE)
+def _scale_to(entities: Entities, group: Entity, wanted: int) -> None:
+    have = entities.owned_by(group, tokens.INSTANCE)
     for instance in have[wanted:]:
-        things.remove(instance)
+        entities.remove(instance)
     # An Auto Scaling group keeps trying to launch the others.
-    most = min(wanted, len(have) + quotas.room(things, *launched(group)))
+    most = min(wanted, len(have) + quotas.room(entities, *launched(group)))
     for index in range(len(have), most):
-        _make_node(things, group, index)
+        _make_node(entities, group, index)
 
 
-def launched(group: Thing) -> quotas.Launch:
+def launched(group: Entity) -> quotas.Launch:
     """The instances that a group launches: its first type, and whether they are spot."""
     kinds = values_at(group.inputs, "instanceTypes")
     return str(kinds[0] if kinds else "t3.medium"), group.inputs.get("capacityType") == "SPOT"
 
 
-def is_recycled(group: Thing, before: dict[str, Any], after: dict[str, Any]) -> bool:
+def is_recycled(group: Entity, before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether the change replaces every node of the group."""
     return any(value_at(before, path) != value_at(after, path) for path in RECYCLING)
 
 
-def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
+def surge(entities: Entities, group: Entity, inputs: dict[str, Any]) -> int:
     """Number of nodes that an update adds before it removes the old ones: none with the strategy MINIMAL.
 
     With DEFAULT, it is the larger of two per zone and `maxUnavailable` (page above). For a group without nodes, the
     page does not say; here it is none.
     """
-    if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not things.owned_by(group, tokens.INSTANCE):
+    if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not entities.owned_by(group, tokens.INSTANCE):
         return 0
-    subnets = [things.get(tokens.SUBNET, one) for one in values_at(inputs, "subnetIds")]
+    subnets = [entities.get(tokens.SUBNET, one) for one in values_at(inputs, "subnetIds")]
     zones = {one.outputs.get("availabilityZone") for one in subnets if one}
     return max(SURGE_PER_ZONE * len(zones), int(value_at(inputs, "updateConfig.maxUnavailable") or 1))
 
 
-def refresh(things: Things, group: Thing, before: dict[str, Any]) -> None:
+def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
     """Applies a change of the group: replaces nodes, adds or removes some, or changes their labels and taints."""
     if is_recycled(group, before, group.inputs):
-        old = things.owned_by(group, tokens.INSTANCE)
-        _scale_to(things, group, len(old) + surge(things, group, group.inputs))
+        old = entities.owned_by(group, tokens.INSTANCE)
+        _scale_to(entities, group, len(old) + surge(entities, group, group.inputs))
         name = str(group.outputs["nodeGroupName"])
-        things.recycled[name] = things.recycled.get(name, 0) + len(old)
+        entities.recycled[name] = entities.recycled.get(name, 0) + len(old)
         for instance in old:
-            things.remove(instance)
-    scale(things, group)
-    for instance in things.owned_by(group, tokens.INSTANCE):
-        for node in things.owned_by(instance, tokens.NODE):
+            entities.remove(instance)
+    scale(entities, group)
+    for instance in entities.owned_by(group, tokens.INSTANCE):
+        for node in entities.owned_by(instance, tokens.NODE):
             node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
 
 
-def _make_node(things: Things, group: Thing, index: int) -> None:
-    cluster = things.get(tokens.CLUSTER, group.inputs.get("clusterName"))
+def _make_node(entities: Entities, group: Entity, index: int) -> None:
+    cluster = entities.get(tokens.CLUSTER, group.inputs.get("clusterName"))
     kind, spot = launched(group)
     # If a zone has no capacity, Auto Scaling tries another one.
     given = values_at(group.inputs, "subnetIds")
-    subnets = [one for one in given if sold_in(things, one, [kind])]
+    subnets = [one for one in given if sold_in(entities, one, [kind])]
     if given and not subnets:
         return
     instance, node = launch(
-        things,
+        entities,
         owner=group,
         name=str(group.outputs["nodeGroupName"]),
         by=BY_SCALING,
@@ -169,26 +169,26 @@ def _make_node(things: Things, group: Thing, index: int) -> None:
         spot=spot,
         subnet=subnets[index % len(subnets)] if subnets else None,
         security_groups=[value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
-        disk=_root_disk(things, group),
+        disk=_root_disk(entities, group),
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
     node.outputs = _described(node.id, group, instance)
 
 
-def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
+def sold_in(entities: Entities, subnet_id: Any, kinds: Iterable[str]) -> bool:
     """Whether the zone of a subnet offers the types."""
-    subnet = things.get(tokens.SUBNET, subnet_id)
+    subnet = entities.get(tokens.SUBNET, subnet_id)
     if subnet is None:
         return True
     place = Place.of(subnet.provider)
     zone = subnet.outputs.get("availabilityZone")
-    return all(zone in zones_selling(place, kind, things.offers) for kind in kinds)
+    return all(zone in zones_selling(place, kind, entities.offers) for kind in kinds)
 
 
 def launch(
-    things: Things,
+    entities: Entities,
     *,
-    owner: Thing,
+    owner: Entity,
     name: str,
     by: str,
     kind: str,
@@ -196,23 +196,23 @@ def launch(
     subnet: str | None,
     security_groups: list[Any],
     disk: dict[str, Any],
-) -> tuple[Thing, Thing]:
+) -> tuple[Entity, Entity]:
     """Creates an instance with network interface and root volume, and its node, which has no details yet."""
-    found = things.get(tokens.SUBNET, subnet)
+    found = entities.get(tokens.SUBNET, subnet)
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
     lifecycle = {"lifecycle": "spot"} if spot else {}
-    instance = made(things, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
-    quotas.note_peak(things)
+    instance = made(entities, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
+    quotas.note_peak(entities)
     public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
     interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
-    made(things, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
-    made(things, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
+    made(entities, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
+    made(entities, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
     host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
-    return instance, made(things, tokens.NODE, host, host, by, instance.key, {})
+    return instance, made(entities, tokens.NODE, host, host, by, instance.key, {})
 
 
-def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
+def _described(name: str, group: Entity, instance: Entity) -> dict[str, Any]:
     own = {
         GROUP_LABEL: group.outputs["nodeGroupName"],
         TYPE_LABEL: instance.inputs["instanceType"],
@@ -226,8 +226,8 @@ def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
     }
 
 
-def _root_disk(things: Things, group: Thing) -> dict[str, Any]:
-    template = things.get(tokens.TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
+def _root_disk(entities: Entities, group: Entity) -> dict[str, Any]:
+    template = entities.get(tokens.TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
     disk = value_at(template.inputs, "blockDeviceMappings.ebs") if template else None
     return {"size": (disk or {}).get("volumeSize", 20), "type": (disk or {}).get("volumeType", "gp2")}
 
@@ -236,7 +236,7 @@ _PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"
 
 
 def made(
-    things: Things,
+    entities: Entities,
     token: str,
     identity: str,
     name: str,
@@ -244,12 +244,12 @@ def made(
     owner: Key | None,
     values: dict[str, Any],
     cluster: str = "",
-) -> Thing:
+) -> Entity:
     """Creates a resource on behalf of a controller, by default with a new id. `cluster` is for Kubernetes objects."""
-    things.serial += 1
-    identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(things.serial))}"
+    entities.serial += 1
+    identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(entities.serial))}"
     outputs = {**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values)
-    new = Thing(
+    new = Entity(
         type=token,
         id=identity,
         name=name,
@@ -257,8 +257,8 @@ def made(
         outputs=outputs,
         made_by=by,
         owner=owner,
-        serial=things.serial,
+        serial=entities.serial,
     )
-    found = things.get(token, identity) or things.add(new)
+    found = entities.get(token, identity) or entities.add(new)
     found.cluster = cluster or found.cluster
     return found

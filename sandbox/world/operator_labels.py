@@ -4,10 +4,10 @@ Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go and state_m
 traces of that program in tests/sandbox/gpu_operator.json.
 """
 
+from sandbox.world.entities import Entities, Entity
 from sandbox.world.hardware import profiles
 from sandbox.world.nodes import kind, labels
 from sandbox.world.pods import DISCOVERY, releases
-from sandbox.world.things import Thing, Things
 from sharing.modes import MIG_CAPABLE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
@@ -29,18 +29,18 @@ _DEPLOYED = (
 """gpuStateLabels of the workload `container`, for every ClusterPolicy."""
 
 
-def discovers(things: Things, server: str) -> bool:
+def discovers(entities: Entities, server: str) -> bool:
     """Whether node feature discovery runs. It is a separate release, because a subchart would be a second instance."""
-    return bool(releases(things, server, DISCOVERY))
+    return bool(releases(entities, server, DISCOVERY))
 
 
-def operated(things: Things, node: Thing) -> dict[str, str]:
+def operated(entities: Entities, node: Entity) -> dict[str, str]:
     """A node's labels after the operator has changed them. Without an operator, they are unchanged."""
     has = labels(node)
-    if not releases(things, node.cluster, "gpu-operator"):
+    if not releases(entities, node.cluster, "gpu-operator"):
         return has
     what = kind(node)
-    discovered = what is not None and discovers(things, node.cluster)
+    discovered = what is not None and discovers(entities, node.cluster)
     if discovered:
         has[GPU_PRESENT] = "true"
     elif has.get(GPU_PRESENT) == "true":

@@ -7,39 +7,45 @@ from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Creation
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity, value_at
 from sandbox.world.names import DEFAULTS
-from sandbox.world.things import Thing, Things, value_at
 
 # A change of these creates no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
 _NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
 
 
 def outputs_of(
-    cloud: Cloud, things: Things, token: str, name: str, serial: int, inputs: dict[str, Any], provider: dict[str, Any]
+    cloud: Cloud,
+    entities: Entities,
+    token: str,
+    name: str,
+    serial: int,
+    inputs: dict[str, Any],
+    provider: dict[str, Any],
 ) -> tuple[str, dict[str, Any]]:
     """Id and outputs of a new resource. The serial in the name makes every generated id unique."""
     made = cloud.created(Creation(type=token, name=f"{name} {serial}", inputs=inputs, provider=provider))
     outputs = json.loads(json.dumps({key: value for key, value in made.outputs.items() if key != DEFAULTS}))
     if token == tokens.CLUSTER:
-        outputs = _own_cluster(things, outputs, serial)
+        outputs = _own_cluster(entities, outputs, serial)
     return made.id, outputs
 
 
-def outputs_after(cloud: Cloud, things: Things, thing: Thing, before: dict[str, Any]) -> dict[str, Any]:
+def outputs_after(cloud: Cloud, entities: Entities, entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
     """Outputs of an updated resource: derived from its new inputs. Values computed at creation stay."""
-    _, fresh = outputs_of(cloud, things, thing.type, thing.name, thing.serial, thing.inputs, thing.provider)
-    dropped = before.keys() - thing.inputs.keys()
-    kept = {key: value for key, value in thing.outputs.items() if key not in dropped}
+    _, fresh = outputs_of(cloud, entities, entity.type, entity.name, entity.serial, entity.inputs, entity.provider)
+    dropped = before.keys() - entity.inputs.keys()
+    kept = {key: value for key, value in entity.outputs.items() if key not in dropped}
     outputs = {**kept, **fresh}
-    if thing.type == tokens.TEMPLATE:
-        outputs |= _next_version(thing, before)
-    if thing.type == "kubernetes:helm.sh/v3:Release":
-        revision = int(value_at(thing.outputs, "status.revision") or 1)
+    if entity.type == tokens.TEMPLATE:
+        outputs |= _next_version(entity, before)
+    if entity.type == "kubernetes:helm.sh/v3:Release":
+        revision = int(value_at(entity.outputs, "status.revision") or 1)
         outputs["status"] = {**outputs["status"], "revision": revision + 1}
     return outputs
 
 
-def _own_cluster(things: Things, outputs: dict[str, Any], serial: int) -> dict[str, Any]:
+def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> dict[str, Any]:
     """Endpoint, security group and VPC of this control plane, different from others with the same name."""
     name = str(outputs["name"])
     text = json.dumps(outputs)
@@ -48,16 +54,16 @@ def _own_cluster(things: Things, outputs: dict[str, Any], serial: int) -> dict[s
         text = text.replace(shared.upper(), own.upper()).replace(shared, own)
     own_outputs: dict[str, Any] = json.loads(text)
     network = own_outputs["vpcConfig"]
-    subnet = things.get("aws:ec2/subnet:Subnet", value_at(network, "subnetIds"))
+    subnet = entities.get("aws:ec2/subnet:Subnet", value_at(network, "subnetIds"))
     if subnet is not None:
         network["vpcId"] = subnet.inputs.get("vpcId")
     return own_outputs
 
 
-def _next_version(thing: Thing, before: dict[str, Any]) -> dict[str, Any]:
-    keys = {*before, *thing.inputs} - _NOT_VERSIONED
-    latest = int(thing.outputs.get("latestVersion") or 1)
-    if any(before.get(key) != thing.inputs.get(key) for key in keys):
+def _next_version(entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
+    keys = {*before, *entity.inputs} - _NOT_VERSIONED
+    latest = int(entity.outputs.get("latestVersion") or 1)
+    if any(before.get(key) != entity.inputs.get(key) for key in keys):
         latest += 1
-    default = thing.inputs.get("defaultVersion") or thing.outputs.get("defaultVersion") or 1
-    return {"latestVersion": latest, "defaultVersion": latest if thing.inputs.get("updateDefaultVersion") else default}
+    default = entity.inputs.get("defaultVersion") or entity.outputs.get("defaultVersion") or 1
+    return {"latestVersion": latest, "defaultVersion": latest if entity.inputs.get("updateDefaultVersion") else default}

@@ -7,11 +7,11 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.hardware import fits, profiles
 from sandbox.world.nodes import kind, labels, meets
 from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
 from sandbox.world.pods import Values, chart, releases
-from sandbox.world.things import Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -52,34 +52,34 @@ class Offer:
     """The sharing strategy, as feature discovery names it: `none`, `time-slicing` or `mps`."""
 
 
-def config_of(things: Things, node: Thing) -> Config | None:
+def config_of(entities: Entities, node: Entity) -> Config | None:
     """The current configuration of a node's plugin. None without a GPU or a working plugin."""
-    plugin = _plugin(things, node)
+    plugin = _plugin(entities, node)
     if plugin is None or kind(node) is None:
         return None
     configs, default = _configs(plugin)
     return Config(default, json.loads(configs[default])) if default in configs else None
 
 
-def settle(things: Things) -> None:
+def settle(entities: Entities) -> None:
     """Starts the plugin's pods of new and changed releases, and applies changed labels."""
-    for node in things.of(tokens.NODE):
-        node.outputs[PLUGIN_POD] = _pod(things, node)
+    for node in entities.of(tokens.NODE):
+        node.outputs[PLUGIN_POD] = _pod(entities, node)
 
 
-def plugins_on(things: Things, node: Thing) -> list[Thing]:
+def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
     """The releases that run a device plugin on a node. Two of them would both register with the kubelet."""
-    return [one for one in things.within(node.cluster, tokens.RELEASE) if _is_plugin(things, one, node)]
+    return [one for one in entities.within(node.cluster, tokens.RELEASE) if _is_plugin(entities, one, node)]
 
 
-def _pod(things: Things, node: Thing) -> dict[str, Any]:
+def _pod(entities: Entities, node: Entity) -> dict[str, Any]:
     """The pod of a node's plugin: its release and template, and whether it advertises 0 shares.
 
     It starts with the default configuration, whatever the node's label says. If the label names another one, it is then
     applied by signals. They restart the plugin twice within milliseconds, after which the kubelet considers the
     resource unhealthy until the pod is recreated (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
-    plugin = _plugin(things, node)
+    plugin = _plugin(entities, node)
     if plugin is None:
         return {}
     label, (_, default) = labels(node).get(CONFIG_LABEL, ""), _configs(plugin)
@@ -90,26 +90,26 @@ def _pod(things: Things, node: Thing) -> dict[str, Any]:
     return {"key": key, "lost": was_lost or label not in ("", default)}
 
 
-def offered(things: Things, node: Thing) -> dict[str, int]:
+def offered(entities: Entities, node: Entity) -> dict[str, int]:
     """Extended resources of a node, but not more than Karpenter expected when it launched the node.
 
     All pods of an `up` are created together, so Karpenter decides before the node's plugin advertises anything.
     """
     counted = node.outputs.get(COUNTED_ON)
-    shared = {resource: offer.count for resource, offer in advertised(things, node).items()}
+    shared = {resource: offer.count for resource, offer in advertised(entities, node).items()}
     return shared if counted is None else {key: min(count, counted.get(key, 0)) for key, count in shared.items()}
 
 
-def advertised(things: Things, node: Thing) -> dict[str, Offer]:
+def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
     """The resources that a node's plugin advertises under its configuration, by name."""
-    plugin, what, config = _plugin(things, node), kind(node), config_of(things, node)
+    plugin, what, config = _plugin(entities, node), kind(node), config_of(entities, node)
     if plugin is None or what is None or config is None:
         return {}
     values, sharing = _values(plugin), config.content.get("sharing") or {}
     # The operator's strategy is an environment variable, which overrides that of the configuration.
     strategy = value_at(values, "mig.strategy") or value_at(config.content, "flags.migStrategy") or "none"
-    slices = cut(things, node) if strategy != "none" else {}
-    shared = (sharing.get("mps") if _labels_features(things, plugin) else None) or sharing.get("timeSlicing") or {}
+    slices = cut(entities, node) if strategy != "none" else {}
+    shared = (sharing.get("mps") if _labels_features(entities, plugin) else None) or sharing.get("timeSlicing") or {}
     if config.is_mps and (slices or not shared):
         # The MPS daemon only runs on nodes with the label nvidia.com/mps.capable, and does not support slices.
         return {}
@@ -117,39 +117,39 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
     suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
-    each = 0 if _pod(things, node).get("lost") else what.gpus
+    each = 0 if _pod(entities, node).get("lost") else what.gpus
     return {
         f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
     }
 
 
-def labels_seen(things: Things, node: Thing) -> dict[str, str]:
+def labels_seen(entities: Entities, node: Entity) -> dict[str, str]:
     """A node's labels, including those set by the GPU Operator, the MIG manager and feature discovery.
 
     Names: k8s-device-plugin internal/lm/resource.go.
     """
-    has, plugin = operated(things, node), _plugin(things, node)
+    has, plugin = operated(entities, node), _plugin(entities, node)
     if LAYOUT_LABEL in has:
-        has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
-    if plugin is not None and _labels_features(things, plugin):
+        has[LAYOUT_STATE_LABEL] = "success" if cut(entities, node) else "failed"
+    if plugin is not None and _labels_features(entities, plugin):
         # internal/lm/nvml.go, newSharingLabeler: the label is `false` under any other sharing mode.
-        config = config_of(things, node)
+        config = config_of(entities, node)
         has["nvidia.com/mps.capable"] = "true" if config is not None and config.is_mps else "false"
-        for resource, offer in advertised(things, node).items():
+        for resource, offer in advertised(entities, node).items():
             has[f"{resource}.sharing-strategy"] = offer.strategy
             has[f"{resource}.replicas"] = str(offer.replicas)
     return has
 
 
-def refuses_process(things: Things, node: Thing, alive: Iterable[Thing]) -> str | None:
+def refuses_process(entities: Entities, node: Entity, alive: Iterable[Entity]) -> str | None:
     """Why a new process gets no CUDA context on a node's GPUs. None if it does. `alive` are pods with shares there.
 
     Under MPS, a GPU is in EXCLUSIVE_PROCESS mode and the server must be its only process. A process that started
     without the server keeps the server out. When MPS ends, the server stops, even if it still has clients.
     https://docs.nvidia.com/deploy/mps/ ("Compute modes") and daemon.go as above.
     """
-    now = config_of(things, node)
+    now = config_of(entities, node)
     for pod in alive:
         began = pod.outputs.get(STARTED)
         if now is None or not began or began["config"] == now.name or not (began["mps"] or now.is_mps):
@@ -159,13 +159,13 @@ def refuses_process(things: Things, node: Thing, alive: Iterable[Thing]) -> str 
     return None
 
 
-def _plugin(things: Things, node: Thing) -> Thing | None:
+def _plugin(entities: Entities, node: Entity) -> Entity | None:
     """The release whose plugin serves the node. Of two, it is the one that registered last, which is undefined."""
-    found = plugins_on(things, node)
+    found = plugins_on(entities, node)
     return found[0] if len(found) == 1 else None
 
 
-def _values(plugin: Thing) -> Values:
+def _values(plugin: Entity) -> Values:
     """Values of the release. The operator's ConfigMap appears under the names of the plugin's chart."""
     values: Values = plugin.inputs.get("values") or {}
     if chart(plugin.inputs) != "gpu-operator":
@@ -174,7 +174,7 @@ def _values(plugin: Thing) -> Values:
     return {**values, "config": {"map": config.get("data"), "default": config.get("default")}}
 
 
-def _configs(plugin: Thing) -> tuple[dict[str, str], str]:
+def _configs(plugin: Entity) -> tuple[dict[str, str], str]:
     """The plugin's configurations by name, and the name of the default."""
     values = _values(plugin)
     return value_at(values, "config.map") or {}, str(value_at(values, "config.default") or "")
@@ -187,16 +187,16 @@ def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
     return {f"nvidia.com/mig-{profile.replace('+', '.')}": count for profile, count in slices.items()}
 
 
-def _labels_features(things: Things, plugin: Thing) -> bool:
+def _labels_features(entities: Entities, plugin: Entity) -> bool:
     """Whether GPU feature discovery and node feature discovery run, which together label the node."""
-    return bool(value_at(_values(plugin), "gfd.enabled")) and discovers(things, plugin.cluster)
+    return bool(value_at(_values(plugin), "gfd.enabled")) and discovers(entities, plugin.cluster)
 
 
-def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
+def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
     of = chart(release.inputs)
     if of not in ("gpu-operator", "nvidia-device-plugin"):
         return False
-    values, has = release.inputs.get("values") or {}, operated(things, node)
+    values, has = release.inputs.get("values") or {}, operated(entities, node)
     if of == "gpu-operator":
         return has.get(DEVICE_PLUGIN) == "true" and value_at(values, "devicePlugin.enabled") is not False
     selector = values.get("nodeSelector") or {}
@@ -207,19 +207,19 @@ def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
     if terms:
         return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
     # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (kind(node) is not None and discovers(things, node.cluster))
+    return has.get(GPU_PRESENT) == "true" or (kind(node) is not None and discovers(entities, node.cluster))
 
 
-def cut(things: Things, node: Thing) -> dict[str, int]:
+def cut(entities: Entities, node: Entity) -> dict[str, int]:
     """Slices of each GPU of a node by profile, which the MIG manager creates by the layout in the node's label.
 
     Empty without a MIG manager, for an unknown layout, and for a layout that the GPU does not support. Then the GPU is
     not partitioned.
     """
     what = kind(node)
-    if what is None or operated(things, node).get(MIG_MANAGER) != "true":
+    if what is None or operated(entities, node).get(MIG_MANAGER) != "true":
         return {}
-    for release in releases(things, node.cluster, "gpu-operator"):
+    for release in releases(entities, node.cluster, "gpu-operator"):
         manager = value_at(release.inputs, "values.migManager") or {}
         data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
         wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])

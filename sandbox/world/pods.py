@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import HOST_LABEL
-from sandbox.world.things import Thing, Things, value_at, values_at
 
 Values = dict[str, Any]
 DISCOVERY = "node-feature-discovery"
@@ -41,9 +41,9 @@ def chart(inputs: Values) -> str:
     return str(inputs.get("chart") or "").rstrip("/").rpartition("/")[2]
 
 
-def releases(things: Things, server: str, name: str) -> list[Thing]:
+def releases(entities: Entities, server: str, name: str) -> list[Entity]:
     """Releases of that chart in a cluster."""
-    return [one for one in things.within(server, tokens.RELEASE) if chart(one.inputs) == name]
+    return [one for one in entities.within(server, tokens.RELEASE) if chart(one.inputs) == name]
 
 
 def _ollama(release: str, values: Values) -> list[Pod]:

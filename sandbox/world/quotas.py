@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sandbox.world import tokens
+from sandbox.world.entities import Entities
 from sandbox.world.hardware import rows
-from sandbox.world.things import Things
 
 FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
 """Families, some by generation, whose instances have their own quotas. All others here count as standard instances.
@@ -41,18 +41,18 @@ def code(kind: str, spot: bool) -> str:
     return CODES[family, spot]
 
 
-def room(things: Things, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:
+def room(entities: Entities, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:
     """Number of instances of this type that the quota still allows, after those that are `coming`."""
     counted = code(kind, spot)
-    if counted not in things.quotas:
+    if counted not in entities.quotas:
         return 1_000_000
-    return max(things.quotas[counted] - _used(things, coming)[counted], 0) // vcpus(kind)
+    return max(entities.quotas[counted] - _used(entities, coming)[counted], 0) // vcpus(kind)
 
 
-def note_peak(things: Things, coming: Iterable[Launch] = ()) -> None:
+def note_peak(entities: Entities, coming: Iterable[Launch] = ()) -> None:
     """Records the peak of running vCPUs."""
-    for counted, now in _used(things, coming).items():
-        things.peaks[counted] = max(things.peaks.get(counted, 0), now)
+    for counted, now in _used(entities, coming).items():
+        entities.peaks[counted] = max(entities.peaks.get(counted, 0), now)
 
 
 def exceeded(spot: bool) -> str:
@@ -68,9 +68,9 @@ def exceeded(spot: bool) -> str:
     )
 
 
-def _used(things: Things, coming: Iterable[Launch]) -> Counter[str]:
+def _used(entities: Entities, coming: Iterable[Launch]) -> Counter[str]:
     running = [
-        (str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in things.of(tokens.INSTANCE)
+        (str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in entities.of(tokens.INSTANCE)
     ]
     used: Counter[str] = Counter()
     for kind, spot in (*running, *coming):

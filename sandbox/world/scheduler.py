@@ -6,31 +6,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity, Key, values_at
 from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, taints
 from sandbox.world.plugin import labels_seen, offered, refuses_process
 from sandbox.world.pods import Pod
 from sandbox.world.storage import bound, claims, driver_missing, handle, zones
-from sandbox.world.things import Key, Thing, Things, values_at
 
 
 def placed(
-    things: Things,
+    entities: Entities,
     server: str,
     namespace: str,
     pods: Iterable[Pod],
     ignored: Key | None = None,
-    coming: Iterable[Thing] = (),
-) -> list[Thing | str]:
+    coming: Iterable[Entity] = (),
+) -> list[Entity | str]:
     """For each pod its node, or why it has none.
 
     The current pods of the release `ignored` make room. `coming` are nodes that do not exist yet.
     """
-    room = _Room(things, server, namespace)
-    for one in things.of(tokens.POD):
+    room = _Room(entities, server, namespace)
+    for one in entities.of(tokens.POD):
         if one.owner != ignored and one.outputs.get("node"):
             room.take(one.outputs["node"], one.outputs.get("needs") or {}, one.outputs.get("apart") or "")
             room.alive.append(one)
-    there = [*things.within(server, tokens.NODE), *coming]
+    there = [*entities.within(server, tokens.NODE), *coming]
     return [where for group in groups(pods) for where in [room.node_for(group, there)] * len(group)]
 
 
@@ -45,7 +45,7 @@ def groups(pods: Iterable[Pod]) -> list[list[Pod]]:
     return found
 
 
-def must_leave(pod: Pod, node: Thing) -> bool:
+def must_leave(pod: Pod, node: Entity) -> bool:
     """Whether a taint of the node evicts this pod.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/ (NoExecute)
@@ -57,19 +57,19 @@ def must_leave(pod: Pod, node: Thing) -> bool:
 class _Room:
     """The used and free resources of a cluster's nodes."""
 
-    things: Things
+    entities: Entities
     server: str
     namespace: str
     """Namespace of the pods to schedule."""
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Used resources by node, and anti-affinity values of the pods there."""
-    alive: list[Thing] = field(default_factory=list)
+    alive: list[Entity] = field(default_factory=list)
     """Running pods."""
 
     def take(self, node: str, needs: dict[str, int], apart: str) -> None:
         self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
 
-    def node_for(self, pods: list[Pod], there: list[Thing]) -> Thing | str:
+    def node_for(self, pods: list[Pod], there: list[Entity]) -> Entity | str:
         """Assigns the pods to the first node that fits all of them, and returns it. Else returns why none fits."""
         for pod in pods:
             for name in pod.claims:
@@ -86,7 +86,7 @@ class _Room:
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return f"0/{len(there)} nodes are available" + (f": {why}." if why else ".")
 
-    def _refusal(self, pods: list[Pod], node: Thing) -> str | None:
+    def _refusal(self, pods: list[Pod], node: Entity) -> str | None:
         for pod in pods:
             if (reason := self._unfit(pod, node)) is not None:
                 return reason
@@ -94,18 +94,18 @@ class _Room:
         return None
 
     def _claim_problem(self, name: str) -> str | None:
-        claim = claims(self.things, self.server, self.namespace, name)
-        volume = bound(self.things, claim) if claim else None
+        claim = claims(self.entities, self.server, self.namespace, name)
+        volume = bound(self.entities, claim) if claim else None
         if volume is not None and not handle(volume):
             return None  # a directory on the node, which needs no driver
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
-        missing = driver_missing(self.things, self.server)
+        missing = driver_missing(self.entities, self.server)
         return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
 
-    def _unfit(self, pod: Pod, node: Thing) -> str | None:
+    def _unfit(self, pod: Pod, node: Entity) -> str | None:
         """Why the scheduler rejects the node, or why the process would not start there. None if it fits."""
-        has = labels_seen(self.things, node)
+        has = labels_seen(self.entities, node)
         if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
             return "node(s) didn't match Pod's node affinity/selector"
         if pod.terms and not any(_meets_all(has, term) for term in pod.terms):
@@ -116,18 +116,18 @@ class _Room:
         if pod.apart and self.taken[node.id, _group(pod.apart)]:
             return "node(s) didn't match pod anti-affinity rules"
         for name in pod.claims:
-            claim = claims(self.things, self.server, self.namespace, name)
-            wanted = zones(bound(self.things, claim)) if claim else []
+            claim = claims(self.entities, self.server, self.namespace, name)
+            wanted = zones(bound(self.entities, claim)) if claim else []
             if wanted and has.get(ZONE_LABEL) not in wanted:
                 return "node(s) didn't match PersistentVolume's node affinity"
         if not pod.needs:
             return None
-        offers = offered(self.things, node)
+        offers = offered(self.entities, node)
         for resource, count in pod.needs.items():
             if offers.get(resource, 0) - self.taken[node.id, resource] < count:
                 return f"Insufficient {resource}"
         # The scheduler does not know this: the pod would start, and fail until the old process has stopped.
-        return refuses_process(self.things, node, [one for one in self.alive if one.outputs["node"] == node.id])
+        return refuses_process(self.entities, node, [one for one in self.alive if one.outputs["node"] == node.id])
 
 
 def _group(apart: str) -> str:

@@ -2,8 +2,8 @@
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import ZONE_LABEL, cluster_at, made, taints
-from sandbox.world.things import Thing, Things, value_at, values_at
 
 DRIVER = "aws-ebs-csi-driver"
 IDENTITY_AGENT = "eks-pod-identity-agent"
@@ -12,80 +12,80 @@ DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
 """Common prefix of AWS's two managed policies for the driver."""
 
 
-def untainted(node: Thing) -> bool:
+def untainted(node: Entity) -> bool:
     """Whether system pods can run on the node. They only tolerate `CriticalAddonsOnly`."""
     return all(
         one.get("key") == "CriticalAddonsOnly" or one.get("effect") == "PREFER_NO_SCHEDULE" for one in taints(node)
     )
 
 
-def driver_missing(things: Things, server: str) -> str | None:
+def driver_missing(entities: Entities, server: str) -> str | None:
     """Why the driver does not work in this cluster. None if it does.
 
     It needs its add-on, a node for its controller, the policy on its role (checked at each call), and with Pod Identity
     the agent. Credentials that it already has stay valid for hours, but nothing should rely on that.
     https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html and pod-identities.html
     """
-    cluster = cluster_at(things, server)
-    addon = things.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
+    cluster = cluster_at(entities, server)
+    addon = entities.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
     if addon is None:
         return f"the add-on {DRIVER} is not installed"
-    if not any(untainted(node) for node in things.within(server, tokens.NODE)):
+    if not any(untainted(node) for node in entities.within(server, tokens.NODE)):
         return f"the controller of {DRIVER} has no node"
     by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
-    if by_agent and cluster and things.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
+    if by_agent and cluster and entities.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
         return f"the add-on {IDENTITY_AGENT}, which gives {DRIVER} its role, is not installed"
-    role = things.role(by_agent)
-    if by_agent and (role is None or not has_policy(things, role, DRIVER_POLICY)):
+    role = entities.role(by_agent)
+    if by_agent and (role is None or not has_policy(entities, role, DRIVER_POLICY)):
         return f"UnauthorizedOperation: the role {by_agent} has no {DRIVER_POLICY} attached"
     return None
 
 
-def has_policy(things: Things, role: Thing, beginning: str) -> bool:
+def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     """Whether the role has a policy whose name starts so."""
-    attached = [one for name in {role.id, role.name} for one in things.having(tokens.ATTACHED_POLICY, role=name)]
+    attached = [one for name in {role.id, role.name} for one in entities.having(tokens.ATTACHED_POLICY, role=name)]
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
-def claims(things: Things, server: str, namespace: str, name: str) -> Thing | None:
+def claims(entities: Entities, server: str, namespace: str, name: str) -> Entity | None:
     """The claim with this name."""
-    return next((one for one in things.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
+    return next((one for one in entities.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
 
 
-def bound(things: Things, claim: Thing) -> Thing | None:
+def bound(entities: Entities, claim: Entity) -> Entity | None:
     """The PersistentVolume to which the claim is bound."""
     name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
-    for volume in things.within(claim.cluster, tokens.PERSISTENT_VOLUME):
+    for volume in entities.within(claim.cluster, tokens.PERSISTENT_VOLUME):
         meant = value_at(volume.inputs, "spec.claimRef") or {}
         if (meant.get("namespace"), meant.get("name")) == who or (name and volume.id == name):
             return volume
     return None
 
 
-def handle(volume: Thing | None) -> str:
+def handle(volume: Entity | None) -> str:
     """Id of the EBS volume of a PersistentVolume; "" for other kinds."""
     return str(value_at(volume.inputs, "spec.csi.volumeHandle") or "") if volume else ""
 
 
-def zones(volume: Thing | None) -> list[str]:
+def zones(volume: Entity | None) -> list[str]:
     """Zones in which a PersistentVolume can be mounted; empty for any."""
     path = "spec.nodeAffinity.required.nodeSelectorTerms.matchExpressions"
     found = values_at(volume.inputs, path) if volume else []
     return [zone for one in found if one.get("key") == ZONE_LABEL for zone in one.get("values") or ()]
 
 
-def mount(things: Things, claim: Thing, node: Thing) -> None:
+def mount(entities: Entities, claim: Entity, node: Entity) -> None:
     """Attaches the claim's volume to the node."""
-    volume = bound(things, claim)
+    volume = bound(entities, claim)
     if not handle(volume):
         return
     identity = f"csi-{digest(handle(volume), node.id, length=12)}"
     values = {"volumeHandle": handle(volume), "node": node.id, "claim": claim.id}
-    made(things, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, claim.cluster)
+    made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, claim.cluster)
 
 
-def detach(things: Things, used: set[tuple[str, str]]) -> None:
+def detach(entities: Entities, used: set[tuple[str, str]]) -> None:
     """Detaches volumes that no pod uses, if the driver works. `used` are claims and nodes of running pods."""
-    for one in things.of(tokens.ATTACHMENT):
-        if (one.inputs["claim"], one.inputs["node"]) not in used and driver_missing(things, one.cluster) is None:
-            things.remove(one)
+    for one in entities.of(tokens.ATTACHMENT):
+        if (one.inputs["claim"], one.inputs["node"]) not in used and driver_missing(entities, one.cluster) is None:
+            entities.remove(one)

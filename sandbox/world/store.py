@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sandbox.world.things import Event, Thing, Things
+from sandbox.world.entities import Entities, Entity, Event
 from sharing.files import lock, write_whole
 
 FORMAT = "tandem sandbox world"
@@ -28,12 +28,12 @@ class InUseError(StateError):
 
 
 KEPT = ("serial", "recycled", "quotas", "peaks", "offers")
-"""Fields of `Things` that the file has unchanged."""
+"""Fields of `Entities` that the file has unchanged."""
 
 
-def copied(things: Things) -> Things:
+def copied(entities: Entities) -> Entities:
     """A deep copy, in a tenth of the time of `copy.deepcopy`."""
-    found: Things = pickle.loads(pickle.dumps(things))
+    found: Entities = pickle.loads(pickle.dumps(entities))
     return found
 
 
@@ -47,23 +47,23 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(path)
 
-    def load(self) -> Things:
+    def load(self) -> Entities:
         """Reads the file; without one the world is empty. Raises StateError if the file cannot be used."""
         if self._path is None or not self._path.exists():
-            return Things()
+            return Entities()
         try:
             return _read(self._path)
         except StateError:
             self.close()
             raise
 
-    def save(self, things: Things) -> None:
+    def save(self, entities: Entities) -> None:
         """Writes the entire state to the disk."""
         if self._path is None:
             return
         if self._lock is None:
             raise StateError(f"{self._path} was closed. Open the world again before you change it.")
-        write_whole(self._path, json.dumps(_written(things)))
+        write_whole(self._path, json.dumps(_written(entities)))
 
     def close(self) -> None:
         """Releases the lock."""
@@ -84,23 +84,23 @@ def _locked(path: Path) -> BinaryIO:
     return held
 
 
-def _written(things: Things) -> dict[str, Any]:
+def _written(entities: Entities) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        **{name: getattr(things, name) for name in KEPT},
-        "buried": [[*key, cluster] for key, cluster in things.buried.items()],
-        "things": [_as_dict(thing) for thing in things],
-        "journal": [_as_dict(event) for event in things.journal],
+        **{name: getattr(entities, name) for name in KEPT},
+        "buried": [[*key, cluster] for key, cluster in entities.buried.items()],
+        "things": [_as_dict(entity) for entity in entities],
+        "journal": [_as_dict(event) for event in entities.journal],
     }
 
 
-def _as_dict(one: Thing | Event) -> dict[str, Any]:
+def _as_dict(one: Entity | Event) -> dict[str, Any]:
     """Faster than `dataclasses.asdict`, whose copies took most of the time of a call."""
     return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
-def _read(path: Path) -> Things:
+def _read(path: Path) -> Entities:
     def wrong(what: str) -> StateError:
         aside = path.with_name(path.name + ".broken")
         return StateError(
@@ -123,8 +123,8 @@ def _read(path: Path) -> Things:
         found = raw.get("version")
         raise wrong(f"was written by another version of tandem (state format {found!r}; this version uses {VERSION})")
     with suppress(KeyError, TypeError, ValueError, AttributeError):
-        return Things(
-            [Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]],
+        return Entities(
+            [Entity(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]],
             serial=int(raw["serial"]),
             recycled={str(group): int(count) for group, count in raw["recycled"].items()},
             quotas=dict(raw["quotas"]),

@@ -21,6 +21,17 @@ from sandbox.world import controllers, functions, jobs, tokens
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
+from sandbox.world.entities import (
+    CREATE_FAILED,
+    DEGRADED,
+    CloudError,
+    Entities,
+    Entity,
+    Event,
+    IncompleteError,
+    Key,
+    Lost,
+)
 from sandbox.world.faults import STAYS_FAILED, Faults
 from sandbox.world.kubeconfig import api_server
 from sandbox.world.names import named, without_defaults
@@ -29,17 +40,6 @@ from sandbox.world.rules import kubernetes
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Store, copied
-from sandbox.world.things import (
-    CREATE_FAILED,
-    DEGRADED,
-    CloudError,
-    Event,
-    IncompleteError,
-    Key,
-    Lost,
-    Thing,
-    Things,
-)
 
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
@@ -62,11 +62,11 @@ class World:
         seconds_per_minute: float = 0.0,
         patience: float = 10.0,
         has_spot: bool = True,
-        things: Things | None = None,
+        entities: Entities | None = None,
     ) -> None:
         self._store = Store(path)
-        self._things = self._store.load() if things is None else things
-        self._things.has_spot = has_spot
+        self._entities = self._store.load() if entities is None else entities
+        self._entities.has_spot = has_spot
         self.faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -78,7 +78,7 @@ class World:
     def copied(self) -> World:
         """A copy of this world, only in memory."""
         with self._changed:
-            return World(things=copied(self._things), patience=self._patience)
+            return World(entities=copied(self._entities), patience=self._patience)
 
     def close(self) -> None:
         """Releases the state file for other processes."""
@@ -87,18 +87,18 @@ class World:
     @property
     def recycled(self) -> dict[str, int]:
         """Number of nodes that updates have replaced, by node group."""
-        return dict(self._things.recycled)
+        return dict(self._entities.recycled)
 
     @property
     def peaks(self) -> dict[str, int]:
         """Peak of running vCPUs, by code of the quota."""
-        return dict(self._things.peaks)
+        return dict(self._entities.peaks)
 
     @property
     def journal(self) -> list[Event]:
         """Events that concern GPUs, in order, from all processes that used this world."""
         with self._changed:
-            return list(self._things.journal)
+            return list(self._entities.journal)
 
     # Calls of a provider.
 
@@ -106,14 +106,14 @@ class World:
         """The inputs with generated names. Raises CloudError for inputs that the provider rejects immediately."""
         with self._changed:
             checked = self._named(type, name, inputs, old)
-            self._refuse("check", Case(things=self._things, type=type, name=name, inputs=checked))
+            self._refuse("check", Case(entities=self._entities, type=type, name=name, inputs=checked))
             return checked
 
     def diff(self, type: str, old_inputs: dict[str, Any], new_inputs: dict[str, Any]) -> Difference:
         """The effect of a change. Both arguments are checked inputs."""
         with self._changed:
             self._touch()
-            unready = type == tokens.JOB and jobs.is_replaced(self._things, new_inputs)
+            unready = type == tokens.JOB and jobs.is_replaced(self._entities, new_inputs)
             return difference(type, old_inputs, new_inputs, unready=unready)
 
     def create(
@@ -127,7 +127,7 @@ class World:
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
             case = Case(
-                things=self._things,
+                entities=self._entities,
                 type=type,
                 name=name,
                 inputs=given,
@@ -139,9 +139,9 @@ class World:
         with self._call("create", case) as error:
             failed = error or fault
             serial = self._next()
-            identity, outputs = outputs_of(self._cloud, self._things, type, name, serial, given, provider)
-            thing = self._things.add(
-                Thing(
+            identity, outputs = outputs_of(self._cloud, self._entities, type, name, serial, given, provider)
+            entity = self._entities.add(
+                Entity(
                     type=type,
                     id=identity,
                     name=name,
@@ -152,57 +152,57 @@ class World:
                     provider={key: value for key, value in provider.items() if key in _KEPT},
                 )
             )
-            self._things.buried.pop(thing.key, None)
+            self._entities.buried.pop(entity.key, None)
             if failed is not None and type in STAYS_FAILED:
-                thing.set_status(CREATE_FAILED)
+                entity.set_status(CREATE_FAILED)
             # If the quota is exceeded, some nodes can still start.
             joins = fault is None and (error is None or error.code != "NodeCreationFailure")
-            controllers.created(self._things, thing, case.caller, joins=joins)
+            controllers.created(self._entities, entity, case.caller, joins=joins)
             self._save()
-        return identity, self._answer(thing, kind, failed)
+        return identity, self._answer(entity, kind, failed)
 
     def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Current inputs and outputs. None if the resource does not exist. Raises CloudError if no server answers."""
         with self._changed:
             self._touch()
-            thing = self._found(type, id)
-            return copy.deepcopy((thing.inputs, thing.outputs)) if thing else None
+            entity = self._found(type, id)
+            return copy.deepcopy((entity.inputs, entity.outputs)) if entity else None
 
     def update(
         self, type: str, id: str, inputs: dict[str, Any], provider: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Updates a resource and returns its outputs. `provider` defaults to the one that created it."""
-        thing = self._existing(type, id)
-        kind, _ = self._faulted(type, "update", thing.name)
+        entity = self._existing(type, id)
+        kind, _ = self._faulted(type, "update", entity.name)
         given = copy.deepcopy(inputs)
-        with self._call("update", self._case(thing, given, provider)) as failed:
-            thing = self._existing(type, id)
-            before, thing.inputs = thing.inputs, given
-            thing.outputs = outputs_after(self._cloud, self._things, thing, before)
-            controllers.updated(self._things, thing, before)
+        with self._call("update", self._case(entity, given, provider)) as failed:
+            entity = self._existing(type, id)
+            before, entity.inputs = entity.inputs, given
+            entity.outputs = outputs_after(self._cloud, self._entities, entity, before)
+            controllers.updated(self._entities, entity, before)
             self._save()
-        return self._answer(thing, kind, failed)
+        return self._answer(entity, kind, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
         """Deletes a resource. A missing one is an error only if the provider reports one."""
-        thing = self._found(type, id)
-        if thing is None:
+        entity = self._found(type, id)
+        if entity is None:
             kubernetes.refuse_missing(type, id)
             return
-        kind, _ = self._faulted(type, "delete", thing.name)
-        with self._call("delete", self._case(thing, thing.inputs, provider)):
-            found = self._things.get(type, id)
+        kind, _ = self._faulted(type, "delete", entity.name)
+        with self._call("delete", self._case(entity, entity.inputs, provider)):
+            found = self._entities.get(type, id)
             if found is not None:
-                controllers.delete(self._things, found)
+                controllers.delete(self._entities, found)
                 self._save()
-        self._answer(thing, kind, None)
+        self._answer(entity, kind, None)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """The result of a function. Raises `Refused` if it is not emulated."""
         self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
-            found = functions.answer(self._things, question)
+            found = functions.answer(self._entities, question)
         return dict(self._cloud.answer(question) if found is None else found)
 
     def _identity(self, question: Question) -> dict[str, Any]:
@@ -213,35 +213,35 @@ class World:
 
     # Changes by tests, or by users outside Pulumi.
 
-    def things(self) -> list[Thing]:
+    def entities(self) -> list[Entity]:
         """All resources, oldest first."""
         with self._changed:
-            return copy.deepcopy(list(self._things))
+            return copy.deepcopy(list(self._entities))
 
-    def leftovers(self, known: Collection[Key]) -> list[Thing]:
+    def leftovers(self, known: Collection[Key]) -> list[Entity]:
         """Resources that are not in `known`, except those that controllers created for known ones."""
         in_state = frozenset((token, identity) for token, identity in known)
         with self._changed:
-            return copy.deepcopy([one for one in self._things if not self._things.is_owned_by_any(one, in_state)])
+            return copy.deepcopy([one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)])
 
-    def tamper(self, type: str, id: str, change: Callable[[Thing], object]) -> None:
+    def tamper(self, type: str, id: str, change: Callable[[Entity], object]) -> None:
         """Changes a resource outside Pulumi. A change of its inputs also changes its outputs, and vice versa."""
         with self._changed:
-            thing = self._existing(type, id)
-            inputs, outputs = copy.deepcopy(thing.inputs), copy.deepcopy(thing.outputs)
-            change(thing)
-            for key in {*inputs, *thing.inputs}:
-                if thing.inputs.get(key) != inputs.get(key):
-                    thing.outputs[key] = copy.deepcopy(thing.inputs.get(key))
-                elif thing.outputs.get(key) != outputs.get(key):
-                    thing.inputs[key] = copy.deepcopy(thing.outputs.get(key))
-            controllers.updated(self._things, thing, inputs)
+            entity = self._existing(type, id)
+            inputs, outputs = copy.deepcopy(entity.inputs), copy.deepcopy(entity.outputs)
+            change(entity)
+            for key in {*inputs, *entity.inputs}:
+                if entity.inputs.get(key) != inputs.get(key):
+                    entity.outputs[key] = copy.deepcopy(entity.inputs.get(key))
+                elif entity.outputs.get(key) != outputs.get(key):
+                    entity.inputs[key] = copy.deepcopy(entity.outputs.get(key))
+            controllers.updated(self._entities, entity, inputs)
             self._save()
 
     def allow_vcpus(self, quota: str, vcpus: int) -> None:
         """Sets a quota, by its code in the Service Quotas API. Running instances are not affected."""
         with self._changed:
-            self._things.quotas[quota] = vcpus
+            self._entities.quotas[quota] = vcpus
             self._save()
 
     def reclaim(self, id: str) -> None:
@@ -252,20 +252,20 @@ class World:
         with self._changed:
             group = self._existing(tokens.NODE_GROUP, id)
             group.set_status(DEGRADED)
-            controllers.reclaimed(self._things, group)
+            controllers.reclaimed(self._entities, group)
             self._save()
 
     def forget(self, type: str, id: str) -> None:
         """Deletes a resource outside Pulumi, without checking any rule."""
         with self._changed:
-            thing = self._existing(type, id)
-            controllers.delete(self._things, thing)
+            entity = self._existing(type, id)
+            controllers.delete(self._entities, entity)
             self._save()
 
     def sell(self, instance_type: str, zones: Collection[str]) -> None:
         """From now on, AWS offers the instance type only in these zones."""
         with self._changed:
-            self._things.offers[instance_type] = sorted(zones)
+            self._entities.offers[instance_type] = sorted(zones)
             self._save()
 
     # Steps of a call.
@@ -320,40 +320,40 @@ class World:
         return self.faults.met(token, operation, name)
 
     @staticmethod
-    def _answer(thing: Thing, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
+    def _answer(entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
         """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
         if kind == "lost":
             raise Lost("the call succeeded, but the connection closed before the reply arrived (an injected fault)")
         # After a failed creation, the provider reads nothing back, so values that AWS computes are unknown.
-        outputs = copy.deepcopy(without_defaults(thing.inputs) if thing.status == CREATE_FAILED else thing.outputs)
+        outputs = copy.deepcopy(without_defaults(entity.inputs) if entity.status == CREATE_FAILED else entity.outputs)
         if failed is not None:
-            raise IncompleteError(failed, thing.id, outputs)
+            raise IncompleteError(failed, entity.id, outputs)
         return outputs
 
-    def _case(self, thing: Thing, inputs: dict[str, Any], provider: dict[str, Any] | None = None) -> Case:
+    def _case(self, entity: Entity, inputs: dict[str, Any], provider: dict[str, Any] | None = None) -> Case:
         return Case(
-            things=self._things,
-            type=thing.type,
-            name=thing.name,
+            entities=self._entities,
+            type=entity.type,
+            name=entity.name,
             inputs=inputs,
-            id=thing.id,
-            thing=thing,
-            cluster=thing.cluster,
-            provider=thing.provider,
-            caller=self.callers.of(provider or thing.provider),
+            id=entity.id,
+            entity=entity,
+            cluster=entity.cluster,
+            provider=entity.provider,
+            caller=self.callers.of(provider or entity.provider),
         )
 
-    def _existing(self, token: str, identity: str) -> Thing:
-        thing = self._found(token, identity)
-        if thing is None:
+    def _existing(self, token: str, identity: str) -> Entity:
+        entity = self._found(token, identity)
+        if entity is None:
             raise CloudError("NotFound", f"no {token} has the id {identity!r}")
-        return thing
+        return entity
 
-    def _found(self, token: str, identity: str) -> Thing | None:
+    def _found(self, token: str, identity: str) -> Entity | None:
         with self._changed:
-            if (token, identity) in self._things.buried:
-                raise kubernetes.unreachable(self._things.buried[token, identity])
-            return self._things.get(token, identity)
+            if (token, identity) in self._entities.buried:
+                raise kubernetes.unreachable(self._entities.buried[token, identity])
+            return self._entities.get(token, identity)
 
     def _named(self, token: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
         self._touch()
@@ -362,8 +362,8 @@ class World:
         )
 
     def _next(self) -> int:
-        self._things.serial += 1
-        return self._things.serial
+        self._entities.serial += 1
+        return self._entities.serial
 
     def _save(self) -> None:
-        self._store.save(self._things)
+        self._store.save(self._entities)

@@ -1,4 +1,4 @@
-"""`tandem plan`: what it may be told, and how the plan is shown."""
+"""`tandem plan`: what it may be reported, and how the plan is shown."""
 
 import argparse
 import sys
@@ -159,7 +159,7 @@ def _live_prices(region: object) -> "Book | None":
 
 def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     """What becomes of the running stack when the accepted one is put in its place: the stack of `file` as Pulumi knows
-    it, or as the file `outputs` tells.
+    it, or as the file `outputs` says.
 
     Raises `tandem.deployed.endpoints.NotConnectedError` where neither says.
     """

@@ -18,9 +18,9 @@ TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": 
 MOST_NAMED = 3
 """Models that the verdict names; of more it says how many."""
 BAR = 24
-"""Characters of a bar that stands for a whole GPU."""
+"""Characters of a bar that stands for an entire GPU."""
 FILLS, FREE = "█▓", "░"
-"""Models take turns in how their part of a bar is filled, so that neighbours can be told apart."""
+"""Models take turns in how their part of a bar is filled, so that neighbours can be distinguished."""
 
 
 def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False) -> None:

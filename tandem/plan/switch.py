@@ -1,4 +1,4 @@
-"""What `pulumi up` does to a running stack whose sharing is changed: step by step, and how long models are away."""
+"""The steps of `pulumi up` when the sharing of a running stack changes, and the downtime of its models."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 
-TOLD = ("config", "gpu", "provisioner", "instance_types", "capacity")
+REPORTED = ("config", "gpu", "provisioner", "instance_types", "capacity")
 """What outputs tell of a pool beside its mode and shares, and did not always."""
 
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
@@ -100,7 +100,7 @@ def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Swit
         new=compared.new,
         gone=compared.gone,
         gone_models=compared.gone_models,
-        untold=tuple(key for key in TOLD if any(key not in pool.was.model_fields_set for pool in compared.pools)),
+        untold=tuple(key for key in REPORTED if any(key not in pool.was.model_fields_set for pool in compared.pools)),
     )
 
 

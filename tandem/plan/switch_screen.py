@@ -27,9 +27,7 @@ def show(console: Console, switches: Switches) -> None:
     if not switches.pools:
         console.print(f"[bold]{NOTHING}[/]")
     if switches.untold:
-        console.print(
-            f"The outputs are of an older program: not told, and taken to stay: {', '.join(switches.untold)}."
-        )
+        console.print(f"The outputs are from an older program. Assumed to be unchanged: {', '.join(switches.untold)}.")
     console.print(OUTPUTS)
 
 
@@ -48,8 +46,8 @@ def _switch(console: Console, switch: Switch) -> None:
     console.print(f"replaced: {', '.join(NAMES[type] for type in switch.replaced) or 'nothing'}")
     if switch.downtimes:
         first, *others = switch.downtimes
-        told = [_downtime(first, " minutes"), *map(_downtime, others)]
-        console.print(f"[bold]Estimated downtime: about {', '.join(told)}[/]")
+        shown = [_downtime(first, " minutes"), *map(_downtime, others)]
+        console.print(f"[bold]Estimated downtime: about {', '.join(shown)}[/]")
     elif switch.stops:
         console.print("[bold]Downtime: until the pool has nodes again[/]")
     if switch.vcpus:

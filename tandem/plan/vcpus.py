@@ -41,6 +41,6 @@ def vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
 
 
 def _count(types: Sequence[str], capacities: Sequence[Capacity], nodes: int) -> Counter[str]:
-    """vCPUs of so many nodes of the largest type, by our name of the quota."""
+    """vCPUs of this many nodes of the largest type, by our name of the quota."""
     vcpu = max(instance_types()[name].vcpu for name in types)
     return Counter({quota: nodes * vcpu for each in capacities if (quota := vcpu_quota(types[0], each))})

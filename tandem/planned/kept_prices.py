@@ -19,7 +19,7 @@ Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Kept(BaseModel):
-    """The file: prices of one region in dollars an hour, and when AWS said so."""
+    """The file: prices of one region in USD per hour, and when AWS said so."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ def of_region(region: object) -> Book | None:
 
 
 def load(region: str, today: datetime.date) -> Kept:
-    """The kept prices of `region`; raises `UnreadableError`, with the way out."""
+    """The kept prices of `region`; raises `UnreadableError`, with the fix."""
     path = home() / f"{region}.json"
     again = f"`tandem prices --region {region}` reads them from AWS."
     try:

@@ -66,7 +66,7 @@ class ProblemReport(Report):
 
 
 class GpuReport(Report):
-    """A card: memory as NVML and as CUDA count it, in MiB."""
+    """A GPU: memory as NVML and as CUDA count it, in MiB."""
 
     name: str
     memory_mib: int = at("nvml_mib")
@@ -78,7 +78,7 @@ class SharesReport(Report):
 
     resource: str
     profile: str
-    """MIG profile of a slice; empty for shares of a whole card."""
+    """MIG profile of a slice; empty for shares of an entire GPU."""
     per_gpu: int
     total: int
     memory_mib: int | None
@@ -297,7 +297,7 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
 
 
 def _pool(pool: Pool, nodes: int) -> PoolReport:
-    """A pool of known types, with so many nodes."""
+    """A pool of known types, with this many nodes."""
     shares = [{**asdict(shares), "total": pool.planned_gpus * shares.per_gpu} for shares in pool.offers]
     own = {"gpu": pool.smallest.gpu, "nodes": nodes, "shares": shares, "mode": pool.sharing.mode}
     return PoolReport.model_validate(

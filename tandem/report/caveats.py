@@ -13,9 +13,9 @@ FASTER = 1.005
 """The least speed that is shown as above 1."""
 
 
-def caveats(results: Sequence[Result], told: Sequence[Summary]) -> Iterator[str]:
+def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str]:
     """What a reader must know before relying on the figures."""
-    for result, one in zip(results, told, strict=True):
+    for result, one in zip(results, shown, strict=True):
         if one.excluded:
             yield f"{result.label}: {len(one.excluded)} of {one.runs} runs are excluded (see above)."
         if not result.complete:
@@ -93,5 +93,5 @@ def meanings(goals: Goals | None) -> Iterator[str]:
 
 def listed(items: Sequence[object]) -> str:
     """`a, b and c`."""
-    told = [str(item) for item in items]
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""
+    shown = [str(item) for item in items]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""

@@ -47,24 +47,24 @@ def _run(parsed: argparse.Namespace) -> int:
     results = together([Path(name) for name in parsed.results])
     goals = _goals(parsed)
     if parsed.json:
-        told = [summary(result, goals) for result in results]
-        compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(told)]
-        print_json({"results": [one.as_dict() for one in told], "comparisons": compared})
+        shown = [summary(result, goals) for result in results]
+        compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(shown)]
+        print_json({"results": [one.as_dict() for one in shown], "comparisons": compared})
     else:
         results = [name_models(result) for result in results]
-        told = [summary(result, goals) for result in results]
+        shown = [summary(result, goals) for result in results]
         folder = Path(parsed.output)
         if folder.is_file():
             raise CallError(f"{folder} is a file. Name a folder with -o.")
         try:
-            written = _write(results, told, folder, goals)
+            written = _write(results, shown, folder, goals)
         except OSError as error:
             raise CallError(
                 f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
             ) from error
         for path in written:
             print_line(str(path), sys.stdout)
-    if not any(one.figures for one in told):
+    if not any(one.figures for one in shown):
         complain('no run can be compared. Read why under "Excluded runs" in the report.')
         return FAILED
     return FINE
@@ -72,19 +72,19 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def together(paths: Sequence[Path]) -> list[Result]:
     """The results, each under a label of its own; raises `ResultError`, with all reasons, where they do not compare."""
-    mistakes = [f"{path} is given twice. Name each result once." for path, often in Counter(paths).items() if often > 1]
+    errors = [f"{path} is given twice. Name each result once." for path, often in Counter(paths).items() if often > 1]
     results = []
     for path in paths:
         try:
             results.append(read(path))
         except ResultError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise ResultError("\n".join(mistakes))
+            errors.append(str(error))
+    if errors:
+        raise ResultError("\n".join(errors))
     for path, result in zip(paths[1:], results[1:], strict=True):
-        mistakes += [f"{path} and {paths[0]} cannot be compared: {why}" for why in _differences(results[0], result)]
-    if mistakes:
-        raise ResultError("\n".join(mistakes))
+        errors += [f"{path} and {paths[0]} cannot be compared: {why}" for why in _differences(results[0], result)]
+    if errors:
+        raise ResultError("\n".join(errors))
     often = Counter(result.label for result in results)
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):
@@ -96,13 +96,13 @@ def together(paths: Sequence[Path]) -> list[Result]:
 
 
 def _differences(first: Result, other: Result) -> list[str]:
-    """What makes two results of different things; empty when only the target differs."""
+    """What makes two results of different resources; empty when only the target differs."""
     one, two = asdict(first.load), asdict(other.load)
-    told = [f"{name} is {two[name]} there and {one[name]} here" for name in one if one[name] != two[name]]
+    shown = [f"{name} is {two[name]} there and {one[name]} here" for name in one if one[name] != two[name]]
     models = [{server.id: server.model for server in result.servers} for result in (first, other)]
     if models[0] != models[1]:
-        told.append(f"the models are {_named(models[1])} there and {_named(models[0])} here")
-    return told
+        shown.append(f"the models are {_named(models[1])} there and {_named(models[0])} here")
+    return shown
 
 
 def _named(models: dict[str, str]) -> str:
@@ -146,11 +146,11 @@ def name_models(result: Result) -> Result:
     )
 
 
-def _write(results: Sequence[Result], told: Sequence[Summary], folder: Path, goals: Goals | None) -> list[Path]:
+def _write(results: Sequence[Result], shown: Sequence[Summary], folder: Path, goals: Goals | None) -> list[Path]:
     from tandem.report.page import FILE, page
 
-    figures = draw(told)
-    text = document(results, told, figures, goals)
+    figures = draw(shown)
+    text = document(results, shown, figures, goals)
     files = {DOCUMENT: text, FILE: page(text, figures)} | {figure.file: figure.drawing for figure in figures}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

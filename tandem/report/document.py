@@ -17,24 +17,24 @@ MOST_NAMED = 3
 
 
 def document(
-    results: Sequence[Result], told: Sequence[Summary], figures: Sequence[Figure], goals: Goals | None = None
+    results: Sequence[Result], shown: Sequence[Summary], figures: Sequence[Figure], goals: Goals | None = None
 ) -> str:
     """The whole text, with links to the figures' files. A result may come from anybody."""
-    results, told = [_in_markdown(result) for result in results], change_text(list(told), in_markdown)
+    results, shown = [_in_markdown(result) for result in results], change_text(list(shown), in_markdown)
     parts = [
         f"# {_title(results)}",
-        *_answer(told),
-        *_sharing(told),
+        *_answer(shown),
+        *_sharing(shown),
         *(part for figure in figures for part in _picture(figure)),
         "## Glossary",
         _bullets(meanings(goals)),
         "## Setup",
         *_setup(results),
-        *_figures(told, goals),
+        *_figures(shown, goals),
         *_fit(results),
-        *_excluded(told),
+        *_excluded(shown),
         "## Caveats",
-        _bullets(caveats(results, told)),
+        _bullets(caveats(results, shown)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -57,22 +57,22 @@ def _title(results: Sequence[Result]) -> str:
     return f"{models}: {' vs. '.join(result.label for result in results)}"
 
 
-def _answer(told: Sequence[Summary]) -> Iterator[str]:
+def _answer(shown: Sequence[Summary]) -> Iterator[str]:
     """One sentence for each target at the same, heaviest closed load, and which is cheaper beyond the noise."""
-    common = reference(told)
+    common = reference(shown)
     if common is None:
-        if any(one.figures for one in told):
+        if any(one.figures for one in shown):
             yield "**No load was measured both alone and together.** This report cannot show the cost of sharing."
         else:
             yield '**No comparable runs.** See "Excluded runs" below.'
         return
-    shared = [(one.label, next(s for s in one.sharing if s.workload == common)) for one in told]
+    shared = [(one.label, next(s for s in one.sharing if s.workload == common)) for one in shown]
     yield (
         f"Load: prompts of {common}, for each model. Each number is the median of the repeats. "
         "The lowest and the highest repeat are in parentheses."
     )
     yield _bullets(_sentence(label, one) for label, one in shared)
-    yield from (_verdict(one) for one in compare_costs(told))
+    yield from (_verdict(one) for one in compare_costs(shown))
 
 
 def _sentence(label: str, one: Sharing) -> str:
@@ -162,11 +162,11 @@ def _gpu(result: Result) -> str:
     return ", ".join(f"{pool['nodes']} × {pool['gpu']['name']}" for pool in pools) or "not recorded"
 
 
-def _excluded(told: Sequence[Summary]) -> Iterator[str]:
-    if not any(one.excluded for one in told):
+def _excluded(shown: Sequence[Summary]) -> Iterator[str]:
+    if not any(one.excluded for one in shown):
         return
     yield "## Excluded runs"
-    for one in told:
+    for one in shown:
         if one.excluded:
             by_reason: dict[str, list[str]] = {}
             for name, reasons in one.excluded:
@@ -180,8 +180,8 @@ def _some(names: Sequence[str]) -> str:
     return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more runs" if more > 0 else "")
 
 
-def _sharing(told: Sequence[Summary]) -> Iterator[str]:
-    shares = sorted(((shared, one.label) for one in told for shared in one.sharing), key=lambda pair: pair[0].workload)
+def _sharing(shown: Sequence[Summary]) -> Iterator[str]:
+    shares = sorted(((shared, one.label) for one in shown for shared in one.sharing), key=lambda pair: pair[0].workload)
     if not shares:
         return
     yield "## Cost of sharing"
@@ -211,8 +211,8 @@ def _times(ratio: float | None) -> str:
     return f"× {ratio:.2f}" if ratio else "–"
 
 
-def _figures(told: Sequence[Summary], goals: Goals | None) -> Iterator[str]:
-    workloads = dict.fromkeys(figure.workload for one in told for figure in one.figures)
+def _figures(shown: Sequence[Summary], goals: Goals | None) -> Iterator[str]:
+    workloads = dict.fromkeys(figure.workload for one in shown for figure in one.figures)
     for place, workload in enumerate(workloads):
         if place == 0:
             yield "## All figures"
@@ -223,7 +223,7 @@ def _figures(told: Sequence[Summary], goals: Goals | None) -> Iterator[str]:
             [*head, *(["good requests/s"] if goals else [])],
             (
                 [one.label, *_row(figure, goals)]
-                for one in told
+                for one in shown
                 for figure in one.figures
                 if figure.workload == workload
             ),

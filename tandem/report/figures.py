@@ -69,9 +69,9 @@ Group = tuple[str, list[Line]]
 """A heading, and the rows below it."""
 
 
-def draw(told: Sequence[Summary]) -> list[Figure]:
+def draw(shown: Sequence[Summary]) -> list[Figure]:
     """The figures for which there are values."""
-    return [figure for figure in (_throughput(told), _latency(told)) if figure]
+    return [figure for figure in (_throughput(shown), _latency(shown)) if figure]
 
 
 def number(value: float) -> str:
@@ -79,9 +79,9 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
-def _throughput(told: Sequence[Summary]) -> Figure | None:
+def _throughput(shown: Sequence[Summary]) -> Figure | None:
     """Tokens/s at the load of the answer: a row for each mode and model, over the repeats."""
-    common = reference(told)
+    common = reference(shown)
     if common is None:
         return None
 
@@ -91,7 +91,7 @@ def _throughput(told: Sequence[Summary]) -> Figure | None:
 
     groups = [
         (summary.label, [_line(endpoint, endpoint, summary, common, mark) for endpoint in _endpoints([summary])])
-        for summary in told
+        for summary in shown
     ]
     title = f"Tokens/s alone and together: {common}"
     spoken = [f"{heading}, {line.spoken()}" for heading, lines in groups for line in lines]
@@ -103,9 +103,9 @@ def _throughput(told: Sequence[Summary]) -> Figure | None:
     return Figure("throughput", title, alt, svg.PHONE, svg.finish(root, bottom))
 
 
-def _latency(told: Sequence[Summary]) -> Figure | None:
+def _latency(shown: Sequence[Summary]) -> Figure | None:
     """How long requests take: a row of panels for each model, a column for each length of prompt."""
-    measured = [one for summary in told for one in summary.figures if one.latency_ms]
+    measured = [one for summary in shown for one in summary.figures if one.latency_ms]
     lengths = sorted({one.workload.prompt_words for one in measured})
     if not measured:
         return None
@@ -118,11 +118,11 @@ def _latency(told: Sequence[Summary]) -> Figure | None:
         (endpoint, words): [
             (
                 str(load).split(", ", 1)[1],
-                [_line(summary.label, endpoint, summary, load, mark) for summary in told],
+                [_line(summary.label, endpoint, summary, load, mark) for summary in shown],
             )
             for load in sorted({one.workload for one in measured if one.workload.prompt_words == words})
         ]
-        for endpoint in _endpoints(told)
+        for endpoint in _endpoints(shown)
         for words in lengths
     }
     title = "Request latency alone and together"
@@ -135,7 +135,7 @@ def _latency(told: Sequence[Summary]) -> Figure | None:
     root = svg.start("latency", title, alt, width)
     top = _legend(root, "seconds, median and 95th percentile")
     limit = _limit(line for groups in panels.values() for _, lines in groups for line in lines)
-    for endpoint in _endpoints(told):
+    for endpoint in _endpoints(shown):
         svg.label(root, EDGE, top + 18, svg.shorten(endpoint, width - 2 * EDGE), kind="bold")
         top += HEAD
         bottoms = []
@@ -148,8 +148,8 @@ def _latency(told: Sequence[Summary]) -> Figure | None:
     return Figure("latency", title, alt, width, svg.finish(root, top))
 
 
-def _endpoints(told: Sequence[Summary]) -> list[str]:
-    return list(dict.fromkeys(one.endpoint for summary in told for one in summary.figures))
+def _endpoints(shown: Sequence[Summary]) -> list[str]:
+    return list(dict.fromkeys(one.endpoint for summary in shown for one in summary.figures))
 
 
 def _line(name: str, endpoint: str, summary: Summary, load: Workload, mark: Callable[[Figures], Mark | None]) -> Line:

@@ -15,14 +15,14 @@ def as_report(stack: str, found: Findings) -> dict[str, Any]:
         "agree": found.agree,
         "complete": not found.completes,
         "resources": found.resources,
-        "things": found.things,
+        "things": found.entities,
         "unfinished": [_unfinished(one) for one in found.unfinished],
         "orphans": [
             {
-                "type": orphan.thing.type,
-                "name": orphan.thing.name,
-                "id": orphan.thing.id,
-                "made_by": orphan.thing.made_by,
+                "type": orphan.entity.type,
+                "name": orphan.entity.name,
+                "id": orphan.entity.id,
+                "made_by": orphan.entity.made_by,
                 "repair": orphan.repair,
             }
             for orphan in found.orphans

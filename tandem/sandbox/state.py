@@ -9,7 +9,7 @@ from sandbox.graph import IN_STATE_ALONE, PROVIDER_TYPE_PREFIX
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
-    from sandbox.world import Thing, World
+    from sandbox.world import Entity, World
 
 PENDING = "pendingReplacement"
 """Marks an entry of the state whose resource is deleted and not yet recreated. `refresh` ignores it, and the next
@@ -54,7 +54,7 @@ class Unfinished:
 class Orphan:
     """A resource in the cloud but in no state, and the command that repairs it."""
 
-    thing: "Thing"
+    entity: "Entity"
     repair: str
     pending: Unfinished | None = None
     """The unfinished creation that created it."""
@@ -69,7 +69,7 @@ class Findings:
     managed: tuple[Managed, ...]
     resources: int
     """As `pulumi` counts them: with components, providers and the stack itself, without default providers."""
-    things: int
+    entities: int
     orphans: tuple[Orphan, ...]
     missing: tuple[Managed, ...]
     """In the state, but not in the cloud."""
@@ -109,14 +109,14 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     keys = {(one.type, one.id) for one in managed}
     providers = {one["urn"]: f"{one['urn']}::{one['id']}" for one in resources if _is_provider(one)}
     left = world.leftovers(keys)
-    named = {thing.key for thing in left}
+    named = {entity.key for entity in left}
     # Resources that a controller created for an orphan are deleted with it.
-    roots = [thing for thing in left if thing.owner not in named and not _goes_with_the_cluster(thing)]
+    roots = [entity for entity in left if entity.owner not in named and not _goes_with_the_cluster(entity)]
     known = {one["urn"] for one in resources}
-    orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
+    orphans = tuple(_orphan(stack, entity, unfinished, graph, providers, known) for entity in roots)
     missing = tuple(one for one in managed if _is_missing(one, world))
-    made = sum(thing.made_by != "pulumi" for thing in world.things())
-    return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished, made=made)
+    made = sum(entity.made_by != "pulumi" for entity in world.entities())
+    return Findings(managed, len(resources), len(world.entities()), orphans, missing, unfinished, made=made)
 
 
 def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,9 +141,9 @@ def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
     return Unfinished(resource["urn"], resource["type"], operation, parent, provider)
 
 
-def _goes_with_the_cluster(thing: "Thing") -> bool:
+def _goes_with_the_cluster(entity: "Entity") -> bool:
     """Whether a release left it: Helm deletes neither CRDs of `crds/` nor namespaces, and they cost nothing."""
-    return thing.made_by == HELM and thing.owner is None
+    return entity.made_by == HELM and entity.owner is None
 
 
 def _is_missing(one: Managed, world: "World") -> bool:
@@ -183,26 +183,28 @@ def _managed(resources: list[dict[str, Any]]) -> Iterator[Managed]:
 
 def _orphan(
     stack: str,
-    thing: "Thing",
+    entity: "Entity",
     unfinished: tuple[Unfinished, ...],
     graph: "Graph | None",
     providers: Mapping[str, str],
     known: Collection[str],
 ) -> Orphan:
     created = [
-        one for one in unfinished if (one.operation, one.type, name_of(one.urn)) == ("creating", thing.type, thing.name)
+        one
+        for one in unfinished
+        if (one.operation, one.type, name_of(one.urn)) == ("creating", entity.type, entity.name)
     ]
     if created:
         # `refresh` first ends unfinished operations.
         again = shlex.join(("tandem", "sandbox", "refresh", stack))
-        return Orphan(thing, again, created[0], replaces=created[0].urn in known)
-    if thing.made_by == "pulumi" and graph is not None:
+        return Orphan(entity, again, created[0], replaces=created[0].urn in known)
+    if entity.made_by == "pulumi" and graph is not None:
         # A resource with an entry is no candidate: the engine imports nothing twice.
-        found = [one for one in graph.of_type(thing.type) if one.name == thing.name and one.urn not in known]
+        found = [one for one in graph.of_type(entity.type) if one.name == entity.name and one.urn not in known]
         if found and found[0].provider in providers:
-            importing = _importing(thing.type, thing.name, thing.id, found[0].parent, found[0].provider)
-            return Orphan(thing, shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *importing)))
-    return Orphan(thing, shlex.join(("tandem", "sandbox", "delete", stack, thing.type, thing.id)))
+            importing = _importing(entity.type, entity.name, entity.id, found[0].parent, found[0].provider)
+            return Orphan(entity, shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *importing)))
+    return Orphan(entity, shlex.join(("tandem", "sandbox", "delete", stack, entity.type, entity.id)))
 
 
 def _importing(token: str, name: str, identity: str, parent: str, provider: str) -> tuple[str, ...]:

@@ -71,10 +71,10 @@ class Sandbox:
         for orphan, pending in adopted:
             if orphan.replaces:
                 _print(f"Deleting {name_of(pending.urn)}, an unfinished replacement")
-                self.world.delete(orphan.thing.type, orphan.thing.id)
+                self.world.delete(orphan.entity.type, orphan.entity.id)
             elif code == FINE:
                 _print(f"Importing {name_of(pending.urn)} into the state: a killed command created it")
-                code = self.run(*pending.importing(orphan.thing.id))
+                code = self.run(*pending.importing(orphan.entity.id))
         if absent := {name_of(one.urn) for one in creations} - {name_of(one.urn) for _, one in adopted}:
             _print(f"Removing {', '.join(sorted(absent))} from the state: creation did not complete")
         return code
@@ -185,7 +185,7 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
     """Runs the verb with its messages on stderr, and prints the resulting state as one object."""
     if verb == "delete":
         token, identity = extra
-        _delete_thing(sandbox, token, identity)
+        _delete_entity(sandbox, token, identity)
         deleted = {"type": token, "id": identity}
         print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
         return FINE
@@ -257,7 +257,7 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
 def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     found = sandbox.findings(_graph(sandbox.place))
     created = f" ({found.made} of them created by AWS, Kubernetes or Helm)" if found.made else ""
-    counts = f"{found.resources} resources in Pulumi's state, {found.things} in the emulated cloud{created}"
+    counts = f"{found.resources} resources in Pulumi's state, {found.entities} in the emulated cloud{created}"
     _print(f"{sandbox.place.stack}: {counts}")
     for one in found.unfinished:
         _print(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
@@ -291,8 +291,8 @@ def _print_orphans(found: Findings) -> None:
 
 
 def _orphan(orphan: Orphan) -> str:
-    thing = orphan.thing
-    return f"orphan: {thing.type} {thing.name} ({thing.id}), created by {thing.made_by}"
+    entity = orphan.entity
+    return f"orphan: {entity.type} {entity.name} ({entity.id}), created by {entity.made_by}"
 
 
 def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
@@ -303,12 +303,12 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
     token, identity = extra
-    _delete_thing(sandbox, token, identity)
+    _delete_entity(sandbox, token, identity)
     _print(f"deleted {token} {identity}")
     return FINE
 
 
-def _delete_thing(sandbox: Sandbox, token: str, identity: str) -> None:
+def _delete_entity(sandbox: Sandbox, token: str, identity: str) -> None:
     from sandbox.world import CloudError
 
     if sandbox.world.read(token, identity) is None:

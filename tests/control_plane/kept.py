@@ -44,7 +44,7 @@ class Kept:
             raise StartError(f"{self.name} ended with status {status}:" + "".join(f"\n  {line}" for line in lines))
 
     def ask_to_stop(self) -> None:
-        """Tells the program to end and does not wait."""
+        """Asks the program to end and does not wait."""
         assert self._keeper.stdin
         self._keeper.stdin.close()
 

@@ -13,7 +13,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sandbox.preview.program import run as run_in_process
-from sandbox.world import Fault, Faults, Thing, World
+from sandbox.world import Entity, Fault, Faults, World
 from sandbox.world.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
@@ -124,7 +124,7 @@ class Stack:
         run = self.destroy()
         assert run.code == 0, run.errors
         found = self.findings()
-        assert (found.resources, found.things, found.orphans) == (0, 0, ())
+        assert (found.resources, found.entities, found.orphans) == (0, 0, ())
 
     def preview(self, *options: str) -> Run:
         with opened(self.place, pace=0) as sandbox:
@@ -162,15 +162,15 @@ class Stack:
         finally:
             world.close()
 
-    def things(self, token: str, name: str = "") -> list[Thing]:
+    def entities(self, token: str, name: str = "") -> list[Entity]:
         """What the cloud has of a type, or of a type and a logical name."""
         return self.behind(
-            lambda world: [one for one in world.things() if one.type == token and name in ("", one.name)]
+            lambda world: [one for one in world.entities() if one.type == token and name in ("", one.name)]
         )
 
     def recycled(self) -> Counter[str]:
         """Nodes that updates have replaced so far, by logical name of their group."""
-        names = {thing.outputs.get("nodeGroupName"): thing.name for thing in self.behind(World.things)}
+        names = {entity.outputs.get("nodeGroupName"): entity.name for entity in self.behind(World.entities)}
         recycled = self.behind(lambda world: world.recycled)
         return Counter({names.get(group, group): count for group, count in recycled.items()})
 

@@ -110,7 +110,7 @@ def test_wrong_credentials_are_refused_before_anything_is_created(
     assert [one for one in words if one not in said] == [], said
     assert "Traceback" not in said
     assert (NOT_ACCEPTED in said) == (NOT_ACCEPTED in words)
-    assert stack.findings().things == 0
+    assert stack.findings().entities == 0
     assert len(refused.errors) <= 2, refused.errors
 
 

@@ -103,7 +103,7 @@ def test_what_was_created_while_the_engine_was_killed_is_taken_into_the_state(ra
 
 
 def forget_a_creation(stack: Stack, package: str) -> str:
-    """Makes the state what a killed engine leaves: one thing that nothing depends on is still being created."""
+    """Makes the state what a killed engine leaves: one resource that nothing depends on is still being created."""
 
     def forget(latest: dict[str, Any]) -> str:
         every = json.dumps(latest["resources"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.world import Thing, World
+from sandbox.world import Entity, World
 from tests.engine.emulated import Raise, Stack
 
 
@@ -25,12 +25,12 @@ def test_a_second_up_changes_nothing_and_a_refresh_shows_no_drift(stack: Stack) 
 
 def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
     def meddle(world: World) -> None:
-        by_type: dict[str, Thing] = {thing.type: thing for thing in world.things() if thing.made_by == "pulumi"}
+        by_type: dict[str, Entity] = {entity.type: entity for entity in world.entities() if entity.made_by == "pulumi"}
         vpc = by_type["aws:ec2/vpc:Vpc"]
-        world.tamper(vpc.type, vpc.id, lambda thing: thing.inputs.update(enableDnsHostnames=False))
-        group = next(one for one in world.things() if one.name == "tandem-system")
-        world.tamper(group.type, group.id, lambda thing: thing.inputs.update(labels={"somebody": "was-here"}))
-        addon = next(one for one in world.things() if one.name == "tandem-coredns")
+        world.tamper(vpc.type, vpc.id, lambda entity: entity.inputs.update(enableDnsHostnames=False))
+        group = next(one for one in world.entities() if one.name == "tandem-system")
+        world.tamper(group.type, group.id, lambda entity: entity.inputs.update(labels={"somebody": "was-here"}))
+        addon = next(one for one in world.entities() if one.name == "tandem-coredns")
         world.forget(addon.type, addon.id)
 
     stack.behind(meddle)

@@ -5,7 +5,7 @@ pulumi 3.260 marks a resource with initialization errors after a failed creation
 
 import pytest
 
-from sandbox.world import Fault, Thing
+from sandbox.world import Entity, Fault
 from sandbox.world.faults import Kind
 from tests.engine.emulated import Raise, Stack
 
@@ -14,9 +14,9 @@ NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
 GROUP = "tandem-gpu-group"
 
 
-def group(stack: Stack) -> Thing:
+def group(stack: Stack) -> Entity:
     """The one node group of the GPU pool."""
-    [only] = stack.things(NODE_GROUP, GROUP)
+    [only] = stack.entities(NODE_GROUP, GROUP)
     return only
 
 
@@ -37,11 +37,11 @@ def group(stack: Stack) -> Thing:
 def test_what_failed_to_create_is_replaced_by_the_next_up(nothing: Raise, token: str, name: str) -> None:
     stack = nothing(STACK)
     stack.stops(faults=(Fault(type=token, operation="create", kind="failed", name=name),))
-    assert [one.status for one in stack.things(token, name)] == ["CREATE_FAILED"]
+    assert [one.status for one in stack.entities(token, name)] == ["CREATE_FAILED"]
     assert stack.findings().agree, "the state knows what failed"
     replaced = stack.comes_up().operations["replace"]
     assert name in replaced if token == NODE_GROUP else replaced == {name}
-    assert [one.status for one in stack.things(token, name)] == [""]
+    assert [one.status for one in stack.entities(token, name)] == [""]
     assert stack.up().changed == {}
     stack.goes_down()
 

@@ -50,7 +50,7 @@ def failing(name: str) -> list[str]:
 
 def doubled(stack: Stack) -> list[tuple[str, str]]:
     """What exists twice under one logical name."""
-    made = Counter((thing.type, thing.name) for thing in stack.behind(World.things) if thing.made_by == "pulumi")
+    made = Counter((entity.type, entity.name) for entity in stack.behind(World.entities) if entity.made_by == "pulumi")
     return [key for key, count in made.items() if count > 1]
 
 
@@ -71,7 +71,7 @@ def is_whole(stack: Stack) -> None:
 
 def is_deleted(stack: Stack) -> None:
     found = stack.findings()
-    assert (found.resources, found.things) == (0, 0)
+    assert (found.resources, found.entities) == (0, 0)
 
 
 def test_every_type_of_every_stack_is_tried() -> None:
@@ -116,7 +116,7 @@ def test_after_a_lost_answer_on_create_status_names_the_one_command_whatever_it_
         assert stack.up(faults=left).code != 0, f"these were never created: {left}"
         lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
         orphans = stack.findings().orphans
-        assert Counter(one.thing.type for one in orphans) == lost
+        assert Counter(one.entity.type for one in orphans) == lost
         for orphan in orphans:
             command, *arguments = shlex.split(orphan.repair)
             assert command == "tandem"

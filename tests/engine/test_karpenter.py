@@ -17,7 +17,7 @@ def stack(raised: Raise) -> Stack:
 
 def instances(stack: Stack) -> list[str]:
     """Ids of the instances that Karpenter has brought."""
-    return [one.id for one in stack.things(INSTANCE) if one.made_by == "karpenter"]
+    return [one.id for one in stack.entities(INSTANCE) if one.made_by == "karpenter"]
 
 
 def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
@@ -47,7 +47,9 @@ def test_parking_touches_the_models_alone(stack: Stack) -> None:
 
 def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_back(stack: Stack) -> None:
     def kill(world: World) -> None:
-        [release] = [one for one in world.things() if one.name == "tandem-karpenter-controller" and one.type == RELEASE]
+        [release] = [
+            one for one in world.entities() if one.name == "tandem-karpenter-controller" and one.type == RELEASE
+        ]
         world.forget(release.type, release.id)
 
     stack.behind(kill)

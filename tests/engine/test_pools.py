@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from sandbox.world import Event, World
+from sandbox.world.entities import Entities
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import plugins_on
-from sandbox.world.things import Things
 from tests.engine.emulated import Raise, Stack
 
 NODE = "kubernetes:core/v1:Node"
@@ -51,10 +51,10 @@ def clashes(stack: Stack) -> list[Event]:
 def plugins(stack: Stack) -> dict[str, list[str]]:
     """The releases with a plugin on the nodes of each pool."""
     found: dict[str, list[str]] = {}
-    things = Things(stack.behind(World.things))
-    for node in things.of(NODE):
+    entities = Entities(stack.behind(World.entities))
+    for node in entities.of(NODE):
         if name := labels(node).get("tandem/pool"):
-            found.setdefault(name, []).extend(one.id for one in plugins_on(things, node))
+            found.setdefault(name, []).extend(one.id for one in plugins_on(entities, node))
     return found
 
 

@@ -62,7 +62,7 @@ def test_an_empty_file_of_attributes_does_not_keep_pulumi_from_its_state(raised:
 
 
 @pytest.mark.real_world(
-    behaviour="A replacement that deletes first leaves an entry without a thing, which refresh leaves alone.",
+    behaviour="A replacement that deletes first leaves an entry without a resource, which refresh leaves alone.",
     source="pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply",
 )
 @pytest.mark.parametrize("made", [False, True], ids=["nothing made", "made without an answer"])
@@ -105,7 +105,7 @@ def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(
     options = [option for urn in urns for option in ("--target", urn)]
     run = stack.destroy("--target-dependents", *options)
     assert run.code == 0, run.errors
-    types = {thing.type for thing in stack.behind(World.things)}
+    types = {entity.type for entity in stack.behind(World.entities)}
     assert (CRD in types, RELEASE in types) == (True, False)
     assert stack.findings().agree
 

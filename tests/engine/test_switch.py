@@ -157,7 +157,7 @@ def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_
 
     def spoil(world: World) -> None:
         """Somebody uninstalls feature discovery, without which the MPS daemon finds no node."""
-        [found] = [one for one in world.things() if one.type == RELEASE and one.name == "tandem-sharing-discovery"]
+        [found] = [one for one in world.entities() if one.type == RELEASE and one.name == "tandem-sharing-discovery"]
         world.forget(found.type, found.id)
 
     stack.behind(spoil)
@@ -172,7 +172,9 @@ def test_a_switch_while_the_node_no_longer_exists_continues_with_the_next_one(ra
     stack = raised(STACK)
 
     def reclaim(world: World) -> None:
-        [gpu] = [one for one in world.things() if one.type == INSTANCE and one.inputs["instanceType"] == "g4dn.xlarge"]
+        [gpu] = [
+            one for one in world.entities() if one.type == INSTANCE and one.inputs["instanceType"] == "g4dn.xlarge"
+        ]
         world.forget(gpu.type, gpu.id)
 
     stack.behind(reclaim)

@@ -26,18 +26,18 @@ def allow(stack: Stack, vcpus: int) -> None:
 def serving(stack: Stack) -> dict[str, str]:
     """The instance type under each model that runs, by the name of its pod."""
     found: dict[str, str] = {}
-    things = {one.key: one for one in stack.behind(World.things)}
+    entities = {one.key: one for one in stack.behind(World.entities)}
     for model in MODELS:
-        if node := things[POD, f"ollama/{model}-0"].outputs["node"]:
-            owner = things[NODE, node].owner
+        if node := entities[POD, f"ollama/{model}-0"].outputs["node"]:
+            owner = entities[NODE, node].owner
             assert owner is not None
-            found[model] = things[owner].outputs["instanceType"]
+            found[model] = entities[owner].outputs["instanceType"]
     return found
 
 
 def groups(stack: Stack) -> list[str]:
     """The instance type of each node group of GPUs in the cloud."""
-    return [one.inputs["instanceTypes"][0] for one in stack.things(NODE_GROUP, GROUP)]
+    return [one.inputs["instanceTypes"][0] for one in stack.entities(NODE_GROUP, GROUP)]
 
 
 @pytest.mark.real_world(

@@ -19,7 +19,7 @@ KEPT = (
         "kubernetes:core/v1:PersistentVolumeClaim",
     ),
 )
-"""What an upgrade must not replace: the guide expectations it."""
+"""What an upgrade must not replace: as the guide says."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["upgrade"])
@@ -53,8 +53,8 @@ def test_a_control_plane_does_not_go_back_to_an_older_version(raised: Raise) -> 
 
 def identities(stack: Stack) -> set[tuple[str, str]]:
     """Type and id of what holds data, or what everything else stands on; without the disks of nodes."""
-    kept = [thing for kind in KEPT for thing in stack.things(kind)]
-    return {(thing.type, thing.id) for thing in kept if thing.made_by == "pulumi"}
+    kept = [entity for kind in KEPT for entity in stack.entities(kind)]
+    return {(entity.type, entity.id) for entity in kept if entity.made_by == "pulumi"}
 
 
 def program_with(folder: Path, pins: dict[str, Any]) -> Path:

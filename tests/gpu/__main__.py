@@ -17,7 +17,7 @@ STOPPED = 130
 
 
 def main(arguments: list[str]) -> int:
-    """Measures what is left to measure. 1 when a step failed, 2 for a wrong call, 130 when it was stopped, else 0."""
+    """Measures what is left to measure. 1 when a step failed, 2 for a usage error, 130 when it was stopped, else 0."""
     given = parse(arguments)
     try:
         machine = Machine(has_gpu=False) if given.dry_run else Machine.find()

@@ -62,7 +62,7 @@ class Files:
         return path
 
     def make_room(self, size: int, keep: Path | None = None) -> None:
-        """Removes other model files, the oldest first, until so many bytes fit. Raises `FailedError`."""
+        """Removes other model files, the oldest first, until that number of bytes fits. Raises `FailedError`."""
         for other in sorted(self.folder.glob("*.gguf"), key=os.path.getmtime):
             if shutil.disk_usage(self.folder).free > size + SPARE_BYTES:
                 return
@@ -149,7 +149,7 @@ def _used_by(server: Server, machine: Machine) -> int | None:
 
 
 def measured_mib(result: Result) -> int | None:
-    """What a model really takes: by process, or by the whole GPU where the driver hides processes."""
+    """What a model really takes: by process, or by the entire GPU where the driver hides processes."""
     if (own := result["process_mib"]["filled"]) is not None:
         return int(own)
     before, filled = result["gpu_mib"]["before"], result["gpu_mib"]["filled"]

@@ -23,7 +23,7 @@ LIMIT_SECONDS = 60
 
 
 def prove_shares(mode: str, machine: Machine, folder: Path, total_mib: int) -> Result:
-    """Two processes without limits, which see the whole GPU; or two clients of MPS, of which each gets its part."""
+    """Two processes without limits, which see the entire GPU; or two clients of MPS, of which each gets its part."""
     if mode == "time-slicing":
         words = f"{SHARES} shares of one GPU: {SHARES} per GPU, all of its memory visible to each"
         return prove(expectation(words, total_mib, None), folder, {})

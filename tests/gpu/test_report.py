@@ -54,7 +54,7 @@ def test_a_report_compares_each_part_and_names_what_is_missing(tmp_path: Path) -
     assert text.endswith("- pair mps: skipped, no daemon\n- memory c: failed, why\n- memory b: not run yet\n")
 
 
-def test_a_driver_that_hides_processes_is_measured_by_the_whole_gpu(tmp_path: Path) -> None:
+def test_a_driver_that_hides_processes_is_measured_by_the_entire_gpu(tmp_path: Path) -> None:
     result = {**RESULT, "process_mib": {"loaded": None, "filled": None}}
     text = describe({**found(tmp_path), "memory": [result]})
     # 5,984 / (5,950 - 0).

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engine.emulated import Stack
-from tests.kills.bases import VERBS, Base, Made, made_in, things_in
+from tests.kills.bases import VERBS, Base, Made, entities_in, made_in
 from tests.kills.killing import HangError, advised, call, follow, kill_in_the_middle
 from tests.kills.trials import SWITCH, Trial
 
@@ -52,9 +52,9 @@ def attempt(trial: Trial, base: Base, folder: Path) -> Record:
             comes_back(base.before, stack, record)
         elif trial.operation != "destroy" and trial.goes_on:
             comes_back(base.after, stack, record)
-            record.faults += [f"made again: {kind} {thing}" for kind, thing in sorted(base.kept - things_in(stack))]
+            record.faults += [f"made again: {kind} {entity}" for kind, entity in sorted(base.kept - entities_in(stack))]
         destroyed(stack, record)
-        record.faults += [f"left: {kind} {thing}" for kind, thing in sorted(things_in(stack))]
+        record.faults += [f"left: {kind} {entity}" for kind, entity in sorted(entities_in(stack))]
     except HangError as error:
         record.faults.append(str(error))
     return record

@@ -48,7 +48,7 @@ class Bases:
                 _make(folder, name)
             steps_of = json.loads((folder / STEPS).read_text(encoding="utf-8"))
             stack, after = Stack(folder / str(before), name), Stack(folder / str(before + 1), name)
-            kept = things_in(stack) & things_in(after)
+            kept = entities_in(stack) & entities_in(after)
             return Base(stack, steps_of[operation], made_in(stack), made_in(after), kept)
 
 
@@ -70,9 +70,9 @@ def _make(folder: Path, name: str) -> None:
 
 def made_in(stack: Stack) -> Made:
     """What Pulumi has made there."""
-    return Counter((thing.type, thing.name) for thing in stack.behind(World.things) if thing.made_by == "pulumi")
+    return Counter((entity.type, entity.name) for entity in stack.behind(World.entities) if entity.made_by == "pulumi")
 
 
-def things_in(stack: Stack) -> frozenset[tuple[str, str]]:
+def entities_in(stack: Stack) -> frozenset[tuple[str, str]]:
     """Types and ids of what Pulumi has made there."""
-    return frozenset(thing.key for thing in stack.behind(World.things) if thing.made_by == "pulumi")
+    return frozenset(entity.key for entity in stack.behind(World.entities) if entity.made_by == "pulumi")

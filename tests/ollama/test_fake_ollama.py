@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tests.ollama.test_model_start import OWN, Card, fake_gpu
+from tests.ollama.test_model_start import OWN, FakeGpu, fake_gpu
 from tests.tandem.fake_ollama import ollama
 
 __all__ = ["fake_gpu"]
@@ -44,7 +44,7 @@ def asked(url: str, path: str, body: dict[str, Any] | None) -> tuple[int, Any]:
         return error.code, error.read().decode().replace(": ", ":")
 
 
-def test_the_stand_in_replies_as_the_real_server(fake_gpu: Card) -> None:
+def test_the_stand_in_replies_as_the_real_server(fake_gpu: FakeGpu) -> None:
     real = f"http://{fake_gpu('full', 14900).environment['OLLAMA_HOST']}"
     with ollama(OWN) as fake:
         for path, body in QUESTIONS:

@@ -199,7 +199,7 @@ CPU = "100% CPU"
         ),
     ],
 )
-def test_a_model_that_is_not_whole_on_the_gpu_fails_the_start(
+def test_a_model_that_is_not_entirely_on_the_gpu_fails_the_start(
     stub: Stub, processor: str, sees_gpu: bool, message: str
 ) -> None:
     stub.shows(processor)
@@ -353,11 +353,11 @@ def test_a_real_server_keeps_the_parameters_once_however_often_it_starts(server:
     check_that_starting_again_adds_nothing(server)
 
 
-Card = Callable[[str, int], Server]
+FakeGpu = Callable[[str, int], Server]
 
 
 @pytest.fixture
-def fake_gpu(tmp_path: Path) -> Iterator[Card]:
+def fake_gpu(tmp_path: Path) -> Iterator[FakeGpu]:
     """The real server on a GPU that is not there: takes where layers go and the MiB that are free."""
     with ExitStack() as running:
         yield lambda places, free: running.enter_context(on_a_gpu(tmp_path, places, free))
@@ -402,7 +402,7 @@ def engine_arguments(server: Server) -> str:
     ],
 )
 def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and_says_so(
-    fake_gpu: Card, places: str, free: int, message: str, logged: str
+    fake_gpu: FakeGpu, places: str, free: int, message: str, logged: str
 ) -> None:
     run = fake_gpu(places, free).start()
     assert (run.exit_code, run.message == "") == (int(message != ""), message == "")
@@ -412,7 +412,7 @@ def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and
 
 @pytest.mark.parametrize("free", [14900, 20])
 def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_much_memory_is_free(
-    fake_gpu: Card, free: int
+    fake_gpu: FakeGpu, free: int
 ) -> None:
     server = fake_gpu("full", free)
     server.start()
@@ -421,7 +421,7 @@ def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_muc
 
 @pytest.mark.parametrize(("free", "batch"), [(14900, 1024), (20, 512)])
 def test_without_the_script_a_real_server_sizes_the_batch_by_free_memory_and_leaves_the_layers_open(
-    fake_gpu: Card, free: int, batch: int
+    fake_gpu: FakeGpu, free: int, batch: int
 ) -> None:
     server = fake_gpu("full", free)
     server.ollama("run", OWN)

@@ -19,7 +19,7 @@ import pytest
 
 from components.ollama_pair.values import watch_container
 from sharing.models import Served, models
-from tests.ollama.test_model_start import OWN, Card, Server, fake_gpu
+from tests.ollama.test_model_start import OWN, FakeGpu, Server, fake_gpu
 
 SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"
 __all__ = ["fake_gpu"]
@@ -67,7 +67,7 @@ class Sidecar:
 
 
 @pytest.fixture
-def server(fake_gpu: Card) -> Server:
+def server(fake_gpu: FakeGpu) -> Server:
     """A server whose model is loaded, as `model_start.sh` leaves it."""
     server = fake_gpu("full", 14900)
     (server.folder / "watch").mkdir()
@@ -141,7 +141,7 @@ def test_an_answer_that_takes_ten_minutes_is_no_reason_to_restart(server: Server
     behaviour="Ollama answers 503 when its queue is full",
     source="ollama v0.32.15 server/sched.go and llm/llama_server.go",
 )
-def test_a_full_queue_is_no_reason_to_restart(fake_gpu: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_is_no_reason_to_restart(fake_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_MAX_QUEUE", "1")
     server = fake_gpu("full", 14900)
     engine(server, "loading").touch()
@@ -202,7 +202,7 @@ def test_a_runner_that_dies_once_makes_the_pod_unready_until_it_answers_again(se
     assert server.process.poll() is None
 
 
-def test_nothing_is_asked_before_the_model_was_loaded(fake_gpu: Card) -> None:
+def test_nothing_is_asked_before_the_model_was_loaded(fake_gpu: FakeGpu) -> None:
     server = fake_gpu("full", 14900)
     sidecar = Sidecar(server)
     client = ask(server)

@@ -9,7 +9,7 @@ from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama
 from tandem.verify.checks import Check, server_checks
 from tandem.verify.servers import examine
-from tests.ollama.test_model_start import OWN, Card, Server, fake_gpu
+from tests.ollama.test_model_start import OWN, FakeGpu, Server, fake_gpu
 from tests.tandem.seen import expected
 
 __all__ = ["fake_gpu"]
@@ -22,7 +22,7 @@ def checks(server: Server, context: int) -> dict[str, Check]:
         return {check.what: check for check in server_checks(model, examine({"a": asked}, {"a": OWN})["a"])}
 
 
-def test_the_context_of_a_slot_is_compared(fake_gpu: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_context_of_a_slot_is_compared(fake_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_NUM_PARALLEL", "2")
     server = fake_gpu("full", 14900)
     found = checks(server, 8192)
@@ -31,7 +31,7 @@ def test_the_context_of_a_slot_is_compared(fake_gpu: Card, monkeypatch: pytest.M
     assert checks(server, 4096)["context"].held is False
 
 
-def test_a_tag_that_sets_its_own_context_is_found(fake_gpu: Card) -> None:
+def test_a_tag_that_sets_its_own_context_is_found(fake_gpu: FakeGpu) -> None:
     server = fake_gpu("full", 14900)
     (server.folder / "shorter").write_text(f"FROM {OWN}\nPARAMETER num_ctx 512\n")
     server.ollama("create", OWN, "-f", str(server.folder / "shorter"))

@@ -62,5 +62,5 @@ def test_karpenter_buys_on_demand_only_where_the_file_allows_it() -> None:
         up("karpenter", world)
     world = World(patience=0.0, has_spot=False)
     up("karpenter-fallback", world)
-    nodes = [one for one in world.things() if one.type == tokens.NODE and "karpenter.sh/nodepool" in labels(one)]
+    nodes = [one for one in world.entities() if one.type == tokens.NODE and "karpenter.sh/nodepool" in labels(one)]
     assert {labels(node)["karpenter.sh/capacity-type"] for node in nodes} == {"on-demand"}

@@ -59,7 +59,7 @@ def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first
 def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]:
     """Makes everything once more, and `last` with what needs it as late as the dependencies allow; new ids by URN.
 
-    What other things hold up in a real `up` too, pods without a node, is tried again when there is more.
+    What other resources hold up in a real `up` too, pods without a node, is tried again when there is more.
     """
     left = {one.urn: one for one in cloud_resources(graph)}
     ids: dict[str, str] = {}

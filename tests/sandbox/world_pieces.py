@@ -9,7 +9,7 @@ import pytest
 
 from components.device_plugin_sharing import discovery_chart
 from sandbox.cloud.eks.kubeconfig import kubeconfig
-from sandbox.world import CloudError, Thing, World, tokens
+from sandbox.world import CloudError, Entity, World, tokens
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
@@ -165,8 +165,8 @@ class Account:
             tokens.RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen, atomic=True
         )
 
-    def of(self, token: str, made_by: str | None = None) -> list[Thing]:
-        return [one for one in self.world.things() if one.type == token and made_by in (None, one.made_by)]
+    def of(self, token: str, made_by: str | None = None) -> list[Entity]:
+        return [one for one in self.world.entities() if one.type == token and made_by in (None, one.made_by)]
 
 
 def meta(name: str, **more: Any) -> dict[str, Any]:

@@ -237,7 +237,7 @@ def test_a_context_is_never_offered_below_512() -> None:
 
 
 def test_a_context_is_shortened_from_what_the_model_really_gets() -> None:
-    """llama2 has 4,096 tokens (its model card)."""
+    """llama2 has 4,096 tokens (its model GPU)."""
     asked = served("llama2:7b", context=100_000)
     assert ("models[0].context: 3840",) in offers(fits_exactly(replace(asked, context=3_840), asked))
 

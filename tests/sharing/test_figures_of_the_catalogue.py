@@ -57,7 +57,12 @@ def slices() -> Iterator[Row]:
             yield {
                 **{"gpu": gpu.name, "resource": profile.resource, "is_plain": profile.is_plain},
                 **asdict(profile),
-                **{"layouts": len(counts), "of_them": sum(map(bool, counts)), "in_all": sum(counts), "presets": preset},
+                **{
+                    "layouts": len(counts),
+                    "of_them": sum(map(bool, counts)),
+                    "in_total": sum(counts),
+                    "presets": preset,
+                },
             }
 
 

@@ -1,4 +1,4 @@
-"""A stack that keeps every expectation, as Kubernetes shows it: tests take single things away."""
+"""A stack that keeps every expectation, as Kubernetes shows it: tests take single resources away."""
 
 import copy
 from collections.abc import Mapping
@@ -130,9 +130,9 @@ def restarting(model: str, message: str) -> dict[str, Any]:
     return made
 
 
-def changed(thing: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
+def changed(entity: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
     """A copy with one value changed."""
-    made = copy.deepcopy(thing)
+    made = copy.deepcopy(entity)
     place = made
     for part in path[:-1]:
         place = place[part]

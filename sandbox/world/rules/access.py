@@ -14,17 +14,17 @@ UNAUTHORIZED = "the server has asked for the client to provide credentials"
 
 def _stranger(case: Case) -> str | None:
     """The API server does not know a caller without an access entry."""
-    cluster = cluster_at(case.things, case.cluster)
-    if cluster is None or case.things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
+    cluster = cluster_at(case.entities, case.cluster)
+    if cluster is None or case.entities.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
         return None
     return f"configured Kubernetes cluster is unreachable: unable to load schema information: {UNAUTHORIZED}"
 
 
 def _powerless(case: Case) -> str | None:
-    cluster = cluster_at(case.things, case.cluster)
+    cluster = cluster_at(case.entities, case.cluster)
     if cluster is None:
         return None
-    granted = case.things.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=case.caller)
+    granted = case.entities.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=case.caller)
     if any(str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}") for one in granted):
         return None
     return f'User "{case.caller}" cannot change {case.type} at the cluster scope'
@@ -39,7 +39,7 @@ def _no_principal(case: Case) -> str | None:
     if role.startswith("AWSReservedSSO_"):
         # Wording: terraform-aws-modules/terraform-aws-eks#2969
         return "The specified principalArn is invalid: invalid principal."
-    if case.inputs.get("type") in (None, "STANDARD") or role_named(case.things, arn):
+    if case.inputs.get("type") in (None, "STANDARD") or role_named(case.entities, arn):
         # Roles of people are in no stack, so they are assumed to exist.
         return None
     return f"Role provided in the request does not exist: {arn}"
@@ -47,7 +47,7 @@ def _no_principal(case: Case) -> str | None:
 
 def _no_entry(case: Case) -> str | None:
     arn = case.inputs.get("principalArn")
-    if case.things.get(tokens.ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
+    if case.entities.get(tokens.ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
         return None
     return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
 

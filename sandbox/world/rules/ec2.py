@@ -4,8 +4,8 @@ from typing import Any
 
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
+from sandbox.world.entities import value_at
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule, absent, taken, used
-from sandbox.world.things import value_at
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
 CODES = API + "errors-overview.html"
@@ -65,14 +65,14 @@ RETRIED = frozenset({tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.SECURITY_
 
 def _vpc_of(case: Case, inputs: dict[str, Any]) -> str | None:
     """The VPC of a resource in a subnet."""
-    subnet = case.things.get(tokens.SUBNET, inputs.get("subnetId"))
+    subnet = case.entities.get(tokens.SUBNET, inputs.get("subnetId"))
     return subnet.inputs.get("vpcId") if subnet else None
 
 
 def _mapped_addresses(case: Case) -> str | None:
     vpc = case.inputs.get("vpcId")
-    nats = [one for one in case.things.of(tokens.NAT) if _vpc_of(case, one.inputs) == vpc]
-    held = [*nats, *(one for one in case.things.having(tokens.INTERFACE, vpcId=vpc) if one.inputs.get("publicIp"))]
+    nats = [one for one in case.entities.of(tokens.NAT) if _vpc_of(case, one.inputs) == vpc]
+    held = [*nats, *(one for one in case.entities.having(tokens.INTERFACE, vpcId=vpc) if one.inputs.get("publicIp"))]
     if not held:
         return None
     return (
@@ -83,12 +83,14 @@ def _mapped_addresses(case: Case) -> str | None:
 
 def _no_gateway(case: Case) -> str | None:
     vpc = _vpc_of(case, case.inputs)
-    return None if case.things.having(tokens.GATEWAY, vpcId=vpc) else f"Network {vpc} has no Internet gateway attached"
+    return (
+        None if case.entities.having(tokens.GATEWAY, vpcId=vpc) else f"Network {vpc} has no Internet gateway attached"
+    )
 
 
 def _other_network(case: Case) -> str | None:
     table, gateway = case.inputs.get("routeTableId"), case.inputs.get("gatewayId")
-    ends = [case.things.get(tokens.ROUTE_TABLE, table), case.things.get(tokens.GATEWAY, gateway)]
+    ends = [case.entities.get(tokens.ROUTE_TABLE, table), case.entities.get(tokens.GATEWAY, gateway)]
     vpcs = [one.inputs.get("vpcId") for one in ends if one is not None]
     if len(vpcs) == 2 and vpcs[0] != vpcs[1]:
         return f"route table {table} and network gateway {gateway} belong to different networks"
@@ -107,7 +109,7 @@ def _root_volume(case: Case) -> str | None:
 
 
 def _smaller(case: Case) -> str | None:
-    before, after = value_at(case.thing.inputs, "size") if case.thing else None, case.inputs.get("size")
+    before, after = value_at(case.entity.inputs, "size") if case.entity else None, case.inputs.get("size")
     if before and after and int(after) < int(before):
         return f"New size cannot be smaller than existing size ({before} GiB to {after} GiB)"
     return None

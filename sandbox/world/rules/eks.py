@@ -5,11 +5,11 @@ from typing import Any
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.world import quotas, tokens
+from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import cluster_at, is_recycled, launched, surge
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule, absent, taken, used
 from sandbox.world.storage import has_policy, untainted
-from sandbox.world.things import Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
@@ -27,9 +27,9 @@ UNJOINED = "Instances failed to join the kubernetes cluster"
 STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joining node group"
 
 
-def _lacks(things: Things, arn: Any, *policies: str) -> str:
-    role = things.role(arn)
-    lacking = [one for one in policies if role is not None and not has_policy(things, role, one)]
+def _lacks(entities: Entities, arn: Any, *policies: str) -> str:
+    role = entities.role(arn)
+    lacking = [one for one in policies if role is not None and not has_policy(entities, role, one)]
     return ", ".join(lacking)
 
 
@@ -42,16 +42,16 @@ def _no_cluster_role(case: Case) -> str | None:
 
 
 def _known(case: Case, arn: Any) -> bool:
-    return not arn or role_named(case.things, arn)
+    return not arn or role_named(case.entities, arn)
 
 
 def _unprivileged_cluster(case: Case) -> str | None:
-    lacking = _lacks(case.things, case.inputs.get("roleArn"), CLUSTER_POLICY)
+    lacking = _lacks(case.entities, case.inputs.get("roleArn"), CLUSTER_POLICY)
     return f"the cluster role {case.inputs.get('roleArn')} lacks {lacking}" if lacking else None
 
 
 def _zones_of(case: Case, subnets: list[Any]) -> set[str]:
-    found = [case.things.get(tokens.SUBNET, one) for one in subnets]
+    found = [case.entities.get(tokens.SUBNET, one) for one in subnets]
     return {str(one.outputs.get("availabilityZone")) for one in found if one is not None}
 
 
@@ -62,7 +62,7 @@ def _one_zone(case: Case) -> str | None:
 
 
 def _other_zones(case: Case) -> str | None:
-    before = _zones_of(case, values_at(case.thing.inputs, "vpcConfig.subnetIds")) if case.thing else set()
+    before = _zones_of(case, values_at(case.entity.inputs, "vpcConfig.subnetIds")) if case.entity else set()
     after = _zones_of(case, values_at(case.inputs, "vpcConfig.subnetIds"))
     if before == after:
         return None
@@ -78,7 +78,7 @@ def _minor(version: Any) -> int:
 
 
 def _jump(case: Case) -> str | None:
-    before = _minor(case.thing.outputs.get("version")) if case.thing else 0
+    before = _minor(case.entity.outputs.get("version")) if case.entity else 0
     after = _minor(case.inputs.get("version"))
     if not before or not after or after - before in (0, 1):
         return None
@@ -98,7 +98,7 @@ def _not_sold(case: Case) -> str | None:
     place = Place.of(case.provider)
     for zone in sorted(_zones_of(case, values_at(case.inputs, "subnetIds"))):
         for name in values_at(case.inputs, "instanceTypes"):
-            selling = zones_selling(place, str(name), case.things.offers)
+            selling = zones_selling(place, str(name), case.entities.offers)
             if zone not in selling:
                 return (
                     f"Your requested instance type ({name}) is not supported in your requested Availability Zone "
@@ -112,7 +112,7 @@ def _no_template(case: Case) -> str | None:
     wanted = value_at(case.inputs, "launchTemplate.id")
     if wanted is None:
         return None
-    template = case.things.get(tokens.TEMPLATE, wanted)
+    template = case.entities.get(tokens.TEMPLATE, wanted)
     if template is None:
         return f"The launch template {wanted} of the node group cannot be found."
     version = str(value_at(case.inputs, "launchTemplate.version") or "")
@@ -123,7 +123,7 @@ def _no_template(case: Case) -> str | None:
 
 
 def _newer_than_cluster(case: Case) -> str | None:
-    cluster = case.things.get(tokens.CLUSTER, case.inputs.get("clusterName"))
+    cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
     wanted, have = _minor(case.inputs.get("version")), _minor(cluster.outputs.get("version")) if cluster else 0
     if wanted and have and wanted > have:
         return f"Requested Nodegroup version 1.{wanted} is newer than the cluster's, 1.{have}"
@@ -135,13 +135,13 @@ def _wants_nodes(case: Case) -> bool:
 
 
 def _unprivileged_nodes(case: Case) -> str | None:
-    lacking = _lacks(case.things, case.inputs.get("nodeRoleArn"), NODE_POLICY, PULL_POLICY, NETWORK_POLICY)
+    lacking = _lacks(case.entities, case.inputs.get("nodeRoleArn"), NODE_POLICY, PULL_POLICY, NETWORK_POLICY)
     return f"{UNJOINED}: the node role lacks {lacking}" if lacking and _wants_nodes(case) else None
 
 
 def _no_network_plugin(case: Case) -> str | None:
-    cluster = case.things.get(tokens.CLUSTER, case.inputs.get("clusterName"))
-    if cluster is None or not _wants_nodes(case) or case.things.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
+    cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
+    if cluster is None or not _wants_nodes(case) or case.entities.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
         return None
     return "Unhealthy nodes in the kubernetes cluster: NetworkPluginNotReady, cni plugin not initialized"
 
@@ -150,24 +150,24 @@ def _no_internet(case: Case) -> str | None:
     if not _wants_nodes(case):
         return None
     for subnet in values_at(case.inputs, "subnetIds"):
-        if (problem := cut_off(case.things, str(subnet))) is not None:
+        if (problem := cut_off(case.entities, str(subnet))) is not None:
             return f"{UNJOINED}: {problem}"
     return None
 
 
-def cut_off(things: Things, subnet_id: str) -> str | None:
+def cut_off(entities: Entities, subnet_id: str) -> str | None:
     """Why nodes in the subnet have no internet access. None if they have.
 
     A subnet without an association uses the VPC's main route table, which has no internet route here.
     """
-    subnet = things.get(tokens.SUBNET, subnet_id)
-    tables = [one.inputs.get("routeTableId") for one in things.having(tokens.ASSOCIATION, subnetId=subnet_id)]
-    outwards = [one.inputs for one in things.having(tokens.ROUTE, destinationCidrBlock="0.0.0.0/0")]
+    subnet = entities.get(tokens.SUBNET, subnet_id)
+    tables = [one.inputs.get("routeTableId") for one in entities.having(tokens.ASSOCIATION, subnetId=subnet_id)]
+    outwards = [one.inputs for one in entities.having(tokens.ROUTE, destinationCidrBlock="0.0.0.0/0")]
     routes = [route for route in outwards if route.get("routeTableId") in tables]
     for route in routes:
-        if things.get(tokens.NAT, route.get("natGatewayId")) is not None:
+        if entities.get(tokens.NAT, route.get("natGatewayId")) is not None:
             return None
-        if things.get(tokens.GATEWAY, route.get("gatewayId")) is not None:
+        if entities.get(tokens.GATEWAY, route.get("gatewayId")) is not None:
             if subnet is not None and subnet.inputs.get("mapPublicIpOnLaunch"):
                 return None
             return f"subnet {subnet_id} is public and gives no public addresses (Ec2SubnetInvalidConfiguration)"
@@ -176,17 +176,21 @@ def cut_off(things: Things, subnet_id: str) -> str | None:
 
 def _no_quota_for_nodes(case: Case) -> str | None:
     wanted = int(value_at(case.inputs, "scalingConfig.desiredSize") or 0)
-    group = Thing(type=tokens.NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
-    return quotas.exceeded(launched(group)[1]) if quotas.room(case.things, *launched(group)) < wanted else None
+    group = Entity(type=tokens.NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
+    return quotas.exceeded(launched(group)[1]) if quotas.room(case.entities, *launched(group)) < wanted else None
 
 
 def _no_quota_for_surge(case: Case) -> str | None:
     """Requires quota for the update's extra nodes: it continues when each zone with a node has a new one."""
-    group = case.thing
-    if group is None or not is_recycled(group, group.inputs, case.inputs) or not surge(case.things, group, case.inputs):
+    group = case.entity
+    if (
+        group is None
+        or not is_recycled(group, group.inputs, case.inputs)
+        or not surge(case.entities, group, case.inputs)
+    ):
         return None
-    zones = {one.inputs["availabilityZone"] for one in case.things.owned_by(group, tokens.INSTANCE)}
-    if quotas.room(case.things, *launched(group)) >= len(zones):
+    zones = {one.inputs["availabilityZone"] for one in case.entities.owned_by(group, tokens.INSTANCE)}
+    if quotas.room(case.entities, *launched(group)) >= len(zones):
         return None
     return f"{STUCK_UPDATE}: {quotas.exceeded(launched(group)[1])}"
 
@@ -195,10 +199,10 @@ def _no_quota_for_surge(case: Case) -> str | None:
 
 
 def _no_node_for_addon(case: Case) -> str | None:
-    addon, cluster = case.inputs.get("addonName"), case.things.get(tokens.CLUSTER, case.inputs.get("clusterName"))
+    addon, cluster = case.inputs.get("addonName"), case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
     if addon not in WITH_DEPLOYMENT or cluster is None:
         return None
-    if any(untainted(node) for node in case.things.within(str(cluster.outputs.get("endpoint")), tokens.NODE)):
+    if any(untainted(node) for node in case.entities.within(str(cluster.outputs.get("endpoint")), tokens.NODE)):
         return None
     return f"the add-on {addon} is DEGRADED after 20 minutes: its pods find no node without a taint"
 
@@ -211,9 +215,9 @@ def _no_identity_role(path: str) -> Refusal:
     return refuse
 
 
-def is_active(things: Things, server: str) -> bool:
+def is_active(entities: Entities, server: str) -> bool:
     """Whether a control plane exists at this address."""
-    cluster = cluster_at(things, server)
+    cluster = cluster_at(entities, server)
     return cluster is not None and cluster.outputs.get("status", "ACTIVE") == "ACTIVE"
 
 
@@ -231,7 +235,7 @@ def _inactive(case: Case) -> str | None:
     UpdateNodegroupVersion continues. In aws/containers-roadmap#2326, a user scaled such a group to zero. Live question:
     `degraded-spot-group`.
     """
-    group = case.thing
+    group = case.entity
     if group is None or not group.status:
         return None
     if all(group.inputs.get(key) == case.inputs.get(key) for key in UPDATED_BY_EKS):

@@ -4,8 +4,8 @@ import re
 
 from sandbox.cloud.identity import ACCOUNT
 from sandbox.world import tokens
+from sandbox.world.entities import Entities
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Rule, absent, taken, used
-from sandbox.world.things import Things
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
@@ -15,12 +15,12 @@ MOST_POLICY = 6144
 _ROLE_NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 
 
-def role_named(things: Things, reference: object) -> bool:
+def role_named(entities: Entities, reference: object) -> bool:
     """Whether a role with this name or ARN exists. Roles of other accounts are assumed to exist."""
     text = str(reference)
     if text.startswith("arn:"):
-        return f":{ACCOUNT}:role/" not in text or things.role(text) is not None
-    return things.get(tokens.ROLE, text) is not None
+        return f":{ACCOUNT}:role/" not in text or entities.role(text) is not None
+    return entities.get(tokens.ROLE, text) is not None
 
 
 def _long_name(case: Case) -> str | None:
@@ -49,12 +49,12 @@ def _long_policy(case: Case) -> str | None:
 
 def _no_role(case: Case) -> str | None:
     role = case.inputs.get("role")
-    return f"The role with name {role} cannot be found." if role and not role_named(case.things, role) else None
+    return f"The role with name {role} cannot be found." if role and not role_named(case.entities, role) else None
 
 
 def _no_policy(case: Case) -> str | None:
     arn = str(case.inputs.get("policyArn"))
-    if f":{ACCOUNT}:policy/" in arn and case.things.get(tokens.POLICY, arn) is None:
+    if f":{ACCOUNT}:policy/" in arn and case.entities.get(tokens.POLICY, arn) is None:
         return f"Policy {arn} does not exist or is not attachable."
     return None
 

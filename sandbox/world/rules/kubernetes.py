@@ -11,11 +11,11 @@ from sandbox.world.controllers import (
     leave_job,
     uninstall,
 )
+from sandbox.world.entities import CloudError, Entity, value_at
 from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule
 from sandbox.world.storage import bound, untainted
-from sandbox.world.things import CloudError, Thing, value_at
 
 DOCS = "https://kubernetes.io/docs/"
 REASONS = DOCS + "reference/using-api/api-concepts/"
@@ -48,7 +48,7 @@ def refuse_missing(token: str, identity: str) -> None:
 
 
 def _not_there(case: Case) -> str | None:
-    return None if is_active(case.things, case.cluster) else _unreachable(case.cluster)
+    return None if is_active(case.entities, case.cluster) else _unreachable(case.cluster)
 
 
 # Objects.
@@ -69,14 +69,14 @@ def _no_namespace(case: Case) -> str | None:
     wanted = namespace_of(case)
     if wanted in FIRST_NAMESPACES:
         return None
-    if any(one.id == wanted for one in case.things.within(case.cluster, tokens.NAMESPACE)):
+    if any(one.id == wanted for one in case.entities.within(case.cluster, tokens.NAMESPACE)):
         return None
     return f'namespaces "{wanted}" not found'
 
 
-def _same_object(case: Case) -> Thing | None:
+def _same_object(case: Case) -> Entity | None:
     name, namespace = name_of(case), namespace_of(case)
-    found = case.things.within(case.cluster, case.type)
+    found = case.entities.within(case.cluster, case.type)
     return next((one for one in found if one.id in (name, f"{namespace}/{name}")), None)
 
 
@@ -99,7 +99,7 @@ def _needed_by_all(case: Case) -> str | None:
 
 
 def _in_use(case: Case) -> str | None:
-    pods = [one for one in case.things.within(case.cluster, tokens.POD) if case.id in one.outputs["claims"]]
+    pods = [one for one in case.entities.within(case.cluster, tokens.POD) if case.id in one.outputs["claims"]]
     running = [one for one in pods if one.outputs["node"]]
     if not running:
         return None
@@ -109,8 +109,8 @@ def _in_use(case: Case) -> str | None:
 
 
 def _bound(case: Case) -> str | None:
-    for claim in case.things.within(case.cluster, tokens.CLAIM):
-        if bound(case.things, claim) is case.thing:
+    for claim in case.entities.within(case.cluster, tokens.CLAIM):
+        if bound(case.entities, claim) is case.entity:
             return (
                 f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
             )
@@ -118,7 +118,7 @@ def _bound(case: Case) -> str | None:
 
 
 def _unbindable(case: Case) -> str | None:
-    claim = Thing(
+    claim = Entity(
         type=tokens.CLAIM,
         id="",
         name=case.name,
@@ -126,7 +126,7 @@ def _unbindable(case: Case) -> str | None:
         outputs={"metadata": {"name": name_of(case), "namespace": namespace_of(case)}},
         cluster=case.cluster,
     )
-    if bound(case.things, claim) is not None:
+    if bound(case.entities, claim) is not None:
         return None
     return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available"
 
@@ -148,7 +148,7 @@ def _no_crd(case: Case) -> str | None:
     if not is_custom(case.type):
         return None
     group, kind = group_and_kind(case.type)
-    if any(custom_type(one) == (group, kind) for one in case.things.within(case.cluster, tokens.CRD)):
+    if any(custom_type(one) == (group, kind) for one in case.entities.within(case.cluster, tokens.CRD)):
         return None
     return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
 
@@ -161,18 +161,18 @@ def _held_by_finalizer(case: Case) -> str | None:
 def finalizer_waits(case: Case, token: str) -> str | None:
     """Why nothing drops the object's finalizer. None if something does, or if it has none."""
     calls = FINALIZERS.get(token)
-    return karpenter.idle(case.things, case.cluster, *calls) if calls else None
+    return karpenter.idle(case.entities, case.cluster, *calls) if calls else None
 
 
 # Releases.
 
 
 def _unschedulable(case: Case) -> str | None:
-    own = case.thing.key if case.thing else None
+    own = case.entity.key if case.entity else None
     pods = pods_of(case.inputs)
     namespace, found = namespace_of(case), []
     if pods:
-        found = karpenter.placed_with_new_nodes(case.things, case.cluster, namespace, pods, own)[0]
+        found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)[0]
     waiting = [(pod, why) for pod, why in zip(pods, found, strict=True) if pod.is_waited_for and isinstance(why, str)]
     if not waiting:
         return None
@@ -181,7 +181,7 @@ def _unschedulable(case: Case) -> str | None:
 
 
 def _bare(case: Case) -> bool:
-    return not any(untainted(node) for node in case.things.within(case.cluster, tokens.NODE))
+    return not any(untainted(node) for node in case.entities.within(case.cluster, tokens.NODE))
 
 
 def _hook_before(case: Case) -> str | None:
@@ -192,8 +192,8 @@ def _hook_before(case: Case) -> str | None:
 
 
 def _stay_uninstalling(case: Case) -> None:
-    if case.thing is not None:
-        case.thing.outputs["status"] = {**case.thing.outputs["status"], "status": "uninstalling"}
+    if case.entity is not None:
+        case.entity.outputs["status"] = {**case.entity.outputs["status"], "status": "uninstalling"}
 
 
 def _hook_after(case: Case) -> str | None:
@@ -205,16 +205,16 @@ def _hook_after(case: Case) -> str | None:
 
 
 def _leave_prune_job(case: Case) -> None:
-    if case.thing is not None:
-        uninstall(case.things, case.thing)
-        leave_job(case.things, case.thing, f"{name_of(case)}-node-feature-discovery-prune")
+    if case.entity is not None:
+        uninstall(case.entities, case.entity)
+        leave_job(case.entities, case.entity, f"{name_of(case)}-node-feature-discovery-prune")
 
 
 def _stuck_crds(case: Case) -> str | None:
-    if not CHART_CRDS.get(chart(case.inputs), ({}, False))[1] or case.thing is None:
+    if not CHART_CRDS.get(chart(case.inputs), ({}, False))[1] or case.entity is None:
         return None
-    for crd in case.things.owned_by(case.thing):
-        for one in custom_resources(case.things, crd) if crd.type == tokens.CRD else ():
+    for crd in case.entities.owned_by(case.entity):
+        for one in custom_resources(case.entities, crd) if crd.type == tokens.CRD else ():
             if finalizer_waits(case, one.type):
                 return f"uninstall: context deadline exceeded: {one.id} holds the CRD {crd.id} by its finalizer"
     return None
@@ -222,26 +222,26 @@ def _stuck_crds(case: Case) -> str | None:
 
 def _forget_release(case: Case) -> None:
     """Deletes the release's record but not its CRDs."""
-    if case.thing is not None:
-        for crd in case.things.owned_by(case.thing):
+    if case.entity is not None:
+        for crd in case.entities.owned_by(case.entity):
             crd.owner = None
-        case.things.remove(case.thing)
+        case.entities.remove(case.entity)
 
 
 # Jobs: Pulumi waits until they end, and keeps failed ones.
 
 
 def _late(case: Case) -> str | None:
-    return jobs.why_late(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+    return jobs.why_late(case.entities, case.cluster, namespace_of(case), name_of(case), case.inputs)
 
 
 def _failed(case: Case) -> str | None:
-    return jobs.why_failed(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+    return jobs.why_failed(case.entities, case.cluster, namespace_of(case), name_of(case), case.inputs)
 
 
 def _stays_failed(case: Case) -> str | None:
     """A Job that has ended never starts again, whatever changes."""
-    why = jobs.failure_of(case.thing) if case.thing else None
+    why = jobs.failure_of(case.entity) if case.entity else None
     return f"{case.id} failed to fully initialize or become live: {why}" if why else None
 
 

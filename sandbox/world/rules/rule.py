@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sandbox.world.things import CloudError, Thing, Things, values_at
+from sandbox.world.entities import CloudError, Entities, Entity, values_at
 
 Moment = Literal["check", "create", "update", "delete"]
 Moments = tuple[Moment, ...]
@@ -18,7 +18,7 @@ DELETE: Moments = ("delete",)
 class Case:
     """One call to be checked by the rules."""
 
-    things: Things
+    entities: Entities
     """The resources before the call."""
     type: str
     name: str
@@ -27,7 +27,7 @@ class Case:
     """The new inputs; for a deletion the current inputs."""
     id: str = ""
     """Empty at creation."""
-    thing: Thing | None = None
+    entity: Entity | None = None
     """The resource to update or delete. None for a creation."""
     cluster: str = ""
     """API server of the Kubernetes provider."""
@@ -45,7 +45,7 @@ def absent(path: str, to: str, words: str) -> Refusal:
 
     def refuse(case: Case) -> str | None:
         named = values_at(case.inputs, path)
-        return next((words.format(id=one) for one in named if case.things.get(to, one) is None), None)
+        return next((words.format(id=one) for one in named if case.entities.get(to, one) is None), None)
 
     return refuse
 
@@ -54,7 +54,7 @@ def used(by: str, path: str, words: str) -> Refusal:
     """Rejects a call while a resource of type `by` refers to this one. `words` can contain `{by}` and `{id}`."""
 
     def refuse(case: Case) -> str | None:
-        users = [one.id for one in case.things.of(by) if case.id in values_at(one.inputs, path)]
+        users = [one.id for one in case.entities.of(by) if case.id in values_at(one.inputs, path)]
         return words.format(id=case.id, by=users[0]) if users else None
 
     return refuse
@@ -65,7 +65,7 @@ def taken(*keys: str, words: str) -> Refusal:
 
     def refuse(case: Case) -> str | None:
         wanted = {key: case.inputs.get(key) for key in keys}
-        others = [one for one in case.things.having(case.type, **wanted) if one is not case.thing]
+        others = [one for one in case.entities.having(case.type, **wanted) if one is not case.entity]
         if not others or not any(wanted.values()):
             return None
         return words.format_map({**case.inputs, "made_by": others[0].made_by})

@@ -140,7 +140,7 @@ def refusals(aws: Any) -> Iterator[dict[str, Any]]:
         named: dict[str, Any] = {"type": token, "name": "wrong"}
         yield call(aws, "Check", provider_pb2.CheckRequest(), **named, news=inputs)[1]
         yield call(aws, "Create", provider_pb2.CreateRequest(), **named, properties=inputs)[1]
-    yield call(aws, "Create", provider_pb2.CreateRequest(), type="aws:no/such:Thing", name="x", properties={})[1]
+    yield call(aws, "Create", provider_pb2.CreateRequest(), type="aws:no/such:Type", name="x", properties={})[1]
     yield call(aws, "Configure", provider_pb2.ConfigureRequest(), args={"region": "us-east-1", "profile": "none"})[1]
 
 

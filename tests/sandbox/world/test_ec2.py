@@ -212,4 +212,4 @@ def test_a_gateway_without_routes_a_table_without_subnets_and_a_lone_volume_go_a
     pairs += [(tokens.VOLUME, account.make(tokens.VOLUME, availabilityZone="us-east-1a", size=1)), (tokens.VPC, vpc)]
     for token, identity in pairs:
         account.drop(token, identity)
-    assert account.world.things() == []
+    assert account.world.entities() == []

@@ -30,7 +30,7 @@ def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_
     inputs = caught.value.outputs
     assert not {"arn", "status", "resources"} & inputs.keys(), "nothing is read back after the failure"
     assert account.outputs(tokens.NODE_GROUP, "c:system")["status"] == "CREATE_FAILED"
-    assert not [one for one in account.world.things() if one.type in (tokens.NODE, tokens.INSTANCE)]
+    assert not [one for one in account.world.entities() if one.type in (tokens.NODE, tokens.INSTANCE)]
     with refused("ResourceInUseException", "not in Active State"):
         account.change(tokens.NODE_GROUP, "c:system", labels={"a": "b"})
     account.change(tokens.NODE_GROUP, "c:system", tags={"a": "b"})
@@ -72,7 +72,7 @@ def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_here(accoun
     group = account.gpu_nodes(capacityType="SPOT")
     account.world.reclaim(group)
     assert account.outputs(tokens.NODE_GROUP, group)["status"] == "DEGRADED"
-    assert not [one for one in account.world.things() if one.type == tokens.NODE]
+    assert not [one for one in account.world.entities() if one.type == tokens.NODE]
     changes = {"labels": {"a": "b"}, "taints": [], "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 1}}
     for key, value in changes.items():
         with refused("ResourceInUseException", "not in Active State"):

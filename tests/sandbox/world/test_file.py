@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import CloudError, StateError, World, tokens
+from sandbox.world.entities import Entities, Entity
 from sandbox.world.store import Store
-from sandbox.world.things import Thing, Things
 from tests.sandbox.mode_pieces import TURNS, Switching
 
 
@@ -31,7 +31,7 @@ def test_everything_is_there_in_the_next_process(path: Path) -> None:
     before = account.world
     before.close()
     again = World(path)
-    assert again._things == before._things
+    assert again._entities == before._entities
     assert again.recycled == {"system": 1}
     # The update of the system nodes had four beside the old one: two for each of two zones.
     assert again.peaks == {"L-DB2E81BA": 4, "L-1216C47A": 5 * 2}
@@ -43,7 +43,7 @@ def test_everything_is_there_in_the_next_process(path: Path) -> None:
 def test_what_a_controller_made_belongs_to_its_owner_in_the_next_process(path: Path) -> None:
     owner = (tokens.RELEASE, "default/m")
     store = Store(path)
-    store.save(Things([Thing(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=owner)]))
+    store.save(Entities([Entity(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=owner)]))
     store.close()
     assert [one.owner for one in Store(path).load()] == [owner]
 
@@ -133,4 +133,4 @@ def test_many_threads_lose_nothing(path: Path) -> None:
     for thread in threads:
         thread.join()
     world.close()
-    assert len(World(path).things()) == 80
+    assert len(World(path).entities()) == 80

@@ -21,7 +21,7 @@ def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: 
         account.drop(tokens.ROLE, role)
     account.drop(by, user)
     account.drop(tokens.ROLE, role)
-    assert account.world.things() == []
+    assert account.world.entities() == []
 
 
 def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import IncompleteError, Thing, World, tokens
+from sandbox.world import Entity, IncompleteError, World, tokens
+from sandbox.world.entities import Entities
 from sandbox.world.pods import pods_of_job
 from sandbox.world.scheduler import placed
-from sandbox.world.things import Things
 from sharing.modes import Sharing
 from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching, job, node_spec, prove, shares_spec
 from tests.sandbox.world_pieces import Account, meta, refused
@@ -94,11 +94,11 @@ def test_pods_that_find_no_node_together_take_nothing_of_one() -> None:
     for name in ("a", "b", "c"):
         account.serve(name, TURNS)
     account.drop(tokens.RELEASE, "default/a")
-    things = Things(account.world.things())
-    [server] = {one.cluster for one in things.of("kubernetes:core/v1:Node")}
+    entities = Entities(account.world.entities())
+    [server] = {one.cluster for one in entities.of("kubernetes:core/v1:Node")}
     two, one = (pods_of_job(name, {"spec": shares_spec(TURNS)}) for name in ("two", "one"))
-    found = placed(things, server, PROOF, [*two, *one[:1]])
-    assert [isinstance(where, Thing) for where in found] == [False, False, True]
+    found = placed(entities, server, PROOF, [*two, *one[:1]])
+    assert [isinstance(where, Entity) for where in found] == [False, False, True]
 
 
 def of_type(kind: str) -> Spec:
@@ -259,7 +259,7 @@ def test_the_namespace_of_a_proof_takes_its_jobs_along(account: Switching) -> No
     with refused("DeadlineExceeded"):
         account.make(tokens.JOB, **job(shares_spec(TURNS), "late"))
     account.drop(tokens.NAMESPACE, PROOF)
-    assert not [one for one in account.world.things() if one.namespace == PROOF]
+    assert not [one for one in account.world.entities() if one.namespace == PROOF]
     account.drop(tokens.JOB, jobs[0])
     assert role == "proof-node-prober"
     account.drop("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", role)

@@ -83,7 +83,7 @@ def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
     release = account.make(tokens.RELEASE, name="r", namespace="n", chart="karpenter")
     account.drop(tokens.NAMESPACE, "n")
     assert account.of(tokens.POD) == []
-    assert not [one for one in account.world.things() if one.namespace == "n"]
+    assert not [one for one in account.world.entities() if one.namespace == "n"]
     with refused("NotFound", "release: not found"):
         account.drop(tokens.RELEASE, release)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.device_plugin_sharing import plugin_chart
-from sandbox.world import Event, Thing, tokens
+from sandbox.world import Entity, Event, tokens
 from sharing.modes import Sharing
 from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.mode_pieces import (
@@ -38,7 +38,7 @@ def where(account: Account, name: str) -> str:
     return str(pod.outputs["node"])
 
 
-def gpu_node(account: Account) -> Thing:
+def gpu_node(account: Account) -> Entity:
     [node] = [one for one in account.of(tokens.NODE) if one.outputs["metadata"]["labels"].get("tandem/pool") == "gpu"]
     return node
 

@@ -8,9 +8,9 @@ import pytest
 
 from components.device_plugin_sharing import operator_chart, plugin_chart
 from sandbox.world import tokens
+from sandbox.world.entities import Entities, Entity
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
-from sandbox.world.things import Thing, Things
 from sharing.gpus import gpus
 from sharing.modes import ENTIRE_GPU_LABELS, Mig, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account
@@ -50,7 +50,7 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
             account.drop(tokens.RELEASE, "kube-system/nfd")
 
 
-def seen(account: Account) -> dict[str, Thing]:
+def seen(account: Account) -> dict[str, Entity]:
     found = {labels(node).get("tandem/pool"): node for node in account.of(tokens.NODE)}
     return {pool: found[pool] for pool in POOLS if pool in found}
 
@@ -67,16 +67,16 @@ def test_the_emulation_has_the_plugins_and_labels_of_the_trace(trace: dict[str, 
     account.nodes()
     for step, real in zip(trace["steps"], trace["seen"], strict=True):
         take(account, step, unlabelled=trace["unlabelled"])
-        things = Things(account.world.things())
+        entities = Entities(account.world.entities())
         for pool, node in seen(account).items():
             daemons = real[pool]["daemons"]
             releases = [PLUGINS[daemon] for daemon in daemons if daemon in PLUGINS]
-            assert [one.id for one in plugins_on(things, node)] == releases, (step, pool)
-            assert bool(cut(things, node)) is ("nvidia-mig-manager" in daemons), (step, pool)
+            assert [one.id for one in plugins_on(entities, node)] == releases, (step, pool)
+            assert bool(cut(entities, node)) is ("nvidia-mig-manager" in daemons), (step, pool)
             given = labels(node).items()
             written = {
                 label: value
-                for label, value in labels_seen(things, node).items()
+                for label, value in labels_seen(entities, node).items()
                 if label.startswith(OPERATORS) and (label, value) not in given
             }
             assert written == real[pool]["labels"], (step, pool)

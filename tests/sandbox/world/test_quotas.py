@@ -116,7 +116,7 @@ def brought() -> Karpenter:
 
 def drifted(karpenter: Karpenter) -> None:
     """A changed disk in the EC2NodeClass: its nodes drift."""
-    (found,) = [one for one in karpenter.world.things() if one.type.endswith(":EC2NodeClass")]
+    (found,) = [one for one in karpenter.world.entities() if one.type.endswith(":EC2NodeClass")]
     spec = {**found.inputs["spec"], "blockDeviceMappings": [{"ebs": {"volumeSize": "150Gi", "volumeType": "gp3"}}]}
     karpenter.change(found.type, found.id, spec=spec)
 

@@ -75,7 +75,7 @@ def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str
 
 
 def test_an_unknown_type_is_replaced_by_every_change() -> None:
-    assert World().diff("aws:new/thing:Thing", {"a": 1}, {"a": 2}).replaces == ("a",)
+    assert World().diff("aws:new/type:Type", {"a": 1}, {"a": 2}).replaces == ("a",)
 
 
 @pytest.mark.parametrize("token", UPDATABLE)
@@ -102,20 +102,20 @@ def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -
     account = Account(World(faults=faults, patience=0.0))
     account.cluster(plugin=False)
     # Of each type the account has one already, or gets it here.
-    tried = [account.make] if token not in {one.type for one in account.world.things()} else []
+    tried = [account.make] if token not in {one.type for one in account.world.entities()} else []
     inputs = {"clusterName": "c", "addonName": "a"}
     for make in tried:
         make(token, "first", **inputs)
-    before = len(account.world.things())
+    before = len(account.world.entities())
     inputs["addonName"] = "b"
     with pytest.raises(CloudError) as caught:
         account.make(token, "second", **inputs)
-    assert (caught.value.code, faults.tried, len(account.world.things())) == (code, 1, before)
+    assert (caught.value.code, faults.tried, len(account.world.entities())) == (code, 1, before)
     account.make(token, "second", **inputs)
-    assert (faults.tried, len(account.world.things())) == (1, before + 1)
+    assert (faults.tried, len(account.world.entities())) == (1, before + 1)
 
 
-def test_a_lost_answer_leaves_the_thing_there() -> None:
+def test_a_lost_answer_leaves_the_entity_there() -> None:
     faults = Faults([Fault(type=tokens.VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
     world = World(faults=faults)
     with pytest.raises(Lost):
@@ -123,10 +123,10 @@ def test_a_lost_answer_leaves_the_thing_there() -> None:
     (made,) = world.leftovers([])
     with pytest.raises(Lost):
         world.update(tokens.VPC, made.id, {"tags": {"a": "b"}})
-    assert world.things()[0].inputs == {"tags": {"a": "b"}}
+    assert world.entities()[0].inputs == {"tags": {"a": "b"}}
     with pytest.raises(Lost):
         world.delete(tokens.VPC, made.id)
-    assert (world.things(), faults.tried) == ([], 3)
+    assert (world.entities(), faults.tried) == ([], 3)
     world.delete(tokens.VPC, made.id)
 
 
@@ -157,18 +157,18 @@ def test_leftovers_are_what_nobody_knows_and_nobody_known_made() -> None:
     account = Account()
     account.cluster(enabledClusterLogTypes=["api"])
     account.nodes(count=2)
-    known = [one.key for one in account.world.things() if one.made_by == "pulumi"]
+    known = [one.key for one in account.world.entities() if one.made_by == "pulumi"]
     assert [one.type for one in account.world.leftovers(known)] == [tokens.LOG_GROUP]
     left = account.world.leftovers([key for key in known if key[0] != tokens.NODE_GROUP])
     assert {one.type for one in left} > {tokens.NODE_GROUP, "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"}
-    assert len(account.world.leftovers([])) == len(account.world.things())
+    assert len(account.world.leftovers([])) == len(account.world.entities())
 
 
 def test_somebody_changes_and_deletes_behind_pulumis_back() -> None:
     account = Account()
     account.network()
     subnet = account.subnets[0]
-    account.world.tamper(tokens.SUBNET, subnet, lambda thing: thing.inputs.update(mapPublicIpOnLaunch=False))
+    account.world.tamper(tokens.SUBNET, subnet, lambda entity: entity.inputs.update(mapPublicIpOnLaunch=False))
     found = account.world.read(tokens.SUBNET, subnet)
     assert found is not None
     assert (found[0]["mapPublicIpOnLaunch"], found[1]["mapPublicIpOnLaunch"]) == (False, False)

@@ -1,4 +1,4 @@
-"""Makes things of every kind in the account, and counts what is there without asking the code under test."""
+"""Makes resources of every kind in the account, and counts what is there without asking the code under test."""
 
 import json
 from itertools import count
@@ -12,7 +12,7 @@ from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from sandbox.world import tokens
-from tests.tandem.account.as_things import things
+from tests.tandem.account.as_entities import entities
 from tests.tandem.account.emulated import ACCOUNT, REGION, Emulated, Tags, pairs, spec
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
@@ -39,7 +39,7 @@ KINDS = {
 
 
 class Creation:
-    """Makes one thing of a kind with the tags given; everything else that it needs is untagged."""
+    """Makes one resource of a kind with the tags given; everything else that it needs is untagged."""
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
@@ -173,7 +173,7 @@ class Creation:
             "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{one}" for one in _in(sqs_backends).queues],
             "instance profiles": [one.name for one in iam_backends[ACCOUNT]["aws"].instance_profiles.values()],
         }
-        found = {(KINDS[thing.type], str(thing.id)) for thing in things() if thing.type in KINDS}
+        found = {(KINDS[entity.type], str(entity.id)) for entity in entities() if entity.type in KINDS}
         return found | {(kind, one) for kind, ids in more.items() for one in ids}
 
 

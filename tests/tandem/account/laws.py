@@ -1,7 +1,7 @@
 """What AWS does that moto does not: it refuses wrong orders, breaks what loses its needs, and takes its time.
 
 What is in moto is put before the rules of the emulated cloud, `sandbox.world.RULES`. The rows of `HARMS` are deletions
-that AWS lets through although something living needs the thing; here the thing stays, and the harm is noted.
+that AWS lets through although something living needs the resource; here the resource stays, and the harm is noted.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,10 +12,10 @@ from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
 
 from sandbox.world import RULES, tokens
+from sandbox.world.entities import Entities, Entity
 from sandbox.world.rules import eks as eks_rules
 from sandbox.world.rules.rule import Case, refusal
-from sandbox.world.things import Thing, Things
-from tests.tandem.account.as_things import things
+from tests.tandem.account.as_entities import entities
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER_LOGS, REGION, Emulated, answer, error
 
 ISSUE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
@@ -36,15 +36,15 @@ DELETIONS = {
     "DeleteRole": (tokens.ROLE, "RoleName"),
     "DeletePolicy": (tokens.POLICY, "PolicyArn"),
 }
-"""Calls that the emulated cloud's rules judge: type of the thing, and what names it."""
+"""Calls that the emulated cloud's rules judge: type of the resource, and what names it."""
 
 
-Finds = Callable[[Things, Things, Asked], str | None]
-"""From everything, what may be seen of it, and a call's arguments: the id of the living thing that is broken."""
+Finds = Callable[[Entities, Entities, Asked], str | None]
+"""From everything, what may be seen of it, and a call's arguments: the id of the living resource that is broken."""
 
 
 def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
-    def find(all: Things, seen: Things, asked: Asked) -> str | None:
+    def find(all: Entities, seen: Entities, asked: Asked) -> str | None:
         for one in seen.of(type):
             found = str(one.inputs.get(key))
             if (found.rpartition("/")[2] if arn else found) == asked[named]:
@@ -54,21 +54,21 @@ def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
     return find
 
 
-def _group_of(all: Things, seen: Things, asked: Asked) -> str | None:
+def _group_of(all: Entities, seen: Entities, asked: Asked) -> str | None:
     groups = [one.inputs["group"] for one in all.of(tokens.INSTANCE) if one.id in asked["InstanceIds"]]
     return next((group for group in groups if seen.get(tokens.NODE_GROUP, group)), None)
 
 
-def _writer(all: Things, seen: Things, asked: Asked) -> str | None:
+def _writer(all: Entities, seen: Entities, asked: Asked) -> str | None:
     names = [one.id for one in seen.of(tokens.CLUSTER)]
     return next((name for name in names if asked["logGroupName"] == CLUSTER_LOGS.format(name)), None)
 
 
 def _cut_off(without: str, named: str) -> Finds:
-    """A node group whose nodes reach the internet, and would not without the thing."""
+    """A node group whose nodes reach the internet, and would not without the resource."""
 
-    def find(all: Things, seen: Things, asked: Asked) -> str | None:
-        rest = Things([one for one in all if one.key != (without, asked[named])])
+    def find(all: Entities, seen: Entities, asked: Asked) -> str | None:
+        rest = Entities([one for one in all if one.key != (without, asked[named])])
         for group in seen.of(tokens.NODE_GROUP):
             for subnet in group.inputs["subnetIds"]:
                 if eks_rules.cut_off(all, subnet) is None and eks_rules.cut_off(rest, subnet) is not None:
@@ -78,7 +78,7 @@ def _cut_off(without: str, named: str) -> Finds:
     return find
 
 
-def _attached(all: Things, seen: Things, asked: Asked) -> str | None:
+def _attached(all: Entities, seen: Entities, asked: Asked) -> str | None:
     found = seen.get(tokens.INTERFACE, asked["NetworkInterfaceId"])
     return found.inputs["instance"] if found else None
 
@@ -123,8 +123,8 @@ class Laws:
     now: Callable[[], float]
     seconds: float = 45.0
     """How long a slow deletion takes."""
-    seen: Callable[[Thing], bool] = lambda one: True
-    """Which things may be the reason of a refusal or a harm."""
+    seen: Callable[[Entity], bool] = lambda one: True
+    """Which resources may be the reason of a refusal or a harm."""
     dry: bool = False
     """Whether a deletion that is neither refused nor harmful does nothing at all."""
     refused: list[str] = field(default_factory=list)
@@ -139,19 +139,19 @@ class Laws:
             one[1]()
         if not call.startswith(CHANGES):
             return None
-        all = things()
+        all = entities()
         judged = self._judge(call, asked, all)
         if judged is not None:
             self.refused.append(f"{call}: {judged.code}: {judged.message}")
             return error(400, judged.code, judged.message)
-        seen = Things([one for one in all if self.seen(one)])
+        seen = Entities([one for one in all if self.seen(one)])
         for harmful, says, find in HARMS:
             if harmful == call and (user := find(all, seen, asked)):
                 self.harmed.append(f"{call}: {says} ({user})")
                 return answer()
         return answer() if self.dry else self._begin(call, asked)
 
-    def _judge(self, call: str, asked: Asked, all: Things) -> Any:
+    def _judge(self, call: str, asked: Asked, all: Entities) -> Any:
         if call not in DELETIONS:
             return None
         type, named = DELETIONS[call]
@@ -160,10 +160,10 @@ class Laws:
             return None
         # Where a NAT gateway is, its subnet says.
         context = (tokens.SUBNET,) if type == tokens.GATEWAY else ()
-        seen = Things([one for one in all if self.seen(one) or one is found or one.type in context])
+        seen = Entities([one for one in all if self.seen(one) or one is found or one.type in context])
         if type == tokens.VOLUME and seen.get(tokens.INSTANCE, found.inputs["instance"]) is None:
             found.inputs["instance"] = None
-        case = Case(things=seen, type=type, name=found.id, inputs=found.inputs, id=found.id, thing=found)
+        case = Case(entities=seen, type=type, name=found.id, inputs=found.inputs, id=found.id, entity=found)
         refused = refusal(RULES, "delete", case)
         return refused and refused[1]
 
@@ -187,7 +187,7 @@ class Laws:
         eks.clusters[cluster].nodegroups[name].status = "DELETING"
 
         def finish() -> None:
-            for one in things().of(tokens.INSTANCE):
+            for one in entities().of(tokens.INSTANCE):
                 if one.inputs["group"] == f"{cluster}/{name}":
                     _terminate(one.id)
             eks.delete_nodegroup(cluster, name)

@@ -172,7 +172,7 @@ def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
     assert "Interrupted" in err
 
 
-def test_what_nobody_expected_fails_one_thing_and_loses_nothing(
+def test_what_nobody_expected_fails_one_entity_and_loses_nothing(
     creation: Creation, emulated: Emulated, run: Run, records: Records
 ) -> None:
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
@@ -186,7 +186,7 @@ def test_what_nobody_expected_fails_one_thing_and_loses_nothing(
     assert outcomes == {volume: "failed", queue: "deleted"}
 
 
-def test_a_fault_of_ours_between_two_things_loses_nothing_of_what_was_done(
+def test_a_fault_of_ours_between_two_entities_loses_nothing_of_what_was_done(
     creation: Creation, cleaning: Cleaning, capsys: Capture, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
     volume, role = creation.volumes(OURS), creation.IAM_roles(OURS)

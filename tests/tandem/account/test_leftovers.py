@@ -350,7 +350,7 @@ def test_an_endpoint_that_aws_does_not_delete_is_a_failure(
 
 @pytest.fixture
 def lingering(creation: Creation, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A NAT gateway that does not go by itself; it has an address."""
+    """A NAT gateway that is not deleted automatically; it has an address."""
     gateway = creation.NAT_gateways(OURS)
     creation.elastic_IPs(OURS)
     monkeypatch.setattr(cleaning.account.client("ec2"), "delete_nat_gateway", lambda **_: {})

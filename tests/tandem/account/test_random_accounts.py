@@ -13,7 +13,7 @@ from tests.tandem.account.test_order_of_deletion import KINDS
 pytestmark = pytest.mark.slow
 
 SEED = 0
-THINGS = 352
+ENTITIES = 352
 """In the account, beside what they need in their turn."""
 
 TAGS = tomllib.loads(Path(__file__).with_name("tags.toml").read_text())
@@ -23,7 +23,7 @@ MINE, NOT_MINE = TAGS["mine"], TAGS["not-mine"]
 def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
     """Fills the account; says which resources are the stack's."""
     mine = set()
-    for number in range(THINGS):
+    for number in range(ENTITIES):
         kind = KINDS[number % len(KINDS)]
         ours = chance.random() < 0.4
         id = creation.make(kind, dict(chance.choice(MINE if ours else NOT_MINE)))
@@ -45,7 +45,7 @@ def going_along(creation: Creation, mine: set[tuple[str, str]]) -> set[tuple[str
 def test_everything_of_the_stack_goes_and_nothing_else(creation: Creation, cleaning: Cleaning) -> None:
     mine = fill(creation, random.Random(SEED))
     before = creation.census()
-    assert len(before) > THINGS
+    assert len(before) > ENTITIES
     expected = mine | going_along(creation, mine)
 
     found = cleaning.look()
@@ -59,8 +59,8 @@ def test_everything_of_the_stack_goes_and_nothing_else(creation: Creation, clean
 
 
 def test_all_kinds_and_all_tag_sets_occur() -> None:
-    assert 5 * len(KINDS) <= THINGS
+    assert 5 * len(KINDS) <= ENTITIES
     chance = random.Random(SEED)
-    drawn = [chance.choice(MINE if chance.random() < 0.4 else NOT_MINE) for _ in range(THINGS)]
+    drawn = [chance.choice(MINE if chance.random() < 0.4 else NOT_MINE) for _ in range(ENTITIES)]
     for tags in (*MINE, *NOT_MINE):
         assert any(tags is one for one in drawn), tags

@@ -57,7 +57,7 @@ def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Em
 
 
 @pytest.mark.parametrize("state", ["Failed", "failed"])
-def test_a_failed_nat_gateway_goes_by_itself_and_a_failed_endpoint_does_not(
+def test_a_failed_nat_gateway_disappears_and_a_failed_endpoint_does_not(
     creation: Creation, cleaning: Cleaning, state: str
 ) -> None:
     """EC2 deletes such a gateway itself, after about an hour (VPC User Guide, nat-gateway-troubleshooting)."""

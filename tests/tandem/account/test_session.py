@@ -125,7 +125,7 @@ def test_no_page_of_a_server_or_proxy_is_shown(service: str, operation: str, fac
 @pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])
 def test_every_code_is_explained_and_tried_again_where_it_may_pass(row: dict[str, str]) -> None:
     error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
-    assert row["told"] in session.reason(error, "us-east-1")
+    assert row["message"] in session.reason(error, "us-east-1")
     assert session.is_temporary(error) == (row["temporary"] == "yes")
 
 

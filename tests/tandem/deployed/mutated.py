@@ -1,4 +1,4 @@
-"""Answers in which one thing is another: what a broken or hostile server may send."""
+"""Answers in which one resource is another: what a broken or hostile server may send."""
 
 import copy
 from collections.abc import Iterator

@@ -14,8 +14,8 @@ from tandem.verify.overfill import free_shares
 from tests.tandem.deployed.mutated import JSON, mutated
 from tests.tandem.seen import checks, daemon_set, facts, node, pending, pod, restarting
 
-THINGS = [node(), *facts().pods, *facts().daemon_sets["nvidia-device-plugin"], restarting("llama2-7b", "spilled")]
-LIST = {"metadata": {"continue": None}, "items": [*THINGS, pending("llama2-7b", "Insufficient nvidia.com/gpu")]}
+OBJECTS = [node(), *facts().pods, *facts().daemon_sets["nvidia-device-plugin"], restarting("llama2-7b", "spilled")]
+LIST = {"metadata": {"continue": None}, "items": [*OBJECTS, pending("llama2-7b", "Insufficient nvidia.com/gpu")]}
 
 
 def listed(answer: Any) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def listed(answer: Any) -> list[dict[str, Any]]:
 
 @given(st.data())
 def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one thing of an answer is another."""
+    """Wherever one resource of an answer is another."""
     try:
         found = listed(mutated(LIST, data.draw(JSON), data))
     except MalformedError:

@@ -134,7 +134,7 @@ ODD: list[tuple[str, str, Reply, str]] = [
     ("generate", "a count of 1e400", whole(HUGE), "eval_count: "),
     ("chat", "one good line and a bad one", TWO_LINES, "message: "),
 ]
-"""Where one thing of the reply is another."""
+"""Where one resource of the reply is another."""
 ROWS = [(path, f"{path}: {what}", reply, says) for path in ANY for what, reply, says in EVERYWHERE]
 ROWS += [(path, f"{path}: {what}", reply, says) for path, what, reply, says in ODD]
 
@@ -233,7 +233,7 @@ def test_what_a_request_of_bench_keeps_is_dropped_where_it_is_too_large() -> Non
 @settings(max_examples=60)
 @given(st.data())
 def test_no_reply_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one thing of it is another."""
+    """Wherever one resource of it is another."""
     path = data.draw(st.sampled_from(ANY))
     reply = mutated(WELL[path], data.draw(JSON), data)
     for asks in ASKED[path]:

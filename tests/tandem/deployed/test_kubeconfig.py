@@ -213,7 +213,7 @@ WHOLE = config(
 @pytest.mark.slow
 @given(st.data())
 def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one thing is replaced by another."""
+    """Wherever one resource is replaced by another."""
     text = json.dumps(mutated(WHOLE, data.draw(JSON), data))
     with tempfile.TemporaryDirectory() as folder, suppress(NotConnectedError):
         kubeconfig.parse(text, "FILE").for_kr8s(Path(folder))

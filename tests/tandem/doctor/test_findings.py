@@ -97,7 +97,7 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
     source="pulumi pkg/resource/deploy/step.go, RefreshStep; tests/engine/test_failed_groups.py",
 )
 @pytest.mark.real_world(
-    behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
+    behaviour="An update of a node group continues with four health issues, of capacity and reach, and with no other.",
     source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
 )
 @pytest.mark.real_world(

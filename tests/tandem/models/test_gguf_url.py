@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[Answer, str]] = {
         answers(206, **{"content-range": f"bytes 0-9/{2**60}"}),
         "answered with another range than requested",
     ),
-    "less than promised": (
+    "less than announced": (
         answers(206, **{"content-range": "bytes 0-99/1000"}),
         "stopped at byte 6. Run the command again.",
     ),

@@ -132,7 +132,7 @@ def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parke
     assert not re.search(r"ready in|Startup|First start|GPU for each model", done.stdout)
     assert report["time_to_ready"] is None
     assert (report["cost"]["first_start_usd"], report["cost"]["usd_per_hour"]) == (0.0, 0.2376)
-    # As `timeslice` costs with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 a month.
+    # As `timeslice` costs with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 per month.
     assert report["cost"]["awake_usd_per_hour"] == 0.5754
     assert "$0.575 when no pool is parked" in done.stdout
 

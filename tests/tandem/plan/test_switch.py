@@ -142,7 +142,7 @@ def of_slices() -> Iterator[Scene]:
             title = f"{before.mode} to {after.mode}: models answer until new nodes have proved their shares"
             yield f"{title}{', older outputs' * older}", running(was, older=older), planned
     yield (
-        "delete-first: models are away until the new group has proved its shares",
+        "delete-first: models are unavailable until the new group has proved its shares",
         stack(GPU),
         stack(GPU, small, replacement="delete-first"),
     )
@@ -151,8 +151,8 @@ def of_slices() -> Iterator[Scene]:
         "by their shares": telling(stack(GPU, small), "cut"),
     }
     for how, said in shown.items():
-        yield f"another layout, told {how}: other nodes, the same operator", said, stack(GPU, large)
-        yield f"the same layout, told {how}, is no switch", said, stack(GPU, small)
+        yield f"another layout, written {how}: other nodes, the same operator", said, stack(GPU, large)
+        yield f"the same layout, written {how}, is no switch", said, stack(GPU, small)
     turns = Mig(layout="all-1g.24gb", replicas=2)
     yield "pods that take turns on the same slices need no new nodes", stack(GPU, small), stack(GPU, turns)
 
@@ -169,8 +169,8 @@ def of_pools() -> Iterator[Scene]:
         replace(whole, pools=(replace(steady, sharing=Exclusive()), cut)),
     )
     one = setup(pools=before.pools[:1], tenants=tenants(pair()[0], pool="steady"))
-    yield "pools and models that vanish are told", before, one
-    yield "pools that are new are told", one, before
+    yield "pools and models that vanish are reported", before, one
+    yield "pools that are new are reported", one, before
     alone = replace(stack(), tenants=stack().tenants[:1])
     yield "a new model is downloaded and has no downtime", alone, stack(sharing=Mps(replicas=2))
     spare = listed(1, "spare", pool())
@@ -190,7 +190,9 @@ def lines(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> 
         for step in switch.steps:
             state, time = "away" if step.away else "answer", f"{step.minutes:6.3f} ± {step.plus_minus:.3f}"
             yield f"  {step.kind:6} {state:6} {time} {step.what} {f'[{step.model}]' * bool(step.model)}".rstrip()
-        yield from (f"  {one.model} is away {one.minutes:.3f} ± {one.plus_minus:.3f}" for one in switch.downtimes)
+        yield from (
+            f"  {one.model} is unavailable {one.minutes:.3f} ± {one.plus_minus:.3f}" for one in switch.downtimes
+        )
         yield from (f"  {one.quota.name}: {one.most} vCPUs" for one in switch.vcpus)
     for what in ("new", "gone", "gone_models", "untold"):
         if names := getattr(found, what):
@@ -202,7 +204,7 @@ def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
     shown = [(title, lines(before, after)) for title, before, after in scenes]
     planned = stack(sharing=Mps(replicas=2), provisioner="karpenter")
     shown.append(("without a proof the models bring Karpenter's node", lines(stack(), planned, proof=False)))
-    shown.append(("without a proof none is told", lines(stack(), stack(sharing=Exclusive()), proof=False)))
+    shown.append(("without a proof none is reported", lines(stack(), stack(sharing=Exclusive()), proof=False)))
     golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in shown))
 
 

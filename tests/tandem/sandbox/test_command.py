@@ -21,7 +21,7 @@ from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[3]
 HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
-THING = ("aws:ec2/vpc:Vpc", "vpc-1")
+VPC = ("aws:ec2/vpc:Vpc", "vpc-1")
 
 
 @pytest.fixture
@@ -161,19 +161,19 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
 
 def test_deleting_something_that_is_not_there_is_reported(project: Path) -> None:
     install(project, "v3.260.0")
-    said = refused(project, "delete", "timeslice", *THING, code=1)
+    said = refused(project, "delete", "timeslice", *VPC, code=1)
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
 
 
-def test_a_thing_is_deleted_for_people_and_for_programs(project: Path) -> None:
+def test_a_entity_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
-    one, other = (world.create(THING[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
+    one, other = (world.create(VPC[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
     world.close()
-    delete = ("sandbox", "delete", "timeslice", THING[0])
-    assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {THING[0]} {one}\n", "")
-    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": THING[0], "id": other}
+    delete = ("sandbox", "delete", "timeslice", VPC[0])
+    assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {VPC[0]} {one}\n", "")
+    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC[0], "id": other}
 
 
 def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(project: Path) -> None:

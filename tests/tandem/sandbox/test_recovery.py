@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, Resource
-from sandbox.world import CloudError, Thing, World
+from sandbox.world import CloudError, Entity, World
 from tandem.sandbox import verbs
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies
@@ -33,12 +33,12 @@ DESTROY = ("destroy", "--stack", "dev", "--yes", "--skip-preview")
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
 CREATING = Unfinished(URN, VPC, "creating", STACK, PROVIDER)
 MANAGED = Managed(URN, VPC, "vpc-1")
-THING = Thing(type=VPC, id="vpc-1", name="tandem-vpc", inputs={}, outputs={}, made_by="pulumi")
+ENTITY = Entity(type=VPC, id="vpc-1", name="tandem-vpc", inputs={}, outputs={}, made_by="pulumi")
 DELETE = f"tandem sandbox delete dev {VPC} vpc-1"
-ORPHAN = Orphan(THING, DELETE)
-CREATED = Orphan(THING, "tandem sandbox refresh dev", CREATING)
+ORPHAN = Orphan(ENTITY, DELETE)
+CREATED = Orphan(ENTITY, "tandem sandbox refresh dev", CREATING)
 NOTHING = Findings((), 0, 0, (), (), ())
-WHOLE = replace(NOTHING, resources=90, things=80)
+WHOLE = replace(NOTHING, resources=90, entities=80)
 
 
 class Scripted(Pulumi):
@@ -99,9 +99,9 @@ def sandbox(tmp_path: Path, capfd: Printed) -> Iterator[Staged]:
     world.close()
 
 
-def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
+def create(sandbox: Staged, name: str = "tandem-vpc") -> Entity:
     identity, _ = sandbox.world.create(VPC, name, {"cidrBlock": "10.0.0.0/16"}, {})
-    return replace(THING, id=identity)
+    return replace(ENTITY, id=identity)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
             ],
         ),
     ],
-    ids=["whole", "left off", "orphans and missing things", "a deletion that did not end"],
+    ids=["whole", "left off", "orphans and missing resources", "a deletion that did not end"],
 )
 def test_status(sandbox: Staged, found: Findings, code: int, lines: list[str]) -> None:
     sandbox.finds = found
@@ -206,7 +206,7 @@ REFRESHED = "error: 90 resources are still in the state. Run `tandem sandbox des
             ],
         ),
     ],
-    ids=["whole", "failed", "interrupted", "missing things", "a target", "an orphan"],
+    ids=["whole", "failed", "interrupted", "missing resources", "a target", "an orphan"],
 )
 def test_destroy(
     sandbox: Staged,
@@ -280,14 +280,14 @@ BESIDE = "Deleting tandem-vpc, an unfinished replacement"
 def test_what_a_killed_up_was_creating_is_taken_over_or_forgotten(
     sandbox: Staged, orphan: Orphan | None, codes: list[int], ran: list[tuple[str, ...]], code: int, lines: list[str]
 ) -> None:
-    thing = create(sandbox)
-    orphans = (replace(orphan, thing=thing),) if orphan else ()
-    ran = [tuple(thing.id if part == "vpc-1" else part for part in one) for one in ran]
+    entity = create(sandbox)
+    orphans = (replace(orphan, entity=entity),) if orphan else ()
+    ran = [tuple(entity.id if part == "vpc-1" else part for part in one) for one in ran]
     sandbox.finds = replace(WHOLE, unfinished=(CREATING,), orphans=orphans)
     sandbox.pulumi.codes = [*codes]
     assert sandbox.recover() == code
     assert (sandbox.pulumi.ran, sandbox.said()) == (ran, lines)
-    assert (sandbox.world.read(VPC, thing.id) is None) == bool(orphan and orphan.replaces)
+    assert (sandbox.world.read(VPC, entity.id) is None) == bool(orphan and orphan.replaces)
 
 
 @pytest.mark.parametrize("operation", ["updating", "deleting", "replacing"])
@@ -327,7 +327,7 @@ def test_up(
     ("before", "missing", "after"),
     [("", (), ""), ("", (MANAGED,), "refresh"), ("destroy", (MANAGED,), "destroy"), ("up", (), "up")],
 )
-def test_a_refresh_that_removes_things_leaves_the_stack_incomplete(
+def test_a_refresh_that_removes_entities_leaves_the_stack_incomplete(
     sandbox: Staged, before: str, missing: tuple[Managed, ...], after: str
 ) -> None:
     sandbox.finds = replace(WHOLE, missing=missing)
@@ -356,10 +356,10 @@ def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:
     assert sandbox.left_off == ""
 
 
-def test_a_thing_is_deleted_by_type_and_id(sandbox: Staged) -> None:
-    thing, other = create(sandbox, "one"), create(sandbox, "other")
-    assert verbs._delete(sandbox, [VPC, thing.id]) == 0
-    assert sandbox.said() == [f"deleted {VPC} {thing.id}"]
+def test_a_entity_is_deleted_by_type_and_id(sandbox: Staged) -> None:
+    entity, other = create(sandbox, "one"), create(sandbox, "other")
+    assert verbs._delete(sandbox, [VPC, entity.id]) == 0
+    assert sandbox.said() == [f"deleted {VPC} {entity.id}"]
     assert verbs._for_programs("delete", sandbox, [VPC, other.id]) == 0
     found = json.loads(sandbox.printed.readouterr().out)
     assert found == {"schema_version": 1, "stack": "dev", "deleted": {"type": VPC, "id": other.id}}
@@ -371,10 +371,10 @@ def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Staged, monkeypat
     def refuse(token: str, identity: str) -> None:
         raise CloudError("DependencyViolation", "the vpc has dependencies")
 
-    thing = create(sandbox)
+    entity = create(sandbox)
     monkeypatch.setattr(sandbox.world, "delete", refuse)
     with pytest.raises(verbs.RefusedError, match=r"^The emulated cloud refuses: DependencyViolation: the vpc"):
-        verbs._delete(sandbox, [VPC, thing.id])
+        verbs._delete(sandbox, [VPC, entity.id])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Thing
+from sandbox.world import Entity
 from tandem.sandbox.report import as_report
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished
 
@@ -15,7 +15,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "use-the-sandbox.md"
 URN = "urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc"
 UNFINISHED = Unfinished(URN, "aws:ec2/vpc:Vpc", "creating")
 MANAGED = Managed(URN, "aws:ec2/vpc:Vpc", "vpc-1")
-VPC = Thing(type="aws:ec2/vpc:Vpc", id="vpc-2", name="somebodys", inputs={}, outputs={})
+VPC = Entity(type="aws:ec2/vpc:Vpc", id="vpc-2", name="somebodys", inputs={}, outputs={})
 ORPHAN = Orphan(VPC, "tandem sandbox delete dev vpc vpc-2")
 
 

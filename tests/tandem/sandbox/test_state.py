@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sandbox.world import CloudError, tokens
-from sandbox.world.things import Thing
+from sandbox.world.entities import Entity
 from tandem.sandbox.state import compare
 
 QUEUE = "aws:sqs/queue:Queue"
@@ -14,8 +14,8 @@ PARENT = "urn:pulumi:timeslice::tandem::tandem:index:KarpenterGpuPool::tandem-ka
 PROVIDER = "urn:pulumi:timeslice::tandem::pulumi:providers:aws::tandem"
 
 
-def queue(**more: Any) -> Thing:
-    return Thing(type=QUEUE, id="https://sqs/1 2", name="interruptions", inputs={}, outputs={}, **more)
+def queue(**more: Any) -> Entity:
+    return Entity(type=QUEUE, id="https://sqs/1 2", name="interruptions", inputs={}, outputs={}, **more)
 
 
 def urn(name: str) -> str:
@@ -34,24 +34,24 @@ GRAPH = SimpleNamespace(
 )
 
 
-def found(*left: Thing, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
+def found(*left: Entity, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
     """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there. What lay
     in a cluster that no longer exists cannot be asked for."""
 
     def read(type: str, id: str) -> dict[str, Any] | None:
         if type.startswith(tokens.KUBERNETES):
-            raise CloudError("unreachable", "the cluster is gone")
+            raise CloudError("unreachable", "the cluster is deleted")
         return None if id in gone else {}
 
     cloud: Any = SimpleNamespace(
         leftovers=lambda keys: [one for one in left if one.key not in keys],
-        things=lambda: left,
+        entities=lambda: left,
         read=read,
     )
     return compare("timeslice", {"resources": [*resources], "pending_operations": [*pending]}, cloud, graph)
 
 
-def repair(*left: Thing, **more: Any) -> str:
+def repair(*left: Entity, **more: Any) -> str:
     (orphan,) = found(*left, **more).orphans
     return str(orphan.repair)
 
@@ -90,8 +90,8 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 
 
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
-    pod = Thing(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
-    assert [one.thing for one in found(queue(), pod).orphans] == [queue()]
+    pod = Entity(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
+    assert [one.entity for one in found(queue(), pod).orphans] == [queue()]
     assert found(queue(), resources=[AWS, entry("theirs", id=queue().id)]).orphans == ()
 
 

@@ -47,9 +47,9 @@ def sick(status: str, message: str) -> dict[str, Any]:
     return changed(node(), "status", "conditions", to=[{"type": "Ready", "status": status, "message": message}])
 
 
-def without(thing: dict[str, Any], *path: str) -> dict[str, Any]:
+def without(entity: dict[str, Any], *path: str) -> dict[str, Any]:
     *above, last = path
-    place = made = changed(thing, "metadata", "name", to=thing["metadata"]["name"])
+    place = made = changed(entity, "metadata", "name", to=entity["metadata"]["name"])
     for part in above:
         place = place[part]
     del place[last]
@@ -279,6 +279,6 @@ def test_the_more_has_spilled_the_more_is_advised() -> None:
     assert "`models[0].context: 1024`" in offered(500)
     assert not any("context" in offer or "kv-type" in offer for offer in offered(3000)[:1])
     assert "`models[0].context: 1792`" in expected("mps").models[0].what_would_fit(100 * 2**20), (
-        "of its share, not of the card"
+        "of its share, not of the GPU"
     )
     assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))

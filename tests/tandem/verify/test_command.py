@@ -54,7 +54,7 @@ def test_a_verdict_fits_a_terminal_of_40_columns() -> None:
     assert "…" not in out.getvalue()
 
 
-def test_progress_without_a_terminal_says_each_thing_once(capsys: Printed) -> None:
+def test_progress_without_a_terminal_says_each_entity_once(capsys: Printed) -> None:
     with progress(quiet=False) as tell:
         for text in ("one", "one", "two"):
             tell(text)

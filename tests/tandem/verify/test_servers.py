@@ -90,7 +90,7 @@ def test_an_embedding_model_is_loaded_and_asked_by_embedding(fake: FakeOllama) -
 
 
 def test_all_servers_are_loaded_before_any_is_judged() -> None:
-    """A model may be whole on the GPU only as long as its neighbour is not there."""
+    """A model may be entirely on the GPU only as long as its neighbour is not there."""
     with ollama("a:1") as one, ollama("b:1") as other:
         servers = {fake.url: fake for fake in (one, other)}
         order: list[str] = []

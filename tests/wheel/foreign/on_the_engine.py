@@ -31,6 +31,6 @@ with serving(world) as providers:
     pulumi("stack", "init")
     pulumi("config", "set", "aws:region", "us-east-1")
     pulumi("up", "--yes", "--skip-preview")
-    things = bool(world.things())
+    entities = bool(world.entities())
     pulumi("destroy", "--yes", "--skip-preview")
-    print(json.dumps({"things": things, "left": [thing.type for thing in world.things()]}))
+    print(json.dumps({"things": entities, "left": [entity.type for entity in world.entities()]}))

@@ -35,7 +35,7 @@ class Lost(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Thing:
+class Entity:
     """An existing resource, created by Pulumi or by a controller."""
 
     type: str
@@ -93,10 +93,10 @@ class Event:
 
 
 @dataclass(slots=True)
-class Things:
+class Entities:
     """All resources by type and id, and everything else that outlives a process."""
 
-    first: InitVar[Iterable[Thing]] = ()
+    first: InitVar[Iterable[Entity]] = ()
     _: KW_ONLY
     serial: int = 0
     """The last serial number."""
@@ -114,65 +114,65 @@ class Things:
     """Zones in which this account gets an instance type, if they differ from the default."""
     has_spot: bool = True
     """Whether spot is available: EC2 has capacity, and the account has the service-linked role. Not saved."""
-    _by_key: dict[Key, Thing] = field(init=False, default_factory=dict)
-    _by_type: dict[str, dict[Key, Thing]] = field(init=False, default_factory=dict, compare=False)
+    _by_key: dict[Key, Entity] = field(init=False, default_factory=dict)
+    _by_type: dict[str, dict[Key, Entity]] = field(init=False, default_factory=dict, compare=False)
 
-    def __post_init__(self, first: Iterable[Thing]) -> None:
-        for thing in first:
-            self.add(thing)
+    def __post_init__(self, first: Iterable[Entity]) -> None:
+        for entity in first:
+            self.add(entity)
 
-    def __iter__(self) -> Iterator[Thing]:
+    def __iter__(self) -> Iterator[Entity]:
         return iter(list(self._by_key.values()))
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def get(self, token: str, identity: Any) -> Thing | None:
+    def get(self, token: str, identity: Any) -> Entity | None:
         """The resource with this type and id."""
         return self._by_key.get((token, str(identity)))
 
-    def add(self, thing: Thing) -> Thing:
+    def add(self, entity: Entity) -> Entity:
         """Adds a resource."""
-        self._by_key[thing.key] = thing
-        self._by_type.setdefault(thing.type, {})[thing.key] = thing
-        return thing
+        self._by_key[entity.key] = entity
+        self._by_type.setdefault(entity.type, {})[entity.key] = entity
+        return entity
 
-    def remove(self, thing: Thing) -> None:
+    def remove(self, entity: Entity) -> None:
         """Removes a resource, and everything that controllers created for it."""
-        self._by_key.pop(thing.key, None)
-        self._by_type.get(thing.type, {}).pop(thing.key, None)
-        for below in self.owned_by(thing):
+        self._by_key.pop(entity.key, None)
+        self._by_type.get(entity.type, {}).pop(entity.key, None)
+        for below in self.owned_by(entity):
             self.remove(below)
 
-    def of(self, *tokens: str) -> list[Thing]:
+    def of(self, *tokens: str) -> list[Entity]:
         """Resources of these types, oldest first."""
         if len(tokens) == 1:
             return [*self._by_type.get(tokens[0], {}).values()]
-        return [thing for thing in self._by_key.values() if thing.type in tokens]
+        return [entity for entity in self._by_key.values() if entity.type in tokens]
 
-    def having(self, token: str, **inputs: Any) -> list[Thing]:
+    def having(self, token: str, **inputs: Any) -> list[Entity]:
         """Resources of a type with these inputs, oldest first."""
         return [one for one in self.of(token) if all(one.inputs.get(key) == given for key, given in inputs.items())]
 
-    def role(self, arn: Any) -> Thing | None:
+    def role(self, arn: Any) -> Entity | None:
         """The IAM role with this ARN."""
         return next((one for one in self.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
 
-    def within(self, cluster: str, token: str) -> list[Thing]:
+    def within(self, cluster: str, token: str) -> list[Entity]:
         """Objects of a type in one Kubernetes cluster, oldest first."""
         return [one for one in self.of(token) if one.cluster == cluster]
 
-    def owned_by(self, owner: Thing, token: str = "") -> list[Thing]:
+    def owned_by(self, owner: Entity, token: str = "") -> list[Entity]:
         """Resources that controllers created for `owner`, of one type if given."""
         return [one for one in self._by_key.values() if one.owner == owner.key and token in ("", one.type)]
 
-    def inside(self, cluster: str) -> list[Thing]:
+    def inside(self, cluster: str) -> list[Entity]:
         """Objects of one Kubernetes cluster."""
-        return [thing for thing in self._by_key.values() if cluster and thing.cluster == cluster]
+        return [entity for entity in self._by_key.values() if cluster and entity.cluster == cluster]
 
-    def is_owned_by_any(self, thing: Thing, known: frozenset[Key]) -> bool:
+    def is_owned_by_any(self, entity: Entity, known: frozenset[Key]) -> bool:
         """Whether the resource, or one of its direct or indirect owners, is in `known`."""
-        seen: Thing | None = thing
+        seen: Entity | None = entity
         while seen is not None:
             if seen.key in known:
                 return True

@@ -1,5 +1,5 @@
 """What a usage error prints, word for word, and as JSON; also one that needs a `pulumi` which is
-missing. `--regen` writes `wrong-calls.txt`.
+missing. `--regen` writes `usage-errors.txt`.
 """
 
 import shlex
@@ -10,8 +10,8 @@ import pytest
 from tests.command import ROOT, call
 from tests.conftest import Golden
 
-THING = "aws:ec2/vpc:Vpc vpc-1"
-VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {THING}")
+VPC = "aws:ec2/vpc:Vpc vpc-1"
+VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {VPC}")
 MANY = " ".join(["llama2:7b"] * 65)
 CALLS = (
     *(
@@ -49,7 +49,7 @@ CALLS = (
     *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
     *("sandbox delete timeslice vpc", "sandbox pulumi dev stack output", "sandbox up dev --target x"),
     *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
-    f"sandbox delete timeslice {THING} -- --refresh",
+    f"sandbox delete timeslice {VPC} -- --refresh",
     *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
     *(f"{command} dev" for command in ("verify", "watch", "chat", "bench", "plan --running")),
     *(
@@ -86,4 +86,4 @@ def test_every_usage_error_is_reported_as_in_the_golden(
         lines += usage.splitlines()
         shown += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
     assert not (tmp_path / ".tandem").exists()
-    golden("wrong-calls.txt", "\n".join(shown).replace(str(tmp_path), "FOLDER") + "\n")
+    golden("usage-errors.txt", "\n".join(shown).replace(str(tmp_path), "FOLDER") + "\n")

@@ -1,4 +1,4 @@
-"""Everything that moto keeps, as the rules of the emulated cloud see things."""
+"""Everything that moto keeps, as the rules of the emulated cloud see resources."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,64 +8,66 @@ from moto.eks.models import eks_backends
 from moto.iam.models import iam_backends
 
 from sandbox.world import tokens
-from sandbox.world.things import Thing, Things
+from sandbox.world.entities import Entities, Entity
 from tests.tandem.account.emulated import ACCOUNT, REGION
 
 
-def thing(type: str, id: str, **inputs: Any) -> Thing:
-    return Thing(type=type, id=id, name=id, inputs=inputs, outputs=inputs)
+def entity(type: str, id: str, **inputs: Any) -> Entity:
+    return Entity(type=type, id=id, name=id, inputs=inputs, outputs=inputs)
 
 
-def things() -> Things:
+def entities() -> Entities:
     """Everything in moto that may need something, as the emulated cloud's rules see it."""
-    return Things([*_network(), *_nodes(), *_clusters(), *_identities()])
+    return Entities([*_network(), *_nodes(), *_clusters(), *_identities()])
 
 
-def _network() -> Iterator[Thing]:
+def _network() -> Iterator[Entity]:
     ec2 = ec2_backends[ACCOUNT][REGION]
     for vpc in ec2.vpcs.values():
-        yield thing(tokens.VPC, vpc.id)
+        yield entity(tokens.VPC, vpc.id)
     for zone in ec2.subnets.values():
         for subnet in zone.values():
-            yield thing(
+            yield entity(
                 tokens.SUBNET, subnet.id, vpcId=subnet.vpc_id, mapPublicIpOnLaunch=subnet.map_public_ip_on_launch
             )
     for gateway in ec2.internet_gateways.values():
-        yield thing(tokens.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
+        yield entity(tokens.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
     for nat in ec2.nat_gateways.values():
         if nat.state != "deleted":
             address = next((one for one in ec2.addresses if one.eni is nat._eni), None)
-            yield thing(tokens.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
+            yield entity(tokens.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
     for address in ec2.addresses:
-        yield thing(tokens.ADDRESS, str(address.allocation_id))
+        yield entity(tokens.ADDRESS, str(address.allocation_id))
     for table in ec2.route_tables.values():
         if table.main_association_id is None:
-            yield thing(tokens.ROUTE_TABLE, table.id, vpcId=table.vpc_id)
+            yield entity(tokens.ROUTE_TABLE, table.id, vpcId=table.vpc_id)
         for association, held in table._associations.items():
-            yield thing(tokens.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
+            yield entity(tokens.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
         for route in table.routes:
             to = {"gatewayId": route.gateway and route.gateway.id, "natGatewayId": _id(route.nat_gateway)}
-            yield thing(
+            yield entity(
                 tokens.ROUTE, route.id, routeTableId=table.id, destinationCidrBlock=route.destination_cidr_block, **to
             )
     for endpoint in ec2.vpc_end_points.values():
         if endpoint.state != "deleted":
             groups, subnets = endpoint.security_group_ids, endpoint.subnet_ids
-            yield thing(tokens.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups)
+            yield entity(
+                tokens.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups
+            )
     for in_vpc in ec2.groups.values():
         for group in in_vpc.values():
             if group.name != "default":
-                yield thing(tokens.SECURITY_GROUP, group.id, vpcId=group.vpc_id)
+                yield entity(tokens.SECURITY_GROUP, group.id, vpcId=group.vpc_id)
 
 
 def _id(one: Any) -> Any:
     return one and getattr(one, "id", one)
 
 
-def _nodes() -> Iterator[Thing]:
+def _nodes() -> Iterator[Entity]:
     ec2 = ec2_backends[ACCOUNT][REGION]
     for interface in ec2.enis.values():
-        yield thing(
+        yield entity(
             tokens.INTERFACE,
             interface.id,
             subnetId=interface.subnet.id,
@@ -80,22 +82,22 @@ def _nodes() -> Iterator[Thing]:
                 tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
                 group = f"{tags.get('eks:cluster-name')}/{tags.get('eks:nodegroup-name')}"
                 profile = (instance.iam_instance_profile or {}).get("Arn", "").rpartition("/")[2]
-                yield thing(tokens.INSTANCE, instance.id, group=group, profile=profile)
+                yield entity(tokens.INSTANCE, instance.id, group=group, profile=profile)
     for volume in ec2.volumes.values():
         attached = volume.attachment and _runs(volume.attachment.instance) and volume.attachment.instance.id
-        yield thing(tokens.VOLUME, volume.id, instance=attached or None)
+        yield entity(tokens.VOLUME, volume.id, instance=attached or None)
 
 
 def _runs(instance: Any) -> bool:
     return instance._state.name not in ("terminated", "stopped")
 
 
-def _clusters() -> Iterator[Thing]:
+def _clusters() -> Iterator[Entity]:
     for cluster in eks_backends[ACCOUNT][REGION].clusters.values():
-        yield thing(tokens.CLUSTER, cluster.name, roleArn=cluster.role_arn)
+        yield entity(tokens.CLUSTER, cluster.name, roleArn=cluster.role_arn)
         for group in cluster.nodegroups.values():
             template = (group.launch_template or {}).get("id")
-            yield thing(
+            yield entity(
                 tokens.NODE_GROUP,
                 f"{cluster.name}/{group.nodegroup_name}",
                 clusterName=cluster.name,
@@ -105,15 +107,15 @@ def _clusters() -> Iterator[Thing]:
             )
 
 
-def _identities() -> Iterator[Thing]:
+def _identities() -> Iterator[Entity]:
     iam = iam_backends[ACCOUNT]["aws"]
     for role in iam.roles.values():
-        yield thing(tokens.ROLE, role.name, arn=role.arn)
+        yield entity(tokens.ROLE, role.name, arn=role.arn)
         for arn in role.managed_policies:
-            yield thing(tokens.ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
+            yield entity(tokens.ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
     for profile in iam.instance_profiles.values():
         for role in profile.roles:
-            yield thing(tokens.PROFILE, profile.name, role=role.name)
+            yield entity(tokens.PROFILE, profile.name, role=role.name)
     for arn in iam.managed_policies:
         if f":{ACCOUNT}:" in arn:
-            yield thing(tokens.POLICY, arn)
+            yield entity(tokens.POLICY, arn)
