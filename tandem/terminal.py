@@ -101,9 +101,9 @@ def tell(judged: "Judged", *, all_warnings: bool = False) -> None:
         print_line(f"warning: {warning}", sys.stdout)
 
 
-def count(things: Sequence[object], name: str) -> str:
+def count(entities: Sequence[object], name: str) -> str:
     """E.g. `1 warning`, `2 warnings`."""
-    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
+    return f"{len(entities)} {name}{'s' * (len(entities) != 1)}"
 
 
 def complain(message: str) -> None:
