@@ -117,7 +117,11 @@ EVERYWHERE: list[tuple[str, Reply, str]] = [
     ("silence and the end", raw(), "closed the connection early"),
     ("half a head", raw(HEAD), "closed the connection early"),
     ("half a body", raw(HEAD + b"Content-Length: 99\r\n\r\n{"), "closed the connection early"),
-    ("a length of 5,000 digits", raw(HEAD + b"Content-Length: " + MANY_DIGITS + b"\r\n\r\n{}"), "closed the connection early"),
+    (
+        "a length of 5,000 digits",
+        raw(HEAD + b"Content-Length: " + MANY_DIGITS + b"\r\n\r\n{}"),
+        "closed the connection early",
+    ),
     ("a negative length", raw(HEAD + b"Content-Length: -1\r\n\r\n{}"), "closed the connection early"),
     ("a chunk of 5,000 digits", raw(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + MANY_DIGITS + b"\r\n"), "closed"),
     ("a head without an end", endless(b"X: y\r\n" * 1000, head=HEAD), "closed the connection early"),
