@@ -203,7 +203,7 @@ def test_the_layout_that_is_suggested_instead_is_accepted(gpu: Gpu, data: st.Dat
     problems = Mig(strategy="mixed", layout=setting).check(gpu)
     assert bool(problems) is not mig.fits(asked, gpu)
     for problem in problems:
-        text = problem.fix.removesuffix(" fits.").strip("`").removeprefix("layout: ")
+        text = problem.fix.split("`")[1].removeprefix("layout: ")
         rows = [dict(pair.split(": ") for pair in row.split(", ")) for row in text.strip("[{}]").split("}, {")]
         instead = [Slices(profile=row["profile"], count=int(row["count"])) for row in rows]
         assert Mig(strategy="mixed", layout=instead).check(gpu) == []
