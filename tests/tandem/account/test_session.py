@@ -118,8 +118,8 @@ def test_no_page_of_a_server_or_proxy_is_shown(service: str, operation: str, fac
         )
         with pytest.raises(session.AccountError) as raised, session.explained("us-east-1"):
             getattr(client, operation)()
-    told = f"The answer is not in AWS's format{facts}. Check the proxy and AWS_ENDPOINT_URL, and try again."
-    assert str(raised.value) == told
+    printed = f"The answer is not in AWS's format{facts}. Check the proxy and AWS_ENDPOINT_URL, and try again."
+    assert str(raised.value) == printed
 
 
 @pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])

@@ -175,5 +175,5 @@ def test_strict_fails_on_warnings_and_shows_the_same() -> None:
         assert (lenient.returncode, strict.returncode) == (0, code)
         assert lenient.stdout == strict.stdout
         assert ("is not officially supported by Ollama" in strict.stdout) == (code == 1)
-        told = call("plan", stack, "--strict", "--json")
-        assert (told.returncode, told.json["verdict"], len(told.json["warnings"])) == (code, "ok", code)
+        shown = call("plan", stack, "--strict", "--json")
+        assert (shown.returncode, shown.json["verdict"], len(shown.json["warnings"])) == (code, "ok", code)
