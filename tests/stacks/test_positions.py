@@ -18,7 +18,7 @@ from tests.command import ROOT, call
 
 WRONG = """\
 config:
-  aws:regoin: us-east-1
+  aws:regionn: us-east-1
   tandem:sharing:
     mode: timeslice
     replicas: 1
@@ -33,7 +33,7 @@ config:
 other: 1
 """
 PLACES = {
-    "aws:regoin": (2, 3),
+    "aws:regionn": (2, 3),
     "sharing.replicas": (5, 15),
     "models[0].contxt": (7, 27),
     "models[1].context": (9, 16),
