@@ -122,7 +122,7 @@ class ClusterSettings(Section):
     )
     admins: Annotated[list[str], Field(max_length=50)] = Field(
         default=[],
-        description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the creator of the stack.",
+        description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the one that ran `up` last.",
     )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
@@ -187,7 +187,8 @@ class StackConfig(Section):
         "with all `labels`.",
     )
     proof: bool = Field(
-        default=True, description="Check the shares after every change of the sharing mode, before the models start."
+        default=True,
+        description="Check the shares before the models first start, and after changes of `sharing` or GPU.",
     )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(

@@ -10,7 +10,7 @@ from tandem.parser import Parser, all_parsers
 def suggest(parser: Parser) -> None:
     """Answers the shell, and ends the process."""
     import argcomplete
-    from argcomplete.completers import FilesCompleter, SuppressCompleter
+    from argcomplete.completers import FilesCompleter
 
     files = FilesCompleter()
     by_metavar: dict[object, Callable[..., Iterable[str]]] = {
@@ -24,7 +24,8 @@ def suggest(parser: Parser) -> None:
         for action in each._actions:
             if action.choices is None and not isinstance(action, argparse._HelpAction):
                 offer: Any = action  # argcomplete looks for an attribute that argparse does not have
-                offer.completer = by_metavar.get(action.metavar, SuppressCompleter())
+                # Not `SuppressCompleter`: it hides the option itself, too.
+                offer.completer = by_metavar.get(action.metavar, lambda **_: ())
     argcomplete.autocomplete(parser, always_complete_options=False)
 
 

@@ -236,7 +236,7 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
     if status == httpx.codes.FORBIDDEN:
         return NotConnectedError(
             f"{chosen.host} denied access: {said}. Request an EKS access entry with the policy "
-            "AmazonEKSClusterAdminPolicy, or use an identity in `cluster.admins` (by default the cluster's creator)."
+            "AmazonEKSClusterAdminPolicy, or use an identity in `cluster.admins`, or the one that ran `up` last."
         )
     if status == httpx.codes.NOT_FOUND:
         return NotConnectedError(f"{chosen.host} did not find it: {said}. Check the stack with `tandem verify`.")
