@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -121,9 +122,9 @@ def test_after_a_lost_answer_up_names_the_one_command_instead_of_making_a_second
     stack = nothing(STACK)
     stack.up(faults=(Fault(type="aws:ec2/vpc:Vpc", operation="create", kind="lost"),))
     said = says(stack, 1, "up")
-    assert ("orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "created" in said) == (True, False), said
-    [repair] = [line.partition("repair: ")[2] for line in said.splitlines() if "repair: " in line]
-    says(stack, 0, *shlex.split(repair)[2:])
+    assert ("orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "Updating (" in said) == (True, False), said
+    [repair] = re.findall("hint: run `tandem sandbox (.*?)`", said)
+    says(stack, 0, *shlex.split(repair))
     says(stack, 0, "up")
     assert stack.findings().agree
 
@@ -133,8 +134,8 @@ def test_destroy_names_what_is_left_and_fails(raised: Raise) -> None:
     stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
     said = says(stack, 1, "destroy")
     assert "orphan: aws:ec2/vpc:Vpc somebodys" in said
-    [repair] = [line for line in said.splitlines() if "repair: tandem sandbox delete timeslice aws:ec2/vpc:Vpc" in line]
-    says(stack, 0, *repair.split("tandem sandbox ")[1].split())
+    [repair] = re.findall("hint: run `tandem sandbox (delete timeslice aws:ec2/vpc:Vpc .*?)`", said)
+    says(stack, 0, *shlex.split(repair))
     says(stack, 0, "destroy")
 
 
