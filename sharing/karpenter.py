@@ -46,11 +46,15 @@ def controller_replicas(system_nodes: int) -> int:
 
 
 def no_partitions(setup: Setup) -> Iterator[Problem]:
-    """Rejects MIG: to partition a GPU, mig-manager restarts the kubelet."""
+    """Rejects MIG: mig-manager restarts the kubelet of a new node, and on AL2023 only a new instance may help then.
+
+    Karpenter replaces no unready node by default: its feature gate `nodeRepair` is off.
+    """
     for pool in pools(setup):
         if pool.sharing.needs_mig_manager:
             rule = (
-                "does not support MIG: it replaces nodes whose kubelet restarts during partitioning (gpu-operator#2415)"
+                "does not support MIG: partitioning restarts the kubelet, which may leave a node unready "
+                "(gpu-operator#2415)"
             )
             fix = f"Write `{pool.path}.provisioner: node-group`."
             yield Problem(f"{pool.path}.provisioner", "karpenter", rule, fix)

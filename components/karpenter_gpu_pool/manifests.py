@@ -122,7 +122,7 @@ def node_class(
 def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
     """One NodeOverlay per number of GPUs. It replaces the GPUs by the shares that the device plugin will advertise.
 
-    All weights differ: of two overlays with the same weight, Karpenter ignores the one that is later in the alphabet.
+    All weights differ: of two overlays with the same weight, Karpenter ignores the one that is earlier in the alphabet.
     """
     types = alike(pool.instance_types)
     found = []
@@ -192,7 +192,7 @@ def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
             raise ValueError(f"KarpenterGpuPoolArgs.tags has '{key}', which Karpenter reserves. Remove it.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
-            reason = "nodes of Karpenter cannot be partitioned for MIG (gpu-operator#2415)"
+            reason = "MIG may leave nodes of Karpenter unready (gpu-operator#2415)"
             raise ValueError(f"pool '{pool.name}': {reason}. Use another sharing mode.")
         # With more shares than the GPU supports, pods would wait forever on a node that you pay for.
         if problems := pool.sharing.check(alike(pool.instance_types)[0].gpu):

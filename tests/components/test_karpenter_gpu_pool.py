@@ -127,7 +127,7 @@ class Partitioned(TimeSlicing):
         ([ONE, replace(ONE, capacity="on-demand")], {}, r"no duplicate names, not \['gpu', 'gpu'\]"),
         ([ONE], {"karpenter.sh/nodepool": "x"}, "'karpenter.sh/nodepool', which Karpenter reserves"),
         ([ONE], {"kubernetes.io/cluster/demo": "owned"}, "which Karpenter reserves"),
-        ([replace(ONE, sharing=Partitioned())], {}, "cannot be partitioned for MIG"),
+        ([replace(ONE, sharing=Partitioned())], {}, "MIG may leave nodes of Karpenter unready"),
         (
             [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
             {},

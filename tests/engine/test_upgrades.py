@@ -40,7 +40,7 @@ def test_a_newer_pin_does_to_a_deployed_stack_what_the_guide_says(
     assert stack.up().changed == {}
 
 
-def test_a_control_plane_does_not_go_back_to_an_older_version(raised: Raise) -> None:
+def test_a_control_plane_that_was_never_upgraded_refuses_an_older_version(raised: Raise) -> None:
     stack = raised("timeslice")
     before = identities(stack)
     stack.configure({"cluster": {"kubernetes": "1.35"}})

@@ -78,6 +78,7 @@ def _minor(version: Any) -> int:
 
 
 def _jump(case: Case) -> str | None:
+    """Also refuses the one older version to which EKS rolls back within 7 days of an upgrade: that is not emulated."""
     before = _minor(case.entity.outputs.get("version")) if case.entity else 0
     after = _minor(case.inputs.get("version"))
     if not before or not after or after - before in (0, 1):

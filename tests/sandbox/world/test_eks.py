@@ -54,8 +54,9 @@ def test_a_name_is_taken_once(account: Account) -> None:
 
 @pytest.mark.parametrize(("to", "goes"), [("1.37", True), ("1.38", False), ("1.35", False)])
 @pytest.mark.real_world(
-    behaviour="EKS upgrades a control plane one minor version at a time and never downgrades it",
-    source="docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterVersion.html",
+    behaviour="EKS upgrades a control plane one minor version at a time, and refuses an older one if no upgrade came "
+    "before (a rollback within 7 days of an upgrade is not emulated)",
+    source="docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html",
 )
 def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, goes: bool) -> None:
     account.cluster()
