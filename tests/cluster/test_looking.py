@@ -195,7 +195,7 @@ def test_a_model_without_a_ready_pod_is_reported_by_its_forwarded_port(stack: St
         stack.cluster.wait_for_models("mistral-7b")
         with pytest.raises(httpx.TransportError):
             httpx.get(leads["llama2-7b"].url)
-        assert leads["llama2-7b"].trouble == "llama2-7b has no pod that is ready"
+        assert leads["llama2-7b"].trouble == "llama2-7b has no ready pod"
 
 
 def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
@@ -313,7 +313,7 @@ def test_a_user_who_may_look_and_not_forward_sees_that(
     shown = json.loads(capsys.readouterr().out)
     assert shown["first_broken"]["what"] == "server answers"
     assert "refuses to forward a port" in shown["first_broken"]["found"]
-    assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in shown["first_broken"]["fix"]
+    assert "Request `get` and `create` on pods/portforward in namespace ollama" in shown["first_broken"]["fix"]
     assert run("watch", kubeconfig, "--once", "--json") == 0
     assert "`nvidia-smi` may not run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 
@@ -330,14 +330,14 @@ def test_a_program_may_give_the_token_as_on_eks(stack: Stack, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("user", "cluster_changes", "words"),
     [
-        ({"token": "expired-token"}, {}, "does not know you (401)"),
+        ({"token": "expired-token"}, {}, "rejected the token of context 'local' (401)"),
         (
             {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}},
             {},
             "gets its token from `aws`, which is not on the PATH. Install the AWS CLI",
         ),
         ({}, {"server": "https://no-such-host.invalid"}, "no-such-host.invalid cannot be reached"),
-        ({}, {"certificate-authority": "cert.pem"}, "shows another certificate"),
+        ({}, {"certificate-authority": "cert.pem"}, "does not match context 'local'"),
     ],
     ids=["an unknown token", "no AWS CLI", "no such host", "another cluster under the same address"],
 )
