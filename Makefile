@@ -25,7 +25,7 @@ test-slow: .venv/test  ## Run the tests that go through everything
 	@.venv/bin/python -m pytest -n auto -m slow
 
 # Both of these in another order each time. The last line names the seed; SEED=7 repeats an order.
-test-random: .venv/test  ## Run both in random order (SEED=7)
+test-random: .venv/test  ## Run `test` and `test-slow` in random order (SEED=7)
 	@.venv/bin/python -m pytest -n auto -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
 # A real Kubernetes control plane and Karpenter, with nodes that only pretend. Built once with Go: 11 minutes on two cores,
@@ -39,7 +39,7 @@ test-engine: .venv/test  ## Test with the real `pulumi` against an emulated AWS
 	@.venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine
 
 # Errors and lost answers on create and on delete, for every single resource.
-test-faults: .venv/test  ## The same, with an error at every single resource
+test-faults: .venv/test  ## Run `test-engine` with an error at every resource
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine/test_faults.py
 
 # SIGKILL at 80 moments of up, switch and destroy, and what `status` names, word for word: 40 minutes on two cores. Goes on
@@ -117,7 +117,7 @@ lock: .venv/test  ## Update the lock files
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
 clean:  ## Remove what these targets made
-	rm -rf .venv .tandem *.egg-info
+	rm -rf .venv .tandem build *.egg-info
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

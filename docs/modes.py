@@ -32,7 +32,9 @@ def find(setup: Setup) -> Found:
 
 def overview(found: Found) -> list[tuple[str, ...]]:
     """The rows of the README's table."""
-    rows: list[tuple[str, ...]] = [("sharing mode", "isolation", "shares per GPU", "GPU nodes from", "use it for")]
+    rows: list[tuple[str, ...]] = [
+        ("sharing mode", "isolation", "shares per GPU", "GPU nodes only, from", "use it for")
+    ]
     for way, planned in found.items():
         spot = cheapest(planned, "spot")
         assert spot, "a sharing mode that holds the models nowhere is none"

@@ -24,7 +24,7 @@ NEEDED = {
     "watch": ("cluster",),
     "chat": ("ollama", "cluster"),
     "bench": ("ollama", "cluster"),
-    "models": ("gguf",),
+    "models inspect": ("gguf",),
 }
 """The extras of a command, what it needs in every call first."""
 

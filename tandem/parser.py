@@ -11,7 +11,8 @@ from tandem.terminal import UsageError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What `add_subparsers` returns; argparse has no public name for it."""
-EXIT_CODES = {0: "success", 1: "invalid stack file", 2: "usage error or unreadable input", 130: "interrupted"}
+REFUSED = "the stack is refused (invalid, does not fit, over budget)"
+EXIT_CODES = {0: "success", 1: REFUSED, 2: "usage error or unreadable input", 130: "interrupted"}
 """What each exit code means, where a command has no words of its own for it."""
 
 
@@ -22,6 +23,8 @@ class Parser(argparse.ArgumentParser):
         # An abbreviation that works today would be ambiguous with the next option.
         super().__init__(allow_abbrev=False, **options)
         self._positionals.title = "arguments"
+        for action in self._actions:
+            action.help = "show this help"
         self.exit_codes: Mapping[int, str] = {}
         self.overview: Callable[[], str] | None = None
         """Writes the help, where argparse has no layout for it."""
@@ -60,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         """Raises `UsageError`: the command says what it says to people or to programs."""
         names = message.removeprefix("the following arguments are required: ")
         if names != message:
-            message = f"missing argument: {names}."
+            message = f"missing argument{'s' * (',' in names)}: {names}."
         raise UsageError(message.removeprefix("argument "), f"{self.format_usage()}Run `{self.prog} --help` for more.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

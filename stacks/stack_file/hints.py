@@ -211,6 +211,8 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         is_truth = plainer in ("true", "false")
         if is_truth != (kind == "bool_type"):
             return _default(field) if is_truth else fix or _default(field)
+        if not plainer and kind == "float_type":
+            return "Write a number such as 1.50, or remove the key."
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
         return _default(field)

@@ -218,14 +218,14 @@ def _duplicates(node: yaml.Node, path: str = "", seen: set[int] | None = None) -
         return
     seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
-        keys: set[str] = set()
+        keys: dict[str, int] = {}
         for key, value in node.value:
             here = f"{path}.{key.value}".lstrip(".") if isinstance(key, yaml.ScalarNode) else path
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 where = here.removeprefix("config.").removeprefix(f"{PROJECT}:")
-                line = key.start_mark.line + 1
-                yield Problem(where, "", f"is a duplicate in line {line}", "Keep one of the two.")
-            keys.add(str(key.value))
+                rule = f"duplicate key; the first is in line {keys[key.value]}"
+                yield Problem(where, "", rule, "Keep one of the two.")
+            keys.setdefault(str(key.value), key.start_mark.line + 1)
             yield from _duplicates(value, here, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):

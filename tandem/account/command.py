@@ -20,8 +20,8 @@ def add(commands: Commands) -> None:
         commands,
         "leftovers",
         _leftovers,
-        description="Finds all resources in the AWS account that have the stack's tags or that controllers of its "
-        "cluster created. With --delete, deletes them in dependency order.",
+        description="Find all resources in the AWS account that have the stack's tags or that controllers of its "
+        "cluster created. With --delete, delete them in dependency order.",
         exit_codes={0: "nothing is left", 1: "resources are left", 2: UNANSWERED},
     )
     add_stack(left)
@@ -33,11 +33,11 @@ def add(commands: Commands) -> None:
         commands,
         "quota",
         _quota,
-        description="Compares your AWS quotas with what the stack needs at its desired and maximum size. If a quota is "
-        "too low, prints the command that requests an increase.",
+        description="Compare your AWS quotas with what the stack needs at its desired and maximum size. If a quota is "
+        "too low, print the command that requests an increase.",
         exit_codes={
             0: "all quotas suffice",
-            1: "a quota is too low, or invalid stack file",
+            1: "a quota is too low, or the stack is refused",
             2: "usage error, unreadable input, or a quota is unknown",
         },
     )
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
         commands,
         "prices",
         _prices,
-        description="Reads on-demand and spot prices from AWS and caches them for `tandem plan --live-prices`.",
+        description="Read on-demand and spot prices from AWS and cache them for `tandem plan --live-prices`.",
         exit_codes={0: "prices were read", 1: "", 2: UNANSWERED},
     )
     add_stack(prices)

@@ -19,11 +19,11 @@ def add(commands: Commands) -> None:
         commands,
         "bench",
         _run,
-        description="Puts the same load on each model alone, then on all models at once. Writes the times of every "
+        description="Put the same load on each model alone, then on all models at once. Write the times of every "
         "request to a JSON file for `tandem report`. The file is valid after every run.",
         exit_codes={
             0: "all requests were answered",
-            1: "requests failed, a model is not on the GPU, invalid stack file, or full disk",
+            1: "requests failed, a model is not on the GPU, the stack is refused, or full disk",
             130: "interrupted; continue with --resume",
         },
         json="print the summary as one JSON object",

@@ -18,10 +18,10 @@ def add(commands: Commands) -> None:
         commands,
         "chat",
         _run,
-        description="Lets the two models talk to each other, and writes the conversation to a Markdown file.",
+        description="Let the two models talk to each other, and write the conversation to a Markdown file.",
         exit_codes={
             0: "all replies were received",
-            1: "a model failed, invalid stack file, or full disk",
+            1: "a model failed, the stack is refused, or full disk",
             130: "interrupted; the transcript is kept",
         },
         json="print one JSON object at the end instead",

@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
         commands,
         "choose",
         run,
-        description="Plans the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
-        "ranks the setups that fit by the price of the whole stack. Needs no AWS account and no network.",
+        description="Plan the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
+        "rank the setups that fit by the price of the whole stack. Needs no AWS account and no network.",
         exit_codes={0: "at least one setup fits", 1: "no setup fits, or invalid stack file"},
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="an Ollama tag, for example llama2:7b")

@@ -15,7 +15,7 @@ def add(commands: Commands) -> None:
         commands,
         "completion",
         _run,
-        description="Prints shell code that completes commands, options, stacks, instance types, models and regions. "
+        description="Print shell code that completes commands, options, stacks, instance types, models and regions. "
         'For bash, add `eval "$(tandem completion bash)"` to ~/.bashrc. For zsh, add `eval "$(tandem completion zsh)"` '
         "to ~/.zshrc, after `compinit`. For fish, add `tandem completion fish | source` to "
         "~/.config/fish/config.fish.",

@@ -20,11 +20,11 @@ def add(commands: Commands) -> None:
         commands,
         "doctor",
         _run,
-        description="Checks what would stop `pulumi up`, and prints the fix next to each finding. Changes nothing. "
-        "Without a stack, checks only this machine and the account.",
+        description="Check what would stop `pulumi up`, and print the fix next to each finding. Changes nothing. "
+        "Without a stack, check only this machine and the account.",
         exit_codes={
             0: "nothing would stop `pulumi up`",
-            1: "something would, or invalid stack file",
+            1: "something would, or the stack is refused",
             2: "usage error, unreadable input, or a check could not run (1 takes precedence)",
         },
     )

@@ -10,7 +10,7 @@ from rich.table import Table
 from tandem.deployed.aws.resources import counted
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
-from tandem.doctor.finding import exit_code
+from tandem.doctor.finding import Finding, exit_code
 from tandem.terminal import in_markup, open_console
 
 SCHEMA_VERSION = 1
@@ -20,22 +20,30 @@ VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
 
 def show(case: Case, answers: Sequence[Answered]) -> None:
-    """Every finding, then the counts. Outside a terminal, each finding is one line."""
+    """Every finding, then the counts. Outside a terminal, each finding is one line. Checks that could not run for the
+    same reason share one."""
     console = open_console()
     width = max(len(answered.check.title) for answered in answers)
     first: dict[str, str] = {}
+    alike: dict[Finding, list[str]] = {}
+    for answered in answers:
+        alike.setdefault(answered.finding, []).append(answered.check.title)
     for answered in answers:
         finding = answered.finding
+        others = alike[finding][1:] if finding.verdict == "unknown" else []
+        if answered.check.title in others:
+            continue
+        found = f"{finding.found} (also for {', '.join(others)})" if others else finding.found
         word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"see {printed}."
         fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         if console.is_terminal:
-            _show_wrapped(console, word, title, in_markup(finding.found), fix)
+            _show_wrapped(console, word, title, in_markup(found), fix)
             continue
-        stop = "." if fix and not finding.found.endswith((".", "?")) else ""
-        console.print(f"{word}  {title}  {in_markup(finding.found)}{stop} {fix}".rstrip(), soft_wrap=True)
+        stop = "." if fix and not found.endswith((".", "?")) else ""
+        console.print(f"{word}  {title}  {in_markup(found)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
@@ -53,7 +61,7 @@ def _show_wrapped(console: Console, word: str, title: str, found: str, fix: str)
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:
     counts = Counter(answered.finding.verdict for answered in answers)
-    what = f"`pulumi up` of stack {in_markup(case.stack.name)}" if case.stack else "`pulumi up`"
+    what = f"`pulumi up` for stack {in_markup(case.stack.name)}" if case.stack else "`pulumi up`"
     parts = []
     if counts["stops"]:
         parts.append(f"[bold red]{counted(counts['stops'], 'errors')}[/] would stop {what}")
@@ -64,7 +72,7 @@ def _summary(case: Case, answers: Sequence[Answered]) -> str:
     if not counts["stops"] and not counts["unknown"]:
         parts.insert(0, f"[green]No error[/] would stop {what}")
     more = "" if case.stack else " To check a stack, too, run `tandem doctor STACK`."
-    return f"{', '.join(parts)}.{more}"
+    return f"{'; '.join(parts)}.{more}"
 
 
 def as_dict(case: Case, answers: Sequence[Answered]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
         commands,
         "gpus",
         run,
-        description="Lists the EC2 instance types with a GPU that tandem knows. Needs no AWS account and no network.",
+        description="List the EC2 instance types with a GPU that tandem knows. Needs no AWS account and no network.",
         exit_codes={1: ""},
     )
     parser.add_argument(

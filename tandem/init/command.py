@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         commands,
         "init",
         run,
-        description="Asks for region, models, budget and access, shows the cheapest setups, and writes the stack file "
+        description="Ask for region, models, budget and access, show the cheapest setups, and write the stack file "
         "of the one you pick. Flags answer questions in advance. Needs no AWS account and no network.",
         exit_codes={0: "the stack file was written", 1: "no setup fits"},
     )
@@ -99,8 +99,10 @@ def _may_ask(parsed: argparse.Namespace) -> bool:
         return True
     if parsed.model:
         return False
+    stream = "stdout" if sys.stdin.isatty() else "stdin"
+    why = " with --json" if parsed.json else f": {stream} is not a terminal"
     raise CallError(
-        "`tandem init` cannot ask questions here. Pass --model TAG (repeat it), --region, --budget, --allow-cidr, or "
+        f"`tandem init` cannot ask questions{why}. Pass --model TAG (repeatable), --region, --budget, --allow-cidr, or "
         "--yes for their defaults."
     )
 
@@ -113,7 +115,7 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
     path = stack_file(name)
     if not STACK_NAME.fullmatch(stack_name(path)):
         raise CallError(
-            f"The stack name {one_line(name)} is not valid. Use letters, digits, dashes, dots and underscores."
+            f"The stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
         )
     new_stack_file.check(path, force=parsed.force, asks=questions.asks)
     return path

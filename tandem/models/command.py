@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
         commands,
         "models",
         listing.run,
-        description="Lists the models whose memory needs `tandem plan` knows. For any other model, use `inspect`.",
+        description="List the models whose memory needs `tandem plan` knows. For any other model, use `inspect`.",
         exit_codes={1: ""},
     )
     parser.add_argument(
@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
     inspect = parser.add_subparsers(metavar="COMMAND", title="commands").add_parser(
         "inspect",
         help="describe a model from its GGUF file, its URL, or a running Ollama",
-        description="Reads the values that decide a model's memory and prints them as keys of a stack file. From a "
+        description="Read the values that decide a model's memory and print them as keys of a stack file. From a "
         "URL, it downloads the header only. Neither `plan` nor `up` reads the model again.",
     )
     inspect.exit_codes = {**EXIT_CODES, 1: "the model cannot be described"}
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     inspect.add_argument("--name", metavar="TAG", help="name of the model in the stack file (default: TAG)")
     inspect.add_argument("--write", metavar="STACK|FILE", help="write the description into this stack file")
     inspect.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object instead")
-    inspect.set_defaults(run=_inspect)
+    inspect.set_defaults(run=_inspect, command="models inspect")
 
 
 def _inspect(parsed: argparse.Namespace) -> int:

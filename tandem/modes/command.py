@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         commands,
         "modes",
         run,
-        description="Plans the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
+        description="Plan the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
         "every sharing mode on every GPU instance type. Needs no AWS account and no network.",
         exit_codes={1: ""},
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem.arguments import add_stack, existing
-from tandem.parser import Commands, add_command
+from tandem.parser import REFUSED, Commands, add_command
 from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
     FAILED,
@@ -35,9 +35,10 @@ def add(commands: Commands) -> None:
         commands,
         "plan",
         _run,
-        description="Checks a stack file and plans the whole stack here. Needs no AWS account, no Pulumi CLI and no "
+        description="Check a stack file and plan the whole stack here. Needs no AWS account, no Pulumi CLI and no "
         "network.",
-        exit_codes={1: "invalid stack file or, with --strict, warnings"},
+        exit_codes={1: f"{REFUSED} or, with --strict, warnings"},
+        usage="%(prog)s [OPTIONS] [STACK|FILE ...]",
     )
     add_stack(parser)
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")

@@ -85,7 +85,7 @@ def meanings(goals: Goals | None) -> Iterator[str]:
     yield "**$ per million tokens**: hourly price divided by combined tokens per hour."
     yield (
         "**Beyond run-to-run variation**: Welch's t-interval of the repeats (of their logarithms) excludes equal cost. "
-        "With 95% confidence, all intervals of this report are right."
+        "The intervals hold jointly at 95% confidence."
     )
     if goals:
         yield f"**Good requests**: first token within {goals.ttft_ms:g} ms and {goals.itl_ms:g} ms between tokens."

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
         commands,
         "report",
         _run,
-        description="Turns one benchmark result, or several of the same load, into FOLDER/README.md with figures "
+        description="Turn one benchmark result, or several of the same load, into FOLDER/README.md with figures "
         "(SVG), and into one page, FOLDER/report.html.",
         exit_codes={0: "the report was written", 1: "no runs can be compared"},
         json="print the figures as one JSON object; write nothing",

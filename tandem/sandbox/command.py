@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stacks.stack_file.judge import stack_name
 from tandem.arguments import accepted, add_stack, existing, not_negative, stack_file
-from tandem.parser import Commands, add_command
+from tandem.parser import EXIT_CODES, Commands, add_command
 from tandem.sandbox.verbs import Place, command
 from tandem.terminal import CallError
 
@@ -34,9 +34,10 @@ def add(commands: Commands) -> None:
     """Adds the command and its verbs to those of `tandem`."""
     sandbox = commands.add_parser(
         "sandbox",
-        description="Runs the `pulumi` on your PATH against an emulated cloud, which is stored in .tandem/sandbox/. "
-        "Needs no AWS account and no network, and costs nothing. Passes arguments after `--` to pulumi.",
+        description="Run the `pulumi` on your PATH against an emulated cloud, which is stored in .tandem/sandbox/. "
+        "Needs no AWS account and no network, and costs nothing. Arguments after `--` go to pulumi.",
     )
+    sandbox.exit_codes = EXIT_CODES | VERB_EXIT_CODES
     sandbox.set_defaults(run=lambda parsed: sandbox.parse_args(["--help"]))
     verbs = sandbox.add_subparsers(metavar="COMMAND", dest="verb", title="commands")
     sandbox.usage = "tandem sandbox COMMAND [OPTIONS] [STACK|FILE]"

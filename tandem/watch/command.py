@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
         commands,
         "watch",
         _run,
-        description="Shows memory, context and expiry of each model, memory and utilization of each GPU, and the "
+        description="Show memory, context and expiry of each model, memory and utilization of each GPU, and the "
         "state of the pods.",
         json="print one JSON object per refresh instead",
         exit_codes={

@@ -263,6 +263,7 @@ def findings() -> None:
         unknown("nobody answers", "Run `aws sso login`."),
         unknown("not asked"),
         warning("another", "Write a longer fix that has to be folded in a terminal of eighty columns, as this one is."),
+        unknown("not asked"),
     ]
     answers = [Answered(check, finding) for check, finding in zip(CHECKS, found, strict=False)]
     doctor.show(case, answers)

@@ -152,4 +152,4 @@ def test_the_extra_is_named_where_it_is_missing(model: Path, monkeypatch: pytest
         raise ModuleNotFoundError("No module named 'gguf'", name="gguf")
 
     monkeypatch.setattr("tandem.models.inspection.read", without)
-    assert "`tandem models` needs gguf. Run " in refused(2, "models", "inspect", str(model))
+    assert "`tandem models inspect` needs gguf. Run " in refused(2, "models", "inspect", str(model))
