@@ -18,7 +18,7 @@ from sharing.mig_rules import (
 )
 from sharing.models import KvType
 from sharing.modes import Mps
-from sharing.offering_rules import not_offered, unknown_offers
+from sharing.offering_rules import not_offered, region_left_to_aws, unknown_offers, unknown_region
 from sharing.problems import Problem, did_you_mean
 from sharing.setting_paths import rests_on, touches
 from sharing.setup import NODE_IMAGES_GIB, Pool, Setup
@@ -320,13 +320,6 @@ def _open_endpoint(setup: Setup) -> Iterator[Problem]:
         yield Problem(path, "[]", rule, fix)
 
 
-def _unknown_region(setup: Setup) -> Iterator[Problem]:
-    names = [row["region"] for row in tables.read("regions").rows]
-    if setup.region not in names:
-        rule = f"is not an AWS region known on {tables.read('regions').date}"
-        yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names), judged=False)
-
-
 def _example(pool: Pool, setup: Setup) -> str:
     """The cheapest type that supports the mode of `pool`."""
     return f"Write {offerings.examples(_candidates(pool), setup.region, setup.book, most=1)}, for example."
@@ -352,6 +345,7 @@ NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
 RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
+    Rule("the region is known", True, unknown_region, (OFFERS,)),
     Rule("the region offers the types", True, not_offered, ("aws:region", "sharing", OFFERS)),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
     Rule("the GPU supports the mode", True, _gpu_supports_mode, (TYPES, "sharing")),
@@ -371,7 +365,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
     Rule("the zones belong to the region", True, zones.misnamed, ("aws:region",)),
     Rule("pools with MIG have one configuration", True, one_configuration, ("sharing",)),
-    Rule("the region is known", False, _unknown_region),
+    Rule("an unknown region is left to AWS", False, region_left_to_aws, (OFFERS,)),
     Rule("the offers of the region are known", False, unknown_offers, ("aws:region", OFFERS)),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is expensive", False, _extended_price, ("cluster.kubernetes",)),

@@ -1,10 +1,11 @@
-"""Rules about the offers of a region: a missing type is an error, an unknown one a warning; and substitutes."""
+"""Rules about the offers of a region: a missing type or region is an error, an unknown type a warning."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sharing import offerings, tables, versions
 from sharing.gpus import InstanceType
-from sharing.problems import Problem
+from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
 
 ALIKE = 0.95
@@ -25,9 +26,32 @@ def not_offered(setup: Setup) -> Iterator[Problem]:
             yield Problem(path, kind.name, f"is not available in {setup.region} as of {day}", fix)
 
 
+def unknown_region(setup: Setup) -> Iterator[Problem]:
+    """A region that AWS did not have when the table was made: an error, unless the file leaves offers to AWS."""
+    if setup.region not in _regions() and all(pool.check_offers for pool in setup.pools):
+        fix = did_you_mean(setup.region, _regions())
+        key = f"{setup.pools[0].path}.check-offers: false"
+        yield _no_region(setup, f"{fix} If AWS has opened it since, write `{key}`.")
+
+
+def region_left_to_aws(setup: Setup) -> Iterator[Problem]:
+    """The same, as a warning: AWS opens regions more often than the table is made."""
+    if setup.region not in _regions() and not all(pool.check_offers for pool in setup.pools):
+        yield replace(_no_region(setup, did_you_mean(setup.region, _regions())), judged=False)
+
+
+def _no_region(setup: Setup, fix: str) -> Problem:
+    rule = f"is not an AWS region known on {tables.read('regions').date}"
+    return Problem("aws:region", f"'{setup.region}'", rule, fix)
+
+
+def _regions() -> list[str]:
+    return [row["region"] for row in tables.read("regions").rows]
+
+
 def unknown_offers(setup: Setup) -> Iterator[Problem]:
     """Types that the region may or may not offer. Another rule reports an unknown region."""
-    if setup.region not in {row["region"] for row in tables.read("regions").rows}:
+    if setup.region not in _regions():
         return
     for pool, path, kind in _types(setup):
         offered = offerings.offered(kind.name, setup.region, setup.book)

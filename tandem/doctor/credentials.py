@@ -82,6 +82,8 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
 
 
 def _minutes(minutes: float) -> str:
+    if minutes >= 2 * 24 * 60:
+        return "more than 2 days"
     return (
         f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minute{'' if round(minutes) == 1 else 's'}"
     )

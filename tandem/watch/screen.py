@@ -20,6 +20,9 @@ NARROW = 72
 """Below this many columns, a look is printed line by line."""
 EVENTS_SHOWN = 5
 NEVER_YEARS = 50
+DAY = 24 * 60 * 60
+UNITS = ((120, 1, "s"), (2 * 3600, 60, "min"), (2 * DAY, 3600, "h"), (2 * 365 * DAY, DAY, "days"))
+"""Seconds below which a time is counted in a unit, the unit in seconds, and its name."""
 """Ollama writes "never" as a date some 290 years away."""
 NO_SPEED = "hint: Ollama does not report throughput; pass --probe to measure tokens/s"
 
@@ -129,7 +132,8 @@ def _until(expires: str, at: datetime.datetime) -> str:
     if left.days > NEVER_YEARS * 365 or when.year < at.year:
         return "never"
     seconds = max(int(left.total_seconds()), 0)
-    return f"in {seconds} s" if seconds < 120 else f"in {seconds // 60} min"
+    size, unit = next(((size, unit) for most, size, unit in UNITS if seconds < most), (365 * DAY, "years"))
+    return f"in {seconds // size} {unit}"
 
 
 def _speed(model: ModelLook) -> str:

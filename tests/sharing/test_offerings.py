@@ -60,9 +60,13 @@ def test_what_is_unknown_or_not_checked_judges_nothing(region: str, name: str, c
     assert [warning.judged for warning in found.warnings] == [False]
 
 
-def test_an_unknown_region_is_one_warning() -> None:
-    (warning,) = on("xx-north-9", "g4dn.xlarge").warnings
-    assert (warning.path, warning.judged) == ("aws:region", False)
+def test_an_unknown_region_is_one_error_and_a_warning_where_offers_are_left_to_aws() -> None:
+    found = on("xx-north-9", "g4dn.xlarge")
+    assert [problem.path for problem in found.problems] == ["aws:region"]
+    assert found.warnings == ()
+    left = on("xx-north-9", "g4dn.xlarge", check_offers=False)
+    assert left.problems == ()
+    assert [(warning.path, warning.judged) for warning in left.warnings] == [("aws:region", False)]
 
 
 def test_a_budget_is_not_judged_by_another_region_s_prices() -> None:

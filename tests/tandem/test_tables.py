@@ -159,6 +159,8 @@ LOADED = (
     model("over", memory=memory(after(seconds=-5)), tokens_per_s=0.0),
     model("kept", memory=memory(after(days=50 * 365 + 1))),
     model("long", memory=memory(after(days=50 * 365))),
+    model("tomorrow", memory=memory(after(hours=20))),
+    model("weekend", memory=memory(after(days=3))),
     model("wrapped", memory=memory("1754-08-30T22:43:41Z")),
     model("never", memory=memory("2318-03-04T05:06:07.123456789Z")),
     model("unknown", memory=memory("")),
