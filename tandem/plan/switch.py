@@ -19,7 +19,7 @@ JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 
 REPORTED = ("config", "gpu", "provisioner", "instance_types", "capacity")
-"""What outputs tell of a pool beside its mode and shares, and did not always."""
+"""Outputs of a pool beside its mode and shares, which older programs lack."""
 
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
 Plugin = Literal["operator", "chart"]
@@ -59,7 +59,7 @@ class Switch:
     stops: tuple[str, ...]
     """Ids of the models that run there and are stopped."""
     parks: bool
-    """Whether no node is left: then they stay away."""
+    """Whether no node is left: then they stay unavailable."""
     steps: tuple[Step, ...]
     """In the order in which they are done."""
     replaced: tuple[str, ...]
@@ -89,7 +89,7 @@ class Switches:
     gone_models: tuple[str, ...]
     """Models that run and are no longer asked for."""
     untold: tuple[str, ...]
-    """What the outputs of an older program do not tell of some pool, so that it is taken to stay as it is."""
+    """What the outputs of an older program do not tell of some pool, so that it is assumed to be unchanged."""
 
 
 def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Switches:
@@ -142,13 +142,13 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
         yield from _sharing(change, proof=proof, away=True)
     elif change.nodes == "new pool":
         yield from _eviction(change)
-        yield _step("nodes", "Karpenter's pool goes, with its nodes", f"{NODE_POOL} delete", away=True)
+        yield _step("nodes", "Karpenter's pool is deleted, with its nodes", f"{NODE_POOL} delete", away=True)
         if change.lives:
-            yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
+            yield _step("nodes", "a new pool creates a node", NODE_CLAIM, away=True)
         yield from _sharing(change, proof=proof, away=True)
     elif change.nodes == "drift":
         if change.was.nodes and change.lives:
-            yield _step("nodes", "Karpenter brings a node that fits, then empties the old one", NODE_CLAIM, away=False)
+            yield _step("nodes", "Karpenter creates a new node, then drains the old one", NODE_CLAIM, away=False)
         yield from _sharing(change, proof=False, away=False)
         yield from _eviction(change)
     elif change.pool.replacement == "delete-first" and not change.provisioner_differs:
@@ -176,17 +176,17 @@ def _same_nodes(change: Change) -> Step:
 
 def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
     if change.pool.provisioner == "node-group":
-        yield _step(
-            "nodes", "a new node group is created, which needs quota beside the old one", NODE_GROUP, away=False
-        )
+        yield _step("nodes", "a new node group is created; it needs quota beside the old one", NODE_GROUP, away=False)
     elif change.lives:
         # Karpenter brings a node when a pod waits for one.
-        yield _step("nodes", f"a node comes for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof)
+        yield _step(
+            "nodes", f"Karpenter creates a node for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof
+        )
 
 
 def _eviction(change: Change) -> Iterator[Step]:
     if change.stops:
-        yield _step("stop", "the models finish their requests", EVICTION, away=True)
+        yield _step("stop", "the models shut down", EVICTION, away=True)
 
 
 def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
@@ -196,14 +196,14 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
     if plugin := _exchange(change):
         names = ("the GPU Operator", "the device plugin's chart")
         comes, goes = names if plugin == "operator" else names[::-1]
-        yield _step("plugin", f"{comes} takes the place of {goes}", RELEASE, away=away)
+        yield _step("plugin", f"{comes} replaces {goes}", RELEASE, away=away)
     elif change.pool.sharing.needs_mps_daemon:
         yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
     else:
         done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"
         yield _step("plugin", "the device plugin starts in the new mode", done, away=away)
     if proof:
-        yield _step("proof", "a Job reads what the node offers", JOB, away=away)
+        yield _step("proof", "a Job reads the shares of the node", JOB, away=away)
         yield _step("proof", "Jobs prove the shares, a pod on each", JOB, away=away)
 
 
@@ -228,8 +228,8 @@ def _starts(change: Change) -> Iterator[Step]:
 def _started(change: Change, tenant: Tenant) -> str:
     gib = f"{weights_mib(tenant) / 1024:.1f} GiB"
     if change.has_files(tenant):
-        return f"loads {gib} from {'its volume' if tenant.cache == 'volume' else 'the disk of its node'}"
-    only = ", where its node has them not," if change.may_have_files(tenant) else ""
+        return f"loads {gib} from {'its volume' if tenant.cache == 'volume' else 'local disk'}"
+    only = " unless its node has them," if change.may_have_files(tenant) else ""
     return f"downloads {gib}{only} and loads them"
 
 

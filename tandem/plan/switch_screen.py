@@ -7,10 +7,8 @@ from tandem.terminal import in_markup, new_table
 
 NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
 """What people call what is replaced."""
-NOTHING = "no pool changes its mode: nothing stops for that"
-OUTPUTS = (
-    "Compared with the last outputs that Pulumi has of the stack. Where an `up` failed half-way a part of this is done."
-)
+NOTHING = "no pool changes its mode: no model stops"
+OUTPUTS = "Based on the stack's last outputs. If the last `up` failed, some steps may already be done."
 
 
 def show(console: Console, switches: Switches) -> None:
@@ -19,11 +17,11 @@ def show(console: Console, switches: Switches) -> None:
     for switch in switches.pools:
         _switch(console, switch)
     for name in switches.new:
-        console.print(f"pool {in_markup(name)} is new: nothing stops for it")
+        console.print(f"pool {in_markup(name)} is new: no model stops")
     for name in switches.gone:
-        console.print(f"pool {in_markup(name)} goes, with its nodes and what runs there")
+        console.print(f"pool {in_markup(name)} is deleted, with its nodes and models")
     for id in switches.gone_models:
-        console.print(f"{in_markup(id)} is no longer asked for: it stops for good")
+        console.print(f"{in_markup(id)} is not in the stack file: it is deleted")
     if not switches.pools:
         console.print(f"[bold]{NOTHING}[/]")
     if switches.untold:
@@ -38,7 +36,7 @@ def _switch(console: Console, switch: Switch) -> None:
     console.print(f"stops: {', '.join(map(in_markup, switch.stops)) or 'none of the planned models runs there'}")
     steps = new_table("")
     steps.add_column("step")
-    steps.add_column("minutes", justify="right")
+    steps.add_column("minutes", justify="right", no_wrap=True)
     steps.add_column("models", no_wrap=True)
     for step in switch.steps:
         steps.add_row(in_markup(step.what), f"{step.minutes:.1f}", _state(switch, step))
@@ -62,7 +60,7 @@ def _state(switch: Switch, step: Step) -> str:
         return ""
     if step.model and step.model not in switch.stops:
         return "new"
-    return "away" if step.away else "answer"
+    return "unavailable" if step.away else "available"
 
 
 def _downtime(downtime: Downtime, unit: str = "") -> str:

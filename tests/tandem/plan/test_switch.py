@@ -3,6 +3,7 @@
 `--regen` writes `tests/golden/switches.txt`, whose titles say what must be seen in each.
 """
 
+import io
 import itertools
 import math
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
@@ -17,6 +19,7 @@ from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Cache, Setup
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
+from tandem.plan.switch_screen import show
 from tandem.planned.startup import DISK_MIB_PER_SECOND, weights_mib
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, setup, tenants
@@ -265,3 +268,14 @@ def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_
 )
 def test_a_change_needs_quota_for_what_runs_at_once(before: Setup, after: Setup, vcpus: dict[str, int]) -> None:
     assert {each.quota.name: each.most for each in changed(before, after).vcpus} == vcpus
+
+
+def test_at_60_columns_the_steps_fold_and_no_number_is_cut() -> None:
+    console = Console(file=io.StringIO(), width=60, color_system=None)
+    found = switches(stack(sharing=MODES["mps-2"]), running(stack(sharing=MODES["timeslice-2"])))
+    show(console, found)
+    assert isinstance(console.file, io.StringIO)
+    shown = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(len, shown)) <= 60
+    rows = [line.split()[-2:] for line in shown if line.endswith("unavailable")]
+    assert [row[0] for row in rows] == ["0.5", "0.5", "1.0", "0.5", "0.5", "1.0", "1.1"]
