@@ -56,7 +56,7 @@ stack's nodes share one. A digest names the content, so the mirror has this imag
 
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
-"""Release of the AL2023 AMIs, all variants: the newest whose contents are published."""
+"""Release of the AL2023 AMIs, all variants: the newest whose contents could be read (decision 0110)."""
 NVIDIA_DRIVER = 580
 """Driver branch in the NVIDIA variant of that release (580.159.03).
 

@@ -18,7 +18,7 @@ from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
 
 RELEASE_SECONDS = 2700
-"""Time to download image and model over a slow connection. A model that cannot load fails much earlier."""
+"""Time to download image and model over a slow connection. A model that cannot load logs why much earlier."""
 
 
 @dataclass(frozen=True, kw_only=True)

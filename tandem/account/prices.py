@@ -33,7 +33,7 @@ def read(account: Account, now: datetime.datetime) -> Kept:
         raise AccountError(f"{account.region} is not supported: its prices are in yuan. Choose another region.")
     if account.region.startswith("us-gov-"):
         raise AccountError(
-            f"{account.region} has no public price list: plans use the built-in prices. Plan without `--live-prices`."
+            f"{account.region} has no API for price lists: plans use the built-in prices. Plan without `--live-prices`."
         )
     with explained(account.region):
         on_demand = dict(_on_demand(account))

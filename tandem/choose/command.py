@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         "--context",
         type=count,
         metavar="N",
-        help="context length of every model, in tokens (default: the stack file's, or the model's)",
+        help="context length of every model, in tokens (default: the stack file's, or 4096)",
     )
     parser.add_argument(
         "--slots", type=count, metavar="N", help="parallel requests per model (default: the stack file's, or 1)"

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
         description="Compare the deployed stack with its configuration: nodes, GPU shares, pods, models. Forward "
         "ports through the Kubernetes API, so nothing has to be public.",
         exit_codes={
-            0: "every check passes",
+            0: "no check fails",
             1: "a check fails, or the stack is refused",
             2: "usage error, unreadable input, or the cluster cannot be reached",
         },

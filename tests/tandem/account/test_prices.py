@@ -87,7 +87,7 @@ def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, tandem:
 def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, tandem: Run) -> None:
     code, _, err = tandem("prices", "--region", "us-gov-west-1", "eu-west-1", "--region", "us-east-1")
     assert code == 2
-    assert "us-gov-west-1: us-gov-west-1 has no public price list" in err
+    assert "us-gov-west-1: us-gov-west-1 has no API for price lists" in err
     assert file("eu-west-1").is_file()
     assert file("us-east-1").is_file()
     assert tandem("prices", "--region", "cn-north-1")[2].startswith(
