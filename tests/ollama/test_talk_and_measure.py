@@ -47,7 +47,7 @@ def test_a_model_whose_engine_dies_ends_the_talk(urls: list[str], tmp_path: Path
     assert main(["chat", *urls, "--prompt", "DIE", "--max-tokens", "12", "--transcript", str(transcript)]) == 1
     err = capsys.readouterr().err
     assert "error: a (http://127.0.0.1:" in err
-    assert "stopped early: " in err
+    assert "closed the stream before the reply was complete" in err
     assert "w0 w1 " in transcript.read_text()
 
 
