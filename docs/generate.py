@@ -106,6 +106,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(EMULATION, "rules", _markdown(emulation.rows()))
     yield _with_table(ROOT / "docs" / "tutorials" / "first-deployment.md", "costs", costs_table())
     yield _with_table(ROOT / "docs" / "tutorials" / "first-plan.md", "plan", samples.plan("dev"))
+    yield _with_table(ROOT / "docs" / "tutorials" / "first-plan.md", "refusal", samples.refusal())
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
     found = modes.find(_setup("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,8 +15,25 @@ AGE = re.compile(r", \d[\d,]* days ago")
 
 def plan(stack: str) -> str:
     """The screen of `tandem plan` at 80 columns, as a code block."""
-    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1"}
-    command = [sys.executable, "-m", "tandem", "plan", stack]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", check=True)
+    done = _run_plan(stack)
+    done.check_returncode()
     lines = [line.rstrip() for line in AGE.sub("", done.stdout).splitlines()]
     return "\n".join(["```text", *lines, "```", ""])
+
+
+def refusal() -> str:
+    """What `tandem plan` says to the stack file that the first tutorial writes, folded at 80 columns."""
+    tutorial = (ROOT / "docs" / "tutorials" / "first-plan.md").read_text(encoding="utf-8")
+    _, _, rest = tutorial.partition("cat > Pulumi.large.yaml <<'END'\n")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "Pulumi.large.yaml")
+        file.write_text(rest.partition("END\n")[0], encoding="utf-8")
+        said = AGE.sub("", _run_plan(str(file)).stdout).splitlines()
+    lines = [textwrap.fill(line, 80, subsequent_indent="    ", break_on_hyphens=False) for line in said]
+    return "\n".join(["```text", *lines, "```", ""])
+
+
+def _run_plan(stack: str) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1"}
+    command = [sys.executable, "-m", "tandem", "plan", stack]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
