@@ -58,10 +58,15 @@ class Cost:
 
     @property
     def price_origin(self) -> str:
-        """Region, date, age and source of the GPU prices, as text."""
+        """`price_basis` with the age of the prices on the day of the plan."""
         age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
+        return f"{self.price_basis}, {age}"
+
+    @property
+    def price_basis(self) -> str:
+        """Region, source and date of the GPU prices, as text that stays true."""
         source = "read from AWS on " if self.price_source == "aws" else ""
-        return f"GPU prices of {self.price_region}, {source}{self.price_date}, {age}"
+        return f"GPU prices of {self.price_region}, {source}{self.price_date}"
 
     @property
     def usd_per_hour(self) -> float:

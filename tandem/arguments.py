@@ -49,6 +49,8 @@ def existing(stack: str) -> Path:
         return path
     if path.is_dir():
         raise CallError(f"{path} is a folder. Name a file in it.")
+    if Path(stack).is_file():
+        raise CallError(f"{stack} is not a stack file. Name a stack, or a file that ends in .yaml.")
 
     from sharing.problems import near
 
@@ -139,12 +141,12 @@ def amount(text: str) -> float:
 
 
 def budget(text: str) -> float:
-    """Dollars per hour; also of an amount per month, e.g. `300/month`."""
+    """Dollars per hour; also of an amount per month, e.g. `730/month`."""
     from sharing.cost import HOURS_PER_MONTH
 
     number, slash, unit = text.partition("/")
     if slash and unit not in ("hour", "month"):
-        raise argparse.ArgumentTypeError(f"must be per hour or per month (for example 300/month), not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be per hour or per month (for example 730/month), not {text!r}")
     usd = amount(number)
     return usd / HOURS_PER_MONTH if unit == "month" else usd
 

@@ -172,7 +172,9 @@ def _answer(given: list[str]) -> int:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
     called = _called(given)
-    parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called, then=[])
+    parsed = argparse.Namespace(
+        given=given, passed_on=passed_on, json="--json" in given, command=called, then=[], last=""
+    )
     if called not in QUICK:
         gc.enable()
     checkout = ("distribution/layout.py", "tandem/command.py")
@@ -187,7 +189,12 @@ def _answer(given: list[str]) -> int:
         return int(parsed.run(parsed))
 
     code = terminal.answer(run, parsed)
-    return _answer(parsed.then) if parsed.then and not code else code
+    if code or not parsed.then:
+        return code
+    code = _answer(parsed.then)
+    terminal.print_line("", sys.stdout)
+    terminal.print_line(parsed.last, sys.stdout)
+    return code
 
 
 def _called(given: "Sequence[str]") -> str:

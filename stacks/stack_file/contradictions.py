@@ -8,7 +8,7 @@ from sharing.problems import Problem, did_you_mean
 from sharing.setting_paths import touches
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
-from stacks.stack_file.model_settings import OWN_KEYS, OWN_NUMBERS
+from stacks.stack_file.model_settings import OF_CUSTOM, OWN_KEYS
 from stacks.stack_file.shape import FEWEST_ZONES, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 
@@ -107,7 +107,7 @@ def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
         found = list(settings.contradictions(path))
         yield from found
         if not found and settings.model() is None:
-            fix = f"{did_you_mean(settings.name, models())} For a custom model, add {', '.join(OWN_NUMBERS)}."
+            fix = f"{did_you_mean(settings.name, models())} {OF_CUSTOM}"
             yield Problem(f"{path}.name", _as_ollama_reads(settings.name), "unknown model", fix)
 
 

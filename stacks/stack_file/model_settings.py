@@ -18,6 +18,7 @@ MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """Required keys of a custom model; its other keys have defaults."""
+OF_CUSTOM = f"For a custom model, add {', '.join(OWN_NUMBERS)}."
 MODEL_NAME = (
     r"^(([A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}/)?[A-Za-z0-9_][A-Za-z0-9_-]{0,79}/)?"
     r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$"

@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
         "--budget",
         type=budget,
         metavar="USD",
-        help="maximum price of the whole stack per hour (0.41) or per month (300/month)",
+        help="maximum price of the whole stack per hour (1) or per month (730/month), also while nodes are replaced",
     )
     parser.add_argument(
         "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"

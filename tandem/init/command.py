@@ -26,9 +26,11 @@ ROWS = 3
 """Setups to pick from."""
 STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
+SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
+"""Where a stack file has what the user said: there is no file yet."""
 ANYWHERE = "0.0.0.0/0"
 ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
-BUDGET = "Budget in dollars per hour, 300/month, or `none`"
+BUDGET = "Budget in dollars per hour, 730/month, or `none`"
 
 
 class NothingFitsError(CallError):
@@ -43,8 +45,8 @@ def add(commands: Commands) -> None:
         commands,
         "init",
         run,
-        description="Ask for region, models, budget and access, show the cheapest setups, and write the stack file "
-        "of the one you pick. Flags answer questions in advance. Needs no AWS account and no network.",
+        description="Ask for a name, region, networks, models and budget, show the cheapest setups, and write the "
+        "stack file of the one you pick. Flags answer questions in advance. Needs no AWS account and no network.",
         exit_codes={0: "the stack file was written", 1: "no setup fits"},
     )
     parser.add_argument("stack", nargs="?", metavar="STACK|FILE", help=f"the stack to create (default: {STACK})")
@@ -55,7 +57,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--budget",
         metavar="USD",
-        help="maximum price of the whole stack per hour (0.41) or per month (300/month) (default: none)",
+        help="maximum price of the whole stack per hour (1) or per month (730/month), also while nodes are replaced "
+        "(default: none)",
     )
     parser.add_argument(
         "--allow-cidr",
@@ -113,6 +116,11 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
     from tandem.planned import new_stack_file
 
     path = stack_file(name)
+    if path.name != f"Pulumi.{stack_name(path)}.yaml":
+        raise CallError(
+            f"The stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
+            "ends in Pulumi.NAME.yaml."
+        )
     if not STACK_NAME.fullmatch(stack_name(path)):
         raise CallError(
             f"The stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
@@ -132,18 +140,24 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
 
     def allowed_to(text: str) -> list[str]:
         allowed = ask.networks(text)
-        base_stack.of_models(MODELS.split(), {}, region, None, today, allowed)
+        try:
+            base_stack.of_models(MODELS.split(), {}, region, None, today, allowed)
+        except CallError as error:
+            raise CallError(SETTING.sub("--allow-cidr:" if parsed.allow_cidr else "Networks:", str(error))) from None
         return allowed
 
     def known(text: str) -> str:
-        base_stack.of_models(ask.words(text), {}, region, None, today)
+        try:
+            base_stack.of_models(ask.words(text), {}, region, None, today)
+        except CallError as error:
+            raise CallError(SETTING.sub("--model:" if given else "Models:", str(error))) from None
         return text
 
     access = questions.answer(ACCESS, ANYWHERE, allowed_to, _joined(parsed.allow_cidr))
     models, budget = MODELS, ask.NO_LIMIT
     given, given_budget = _joined(parsed.model), parsed.budget
     while True:
-        models = questions.answer("Models", models, known, given)
+        models = questions.answer("Models, separated by spaces", models, known, given)
         limit = questions.answer(BUDGET, budget, ask.usd_per_hour, given_budget)
         base = base_stack.of_models(ask.words(models), {}, region, limit, today, access)
         with status("Comparing setups"):
@@ -154,6 +168,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
             raise NothingFitsError("No setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:
             return base, found
+        print_line("Change the models or the budget.", sys.stdout)
         given = given_budget = None
 
 
@@ -185,4 +200,7 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace) -
     print_line("", sys.stdout)
     print_line(f"Wrote {', '.join(map(shown, written))}. This is its plan:", sys.stdout)
     print_line("", sys.stdout)
-    parsed.then = ["plan", called(stack)]
+    name = called(stack)
+    parsed.then = ["plan", name]
+    deploy = f", or `pulumi stack init {name}`" if name == stack_name(stack) else ""
+    parsed.last = f"Next: `tandem sandbox up {name}`{deploy}"

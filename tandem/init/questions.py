@@ -1,6 +1,7 @@
 """Asks on the terminal for what the command line leaves open, and checks each answer before the next question."""
 
 import argparse
+import ipaddress
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -52,12 +53,19 @@ def usd_per_hour(text: str) -> float | None:
     try:
         return None if text == NO_LIMIT else budget(text)
     except argparse.ArgumentTypeError as error:
-        raise CallError(f"The budget {error}. Write 0.50 or 300/month, for example.") from None
+        raise CallError(f"The budget {error}. Write 1 or 730/month, for example.") from None
 
 
 def networks(text: str) -> list[str]:
     """Networks in CIDR notation; an address alone is a network of one."""
-    return [] if text == NOBODY else [each if "/" in each else f"{each}/32" for each in words(text)]
+    return [] if text == NOBODY else list(map(_network, words(text)))
+
+
+def _network(text: str) -> str:
+    try:
+        return f"{ipaddress.IPv4Address(text)}/32"
+    except ValueError:
+        return text  # A network; the rules judge it.
 
 
 def words(text: str) -> list[str]:

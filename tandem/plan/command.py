@@ -130,6 +130,9 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
             "a comparison takes several stacks, or one with --compare. Leave out --running, --outputs and --graph."
         )
 
+    if parsed.verbose or parsed.resources or parsed.format != "text":
+        raise CallError("a comparison shows no plan in full. Leave out --verbose, --resources and --format.")
+
     from stacks.stack_file.judge import judge
     from tandem.plan import compare
 
@@ -180,7 +183,8 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
     console = open_console()
     with status(f"Planning {judged.name}"):
         planned = run(plan)
-    screen.show(console, plan, planned, is_up=switch is not None)
+    more = f"{'' if parsed.resources else ' List: --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
+    screen.show(console, plan, planned, is_up=switch is not None, more=more)
     if parsed.verbose:
         from tandem.plan import details
 

@@ -23,8 +23,8 @@ FILLS, FREE = "█▓", "░"
 """Models take turns in how their part of a bar is filled, so that neighbours can be distinguished."""
 
 
-def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False) -> None:
-    """The plan of an accepted stack. Of a deployed one the switch says how long it takes."""
+def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False, more: str = "") -> None:
+    """The plan of an accepted stack. Of a deployed one the switch says how long it takes; `more` ends the screen."""
     starts = not is_up and not planned.is_parked
     _verdict(console, plan)
     _price(console, plan, f"; ready in about {planned.startup.minutes:.0f} minutes" if starts else "")
@@ -35,7 +35,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False)
     if starts:
         first, *others = [f"{name} {minutes:.1f}" for name, minutes in name_stages(planned.startup.path, plan.setup)]
         print_folded(console, f"Startup  {' → '.join([f'{first} min', *others])}", bold="Startup")
-    print_folded(console, f"{len(planned.graph)} resources with the stack itself. List: --resources. Details: -v.")
+    print_folded(console, f"{len(planned.graph)} resources with the stack itself.{more}")
 
 
 def bill_of(plan: Plan) -> Cost:
@@ -75,7 +75,8 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     print_folded(console, f"  {price}, {dollars(*month, digits=0)} per month{ready}", bold=price)
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.setup.region}" if bill.unpriced else ""
     is_old = bill.price_age_days > FRESH_DAYS
-    newer = "; run `tandem prices`" if is_old else ""
+    newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
+    newer = f"; {newest}" if is_old else ""
     print_folded(console, f"  {bill.price_origin}{unknown}{newer}", style="yellow" if is_old else "")
 
 
@@ -145,7 +146,7 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
         item, usd, doubt = rows[index]
         rows[index] = item, usd, ", ".join(filter(None, (pool.capacity, doubt)))
     rows.append(_rest(bill.lines[large:]))
-    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if setup.tenants else ""
+    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(setup.tenants) > 1 else ""
     if len(setup.awake) < len(setup.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
     rows.append(("total", f"${bill.usd_per_hour:.3f}", other))

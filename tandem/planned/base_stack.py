@@ -11,6 +11,7 @@ from sharing.modes import Sharing
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import judge
+from stacks.stack_file.model_settings import OF_CUSTOM
 from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
@@ -19,6 +20,7 @@ from tandem.terminal import CallError
 
 ANYWHERE = ("0.0.0.0/0",)
 """Of `Pulumi.dev.yaml`, as the cluster is: what is open is written, so that nothing warns of it."""
+OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
 Values = dict[str, Any]
 
 
@@ -62,7 +64,10 @@ def of_models(
         "models": [{"name": name, **settings} for name in names],
         **_budget_values(budget),
     }
-    return of_values(sections, region, today)
+    try:
+        return of_values(sections, region, today)
+    except CallError as error:
+        raise CallError(str(error).replace(OF_CUSTOM, OF_TAGS)) from None
 
 
 def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:

@@ -1,10 +1,12 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
 from sharing.choices import Choice, Choices
+from sharing.cost import cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
 from tandem.terminal import has_room, line, open_console, say
@@ -75,18 +77,21 @@ def _nothing(console: Console, setup: Setup, found: Choices) -> None:
     known = "is known to fit" if found.not_judged else "fits"
     reason = f"no setup {known} within ${setup.max_usd_per_hour:.2f} per hour."
     if found.over_budget:
-        reason += _cheapest(found.over_budget[0])
+        reason += _cheapest(found.over_budget[0], setup.max_usd_per_hour)
     say(console, 0, "error:", reason, "bold red")
     _unpriced(console, setup, found.not_judged)
 
 
-def _cheapest(nearest: Choice) -> str:
+def _cheapest(nearest: Choice, limit: float | None) -> str:
     """A setup that fits the models for more than the budget."""
     cell, bill = nearest.cell, nearest.bill
+    pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
+    fits = limit is not None and cost(replace(nearest.setup, pools=pools)).replacing_usd_per_hour <= limit
+    or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file" if fits else ""
     return (
         f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
         f"{cell.pool.capacity}: ${bill.usd_per_hour:.3f} per hour, and up to ${bill.replacing_usd_per_hour:.3f} while "
-        f"its nodes are replaced. Raise the budget to {bill.least_budget:.2f}."
+        f"its nodes are replaced. Raise the budget to {bill.least_budget:.2f}{or_else}."
     )
 
 

@@ -22,7 +22,7 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
     if not asks:
         raise CallError(f"{path} exists. Use --force to overwrite it.")
     if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
-        raise CallError("Nothing was written. Choose another name.")
+        raise CallError("hint: Nothing was written. Choose another name.")
 
 
 def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
@@ -32,7 +32,7 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
     head += [
         f"Written by `tandem {command}`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
         f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
-        f"{bill.price_origin}.",
+        f"{bill.price_basis}.",
     ]
     if base.setup.public_access_cidrs == ANYWHERE:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")

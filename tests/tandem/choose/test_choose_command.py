@@ -131,7 +131,7 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
         "# Written by `tandem choose`: 1 × g4dn.xlarge, timeslice, spot, $"
     )
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[1].startswith("# GPU prices of us-east-1, ")
+    assert re.fullmatch(r"# GPU prices of us-east-1, \d{4}-\d\d-\d\d\.", lines[1])
     assert "Restrict `public-access-cidrs`" in lines[2]
     assert max(map(len, lines)) <= 120
     reading = judge_file(path)

@@ -73,6 +73,7 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.mode == rows[2][1]
     assert screen.index("Wrote Pulumi.mine.yaml") < screen.index("GPU memory")
+    assert screen.rstrip().endswith("Next: `tandem sandbox up mine`, or `pulumi stack init mine`")
 
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
@@ -84,6 +85,7 @@ def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path,
     assert written(project) == ["Pulumi.new.yaml", "Pulumi.old.yaml"]
     assert (project / "Pulumi.old.yaml").read_text(encoding="utf-8") == "old"
     assert len(questions) == len(wrong) + 9
+    assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
     for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
         assert hint in screen
     assert judge_file(project / "Pulumi.new.yaml").config.cluster.public_access_cidrs == []
@@ -94,7 +96,8 @@ def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path,
     code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
     assert (code, len(questions)) == (0, 5)
     assert "no setup fits" in screen
-    assert questions[2] == "Models [qwen2.5:32b]: "
+    assert questions[2] == "Models, separated by spaces [qwen2.5:32b]: "
+    assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 
 
@@ -124,7 +127,11 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
     ("flags", "hint"),
     [
         (("--region", "us-est-1"), "Did you mean us-west-1, us-east-1"),
-        (("--model", "lama2:7b"), "Did you mean llama2:7b"),
+        (("--model", "lama2:7b"), "--model: unknown model 'lama2:7b'. Did you mean llama2:7b"),
+        (("--model", "foo:1b"), "`tandem models` lists all. For another model, `tandem models inspect`"),
+        (("--allow-cidr", "1.2.3"), "--allow-cidr: must be a CIDR block, as in 203.0.113.7/32, not '1.2.3'"),
+        (("../x.yaml",), "ends in Pulumi.NAME.yaml"),
+        (("../x",), "ends in Pulumi.NAME.yaml"),
         (("--allow-cidr", "10.0.0.0/8"), "private range"),
         (("--budget", "much"), "must be a number above 0"),
         (("a b",), "letters, digits"),
@@ -196,9 +203,9 @@ def test_the_project_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_elsewhere_is_written_without_a_project(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    file = tmp_path_factory.mktemp("elsewhere") / "own.yaml"
+    file = tmp_path_factory.mktemp("elsewhere") / "Pulumi.own.yaml"
     assert call("init", str(file), "--yes", cwd=project).returncode == 0
-    assert [path.name for path in file.parent.iterdir()] == ["own.yaml"]
+    assert [path.name for path in file.parent.iterdir()] == ["Pulumi.own.yaml"]
 
 
 def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
@@ -210,3 +217,21 @@ def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
     assert ignored("mine", "prod") == ["Pulumi.mine.yaml", "Pulumi.prod.yaml"]
     assert ignored(*SHIPPED) == []
     assert {path.name for path in ROOT.glob("Pulumi.*.yaml")} >= {f"Pulumi.{name}.yaml" for name in SHIPPED}
+
+
+def test_the_budgets_that_the_help_gives_are_enough_and_replacement_is_named_where_it_helps(project: Path) -> None:
+    help_text = " ".join(call("init", "--help").stdout.split())
+    examples = re.search(r"per hour \((\S+)\) or per month \((\S+)\), also while nodes are replaced", help_text)
+    assert examples
+    for budget in examples.groups():
+        ended = call("init", "--yes", "--force", "--budget", budget, cwd=project)
+        assert ended.returncode == 0, ended.stdout
+    # One spot g4dn.xlarge less than with the new nodes beside the old ones: $0.81 without it.
+    assert "delete-first" in call("init", "--yes", "--force", "--budget", "0.6", cwd=project).stdout
+    assert "delete-first" not in call("init", "--yes", "--force", "--budget", "0.2", cwd=project).stdout
+
+
+def test_the_stack_file_has_the_date_of_its_prices_and_not_their_age(project: Path) -> None:
+    assert call("init", "--yes", cwd=project).returncode == 0
+    text = (project / "Pulumi.mine.yaml").read_text(encoding="utf-8")
+    assert re.search(r"^# GPU prices of us-east-1, \d{4}-\d\d-\d\d\.$", text, re.MULTILINE)

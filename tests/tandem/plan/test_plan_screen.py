@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tandem import terminal
 from tests import several_pools
@@ -122,6 +123,8 @@ def test_resources_are_listed_in_the_order_of_their_startup_and_counted_as_pulum
     components = ["GpuCluster", "SpotGpuNodeGroup", "DevicePluginSharing", "ShareProof", "OllamaPair"]
     assert re.findall(r"^[├└]── (\w+) tandem", text, flags=re.MULTILINE) == components
     assert text.count("72 resources") == 2
+    assert re.findall("(List: --resources|Details: -v)", text) == ["Details: -v"]
+    assert "--resources" not in "\n".join(lines("dev", 80, "--resources", "--verbose"))
     assert len(call("plan", "dev", "--json").json["resources"]) == 72, "with the stack itself, as `pulumi up` counts"
 
 
@@ -137,8 +140,34 @@ def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parke
     assert "$0.575 when no pool is parked" in done.stdout
 
 
+def test_one_model_is_compared_with_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.one.yaml"
+    stack = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())
+    del stack["config"]["tandem:models"][1:]
+    file.write_text(yaml.safe_dump(stack))
+    done = call("plan", str(file))
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"total +\$\d\.\d{3}\n", done.stdout)
+    assert "with a GPU for each model" not in done.stdout
+
+
+def test_a_comparison_refuses_what_it_does_not_show() -> None:
+    for flag in ("-v", "--resources", "--format=github"):
+        done = call("plan", "dev", "mps", flag)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Leave out --verbose, --resources and --format" in done.stderr
+
+
+def test_a_file_that_is_no_stack_file_is_named_as_such() -> None:
+    done = call("plan", "README.md")
+    assert done.returncode == 2
+    assert "README.md is not a stack file" in done.stderr
+
+
 def test_prices_that_may_have_changed_are_marked_in_the_headline() -> None:
-    assert re.search(r"\x1b\[33m  GPU prices of us-east-1, 2026-06-18, \d+ days ago; run `tandem prices`", shown("dev"))
+    assert re.search(
+        r"\x1b\[33m  GPU prices of us-east-1, 2026-06-18, \d+ days ago; newer: --live-prices", shown("dev")
+    )
 
 
 def test_colour_says_what_is_meant_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
