@@ -24,7 +24,7 @@ def find_caller(options: pulumi.InvokeOptions, region: str) -> str:
         caller = aws.iam.get_session_context(arn=session, opts=options).issuer_arn or ""
     except Exception as error:
         fix = "Allow the role `iam:GetRole` on itself."
-        raise pulumi.RunError(f"The role of {_shown(session)} is unknown: {_shown(error)}. {fix}") from None
+        raise pulumi.RunError(f"the role of {_shown(session)} is unknown: {_shown(error)}. {fix}") from None
     if caller and (problem := judge_principal("AWS credentials", caller, region)):
         fix = "Run as a role or user, not as root."
         raise pulumi.RunError(f"{problem.path} cannot administer a cluster: {problem.sentence}. {fix}")

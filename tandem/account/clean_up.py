@@ -92,7 +92,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             record.close()
     if screen.failure is not None:
         why = getattr(screen.failure, "strerror", None) or f"unexpected {type(screen.failure).__name__}"
-        raise CallError(f"The output cannot be written ({why}). Read the outcomes in {record.path}.")
+        raise CallError(f"the output cannot be written ({why}). Read the outcomes in {record.path}.")
     return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
 
 

@@ -133,7 +133,7 @@ def _prices(parsed: argparse.Namespace) -> int:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
         except OSError as error:
             failures.append(
-                f"Cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
+                f"cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
             )
     if parsed.json:
         regions_read = [read.model_dump(mode="json") for read, _ in kept]

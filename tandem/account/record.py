@@ -48,6 +48,6 @@ class Record:
 
     def _failed(self, error: OSError) -> RecordError:
         return RecordError(
-            f"The record {self.path} cannot be written ({error.strerror}), so nothing more is deleted. "
+            f"the record {self.path} cannot be written ({error.strerror}), so nothing more is deleted. "
             "Free disk space, or set XDG_STATE_HOME to another directory."
         )

@@ -53,7 +53,7 @@ class _Talk:
             raise CallError(f"{path} already exists. Choose another file with `--transcript`.") from None
         except OSError as error:
             raise CallError(
-                f"Cannot write {path} ({error.strerror}). Choose another file with `--transcript`."
+                f"cannot write {path} ({error.strerror}). Choose another file with `--transcript`."
             ) from None
         self._opened.callback(transcript.close)
         code, why = FINE, ""

@@ -129,7 +129,7 @@ class Chosen:
         """The token, if it can be sent; otherwise raises `NotConnectedError`, which does not show it."""
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             why = "is empty" if not token else "contains invalid characters"
-            raise NotConnectedError(f"The token of context '{self.context}' {why}. Log in again.")
+            raise NotConnectedError(f"the token of context '{self.context}' {why}. Log in again.")
         return token
 
     def _readable(self, name: str, text: str) -> Path:
@@ -139,7 +139,7 @@ class Chosen:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "not a path"
             raise NotConnectedError(
-                f"The {name} of context '{self.context}' cannot be read: {one_line(str(path))}: {why}. "
+                f"the {name} of context '{self.context}' cannot be read: {one_line(str(path))}: {why}. "
                 "Restore the file, or pass another --kubeconfig."
             ) from None
         return path
@@ -158,11 +158,11 @@ class Chosen:
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", None) or "not a PEM certificate"
             raise NotConnectedError(
-                f"The {what} of context '{self.context}' cannot be used ({one_line(str(why))}). Get a new kubeconfig."
+                f"the {what} of context '{self.context}' cannot be used ({one_line(str(why))}). Get a new kubeconfig."
             ) from None
         if bool(certificate) != bool(key):
             raise NotConnectedError(
-                f"The user of context '{self.context}' has only one of client-certificate and client-key. Set both."
+                f"the user of context '{self.context}' has only one of client-certificate and client-key. Set both."
             )
 
 
@@ -172,7 +172,7 @@ def read(path: Path, context: str | None) -> Chosen:
         text = path.expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         why = (isinstance(error, OSError) and error.strerror) or "not text"
-        raise NotConnectedError(f"Cannot read the kubeconfig {one_line(str(path))}: {why}. Pass another one.") from None
+        raise NotConnectedError(f"cannot read the kubeconfig {one_line(str(path))}: {why}. Pass another one.") from None
     return parse(text, one_line(str(path)), context, path.expanduser().absolute().parent)
 
 
@@ -253,7 +253,7 @@ def _decoded(text: str, name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
-        raise NotConnectedError(f"The kubeconfig's {name}-data is not base64. Get a new kubeconfig.") from None
+        raise NotConnectedError(f"the kubeconfig's {name}-data is not base64. Get a new kubeconfig.") from None
 
 
 def _run(exec_: Mapping[str, Any], folder: Path) -> dict[str, Any]:

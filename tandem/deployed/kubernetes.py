@@ -258,7 +258,7 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
     if "CERTIFICATE_VERIFY_FAILED" in said:
         why = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "not verified"
         return NotConnectedError(
-            f"The certificate of {chosen.host} does not match context '{chosen.context}' ({why}). Pass this cluster's "
+            f"the certificate of {chosen.host} does not match context '{chosen.context}' ({why}). Pass this cluster's "
             "--context, or update the stack's outputs with `pulumi refresh`."
         )
     if "[SSL" in said:

@@ -35,7 +35,7 @@ def of_file(path: Path, stack: str) -> StackOutputs:
         # Some shells write a byte order mark first.
         values = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise NotConnectedError(f"Cannot read the outputs in {path}: {error.strerror}. {again}") from None
+        raise NotConnectedError(f"cannot read the outputs in {path}: {error.strerror}. {again}") from None
     except (ValueError, RecursionError):
         raise NotConnectedError(f"{path} is not valid JSON. {again}") from None
     if not isinstance(values, dict):
@@ -139,4 +139,4 @@ def _failed(stack: str, project: Path, said: str, otherwise: str) -> NotConnecte
     if LOGGED_OUT in why:
         return NotConnectedError(f"You are not logged in to a Pulumi backend. {LOG_IN}, {otherwise}.")
     fix = SET_PASSPHRASE if NO_PASSPHRASE in why else "Run `pulumi stack ls` to check the login"
-    return NotConnectedError(f"Cannot read the outputs of stack {stack}: {why}. {fix}, {otherwise}.")
+    return NotConnectedError(f"cannot read the outputs of stack {stack}: {why}. {fix}, {otherwise}.")

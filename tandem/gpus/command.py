@@ -42,7 +42,7 @@ def run(parsed: argparse.Namespace) -> int:
     found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
     if not found:
         raise CallError(
-            f"No GPU instance type matches '{parsed.filter}'. {did_you_mean(parsed.filter, instance_types())}"
+            f"no GPU instance type matches '{parsed.filter}'. {did_you_mean(parsed.filter, instance_types())}"
         )
     if parsed.json:
         print_json(as_dict(found, parsed.region))

@@ -118,12 +118,12 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
     path = stack_file(name)
     if path.name != f"Pulumi.{stack_name(path)}.yaml":
         raise CallError(
-            f"The stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
+            f"the stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
             "ends in Pulumi.NAME.yaml."
         )
     if not STACK_NAME.fullmatch(stack_name(path)):
         raise CallError(
-            f"The stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
+            f"the stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
         )
     new_stack_file.check(path, force=parsed.force, asks=questions.asks)
     return path
@@ -165,7 +165,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         if not parsed.json:
             choices_screen.table(base.setup, found, ROWS, numbered=questions.asks)
         elif not found.fitting:
-            raise NothingFitsError("No setup fits the models and the budget. `tandem choose` shows the nearest one.")
+            raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:
             return base, found
         print_line("Change the models or the budget.", sys.stdout)

@@ -35,7 +35,7 @@ class Questions:
                 text = input(printable(f"{question} [{default}]: ")).strip()
             except EOFError:
                 print(file=sys.stderr)
-                raise CallError("Input ended before the last question. Nothing was written. Use --yes.") from None
+                raise CallError("input ended before the last question. Nothing was written. Use --yes.") from None
             try:
                 return read(text or default)
             except CallError as error:
@@ -53,7 +53,7 @@ def usd_per_hour(text: str) -> float | None:
     try:
         return None if text == NO_LIMIT else budget(text)
     except argparse.ArgumentTypeError as error:
-        raise CallError(f"The budget {error}. Write 1 or 730/month, for example.") from None
+        raise CallError(f"the budget {error}. Write 1 or 730/month, for example.") from None
 
 
 def networks(text: str) -> list[str]:
@@ -78,7 +78,7 @@ def number_of(rows: Sequence[object]) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and 1 <= int(text) <= len(rows)):
-            raise CallError(f"There is no setup {text}. Write a number from 1 to {len(rows)}.")
+            raise CallError(f"there is no setup {text}. Write a number from 1 to {len(rows)}.")
         return int(text)
 
     return read

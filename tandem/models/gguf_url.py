@@ -38,7 +38,7 @@ def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents
     try:
         name = shown(url)
     except httpx.InvalidURL as error:
-        raise CallError(f"The URL is invalid ({printable(str(error))}). Correct it.") from None
+        raise CallError(f"the URL is invalid ({printable(str(error))}). Correct it.") from None
     with (
         httpx.Client(follow_redirects=True, timeout=SECONDS, transport=transport) as client,
         tempfile.NamedTemporaryFile(prefix="tandem-", suffix=".gguf") as file,

@@ -95,7 +95,7 @@ def _name(parsed: argparse.Namespace) -> str:
     if not re.fullmatch(MODEL_NAME, name):
         raise CallError(f"'{printable(name)[:80]}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
     if parsed.write and name == UNNAMED:
-        raise CallError("The model has no name for the stack file. Pass `--name TAG`, the tag that its pods pull.")
+        raise CallError("the model has no name for the stack file. Pass `--name TAG`, the tag that its pods pull.")
     return name
 
 

@@ -24,7 +24,7 @@ def run(parsed: argparse.Namespace) -> int:
     wanted = parsed.filter.lower()
     found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
     if not found:
-        raise CallError(f"No model matches '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
+        raise CallError(f"no model matches '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
     if parsed.json:
         print_json(as_dict(found))
     else:

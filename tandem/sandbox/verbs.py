@@ -158,7 +158,7 @@ def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_js
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
     except InUseError as error:
         raise CallError(
-            f"The sandbox of {place.stack} is in use by process {error.holder}. "
+            f"the sandbox of {place.stack} is in use by process {error.holder}. "
             "Wait until its command ends, or press Ctrl-C there."
         ) from error
     except StateError as error:
@@ -313,13 +313,13 @@ def _delete_entity(sandbox: Sandbox, token: str, identity: str) -> None:
 
     if sandbox.world.read(token, identity) is None:
         raise RefusedError(
-            f"The emulated cloud has no {token} {identity!r}. "
+            f"the emulated cloud has no {token} {identity!r}. "
             f"Copy both from `tandem sandbox pulumi {sandbox.place.stack} -- stack --show-ids`, or from `status`."
         )
     try:
         sandbox.world.delete(token, identity)
     except CloudError as error:
-        raise RefusedError(f"The emulated cloud refuses: {error}") from error
+        raise RefusedError(f"the emulated cloud refuses: {error}") from error
 
 
 def _graph(place: Place) -> "Graph | None":

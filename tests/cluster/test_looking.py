@@ -269,7 +269,7 @@ def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], 
 
 
 def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster: str) -> Path:
-    """The kubeconfig with another user, where one is given, and with changes of the cluster."""
+    """the kubeconfig with another user, where one is given, and with changes of the cluster."""
     config = stack.config
     config["users"][0]["user"] = user or config["users"][0]["user"]
     config["clusters"][0]["cluster"] |= cluster

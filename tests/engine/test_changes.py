@@ -1,4 +1,4 @@
-"""What changes replace what: `docs/changes.yaml` holds, row by row. The reference of changes has the same rows."""
+"""Each row of `docs/changes.yaml` is true: what a change of the stack file replaces, updates and keeps."""
 
 from collections import Counter
 from typing import Any

@@ -85,7 +85,7 @@ def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRol
             identity = session.client("sts", config=_config()).get_caller_identity()
         except RuntimeError as error:
             # botocore raises it after the time in AWS_CREDENTIAL_EXPIRATION (credentials.py, 1.44).
-            raise AccountError(f"The AWS credentials have expired: {error} Run `aws sso login`.") from error
+            raise AccountError(f"the AWS credentials have expired: {error} Run `aws sso login`.") from error
     account = Account(id=identity["Account"], region=region, session=session, caller=identity["Arn"])
     for role in roles:
         account = _assume(account, role)

@@ -240,7 +240,7 @@ def test_without_a_record_nothing_is_deleted(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     code, _, err = run("--delete", "--yes")
     assert code == 2
-    assert re.search(r"^error: The record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
+    assert re.search(r"^error: the record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
     assert ("volumes", volume) in creation.census()
 
 
@@ -260,7 +260,7 @@ def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     monkeypatch.setattr(os, "write", write)
     code, out, err = run("--delete", "--yes")
     assert code == 2
-    assert err.count("The record ") == 1
+    assert err.count("the record ") == 1
     assert "(No space left on device), so nothing more is deleted" in err
     assert [one in creation.census() for one in resources] == [at >= deleted for at in range(3)]
     # On the screen is also what is not in the record any more.

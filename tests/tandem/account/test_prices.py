@@ -119,7 +119,7 @@ def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
     monkeypatch.setattr(os, "replace", full)
     code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
-    assert f"Cannot write {kept_prices.home()}: No space left on device" in err
+    assert f"cannot write {kept_prices.home()}: No space left on device" in err
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
 
 

@@ -65,7 +65,7 @@ def test_what_is_wrong_is_one_line_that_shows_no_secret(text: Any, context: str 
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(NotConnectedError, match=r"Cannot read the kubeconfig .*nowhere: No such file"):
+    with pytest.raises(NotConnectedError, match=r"cannot read the kubeconfig .*nowhere: No such file"):
         kubeconfig.read(tmp_path / "nowhere", None)
     with pytest.raises(NotConnectedError, match="Is a directory"):
         kubeconfig.read(tmp_path, None)
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
     """kr8s fails with an AttributeError there: it looks for the folder of a kubeconfig that has no file."""
     place = {name: str(tmp_path / "moved")}
     made = chosen({**HOST, **place}, {}) if name == "certificate-authority" else chosen(HOST, place)
-    with pytest.raises(NotConnectedError, match=f"The {name} of context 'one' cannot be read: .*moved: No such file"):
+    with pytest.raises(NotConnectedError, match=f"the {name} of context 'one' cannot be read: .*moved: No such file"):
         made.for_kr8s(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_a_token_file_is_read_each_time_and_counts_more_than_a_token(tmp_path: P
 @pytest.mark.parametrize("token", ["", "\n", "two words", "a\nb", "\x1b[2J", "é"])
 def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(token)
-    with pytest.raises(NotConnectedError, match="The token of context 'one'") as error:
+    with pytest.raises(NotConnectedError, match="the token of context 'one'") as error:
         chosen(HOST, {"tokenFile": str(tmp_path / "token")}).for_kr8s(tmp_path)
     assert not token.strip() or token not in str(error.value)
 

@@ -75,7 +75,7 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, r"Cannot read the outputs in .*outputs\.json: No such file or directory\. .*stack output --json"),
+        (None, r"cannot read the outputs in .*outputs\.json: No such file or directory\. .*stack output --json"),
         ("", r"outputs\.json is not valid JSON\. Write it with `pulumi stack output --json --stack mps > "),
         ("Current stack outputs (7):\n", r"outputs\.json is not valid JSON\."),
         ("[" * 100_000, r"outputs\.json is not valid JSON\."),
@@ -116,7 +116,7 @@ def test_outputs_that_cannot_be_used_are_one_line_with_the_fix(
 def test_a_folder_is_no_file_of_outputs(tmp_path: Path) -> None:
     ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path))
     assert ended.returncode == 2
-    assert f"Cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
+    assert f"cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
 
 
 def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_cloud_in_use_by_another_command_is_reported(project: Path) -> None:
         said = refused(project, "status")
     finally:
         world.close()
-    assert f"The sandbox of timeslice is in use by process {os.getpid()}. Wait until its command" in said
+    assert f"the sandbox of timeslice is in use by process {os.getpid()}. Wait until its command" in said
 
 
 @pytest.mark.parametrize("verb", ["up", "preview"])
@@ -166,7 +166,7 @@ def test_deleting_something_that_is_not_there_is_reported(project: Path) -> None
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
 
 
-def test_a_entity_is_deleted_for_people_and_for_programs(project: Path) -> None:
+def test_an_entity_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
     one, other = (world.create(VPC[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))

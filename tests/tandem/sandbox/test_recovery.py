@@ -356,14 +356,14 @@ def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:
     assert sandbox.left_off == ""
 
 
-def test_a_entity_is_deleted_by_type_and_id(sandbox: Staged) -> None:
+def test_an_entity_is_deleted_by_type_and_id(sandbox: Staged) -> None:
     entity, other = create(sandbox, "one"), create(sandbox, "other")
     assert verbs._delete(sandbox, [VPC, entity.id]) == 0
     assert sandbox.said() == [f"deleted {VPC} {entity.id}"]
     assert verbs._for_programs("delete", sandbox, [VPC, other.id]) == 0
     found = json.loads(sandbox.printed.readouterr().out)
     assert found == {"schema_version": 1, "stack": "dev", "deleted": {"type": VPC, "id": other.id}}
-    with pytest.raises(verbs.RefusedError, match=f"^The emulated cloud has no {VPC} '{other.id}'. Copy both from"):
+    with pytest.raises(verbs.RefusedError, match=f"^the emulated cloud has no {VPC} '{other.id}'. Copy both from"):
         verbs._delete(sandbox, [VPC, other.id])
 
 
@@ -373,7 +373,7 @@ def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Staged, monkeypat
 
     entity = create(sandbox)
     monkeypatch.setattr(sandbox.world, "delete", refuse)
-    with pytest.raises(verbs.RefusedError, match=r"^The emulated cloud refuses: DependencyViolation: the vpc"):
+    with pytest.raises(verbs.RefusedError, match=r"^the emulated cloud refuses: DependencyViolation: the vpc"):
         verbs._delete(sandbox, [VPC, entity.id])
 
 
