@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from argcomplete import shellcode
+    from argcomplete.shell_integration import shellcode
 
     for line in shellcode(["tandem"], shell=parsed.shell).splitlines():
         print_line(line, sys.stdout)

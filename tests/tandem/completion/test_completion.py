@@ -11,7 +11,6 @@ import pytest
 
 from tests.command import ROOT, call
 
-pytest.importorskip("argcomplete", reason="argcomplete is not installed: run `make .venv/test`")
 pytestmark = pytest.mark.slow
 
 BASH = """
