@@ -1,14 +1,14 @@
-"""For which heads the pinned engine has flash attention on CUDA, and which heads a quantised cache can hold.
+"""The heads for which the pinned engine has flash attention on CUDA, and the heads that a quantised cache can hold.
 
 Source: llama.cpp ggml/src/ggml-cuda/fattn.cu, `ggml_cuda_get_best_fattn_kernel`, the same in the releases before and
-after b10488. The answer does not depend on the GPU: Volta, Turing and newer GPUs differ in which kernel they take.
+after b10488. The answer does not depend on the GPU: Volta, Turing and newer GPUs differ only in the kernel.
 Check it when `artifacts.csv` gets a newer Ollama.
 """
 
 EQUAL_SIZES = frozenset({40, 64, 72, 80, 96, 112, 128, 256})
 """Values of a key and of a value, with any number of heads."""
 GROUPED_SIZES = {(192, 128): 8, (320, 256): 32, (512, 512): 1, (576, 512): 1}
-"""Values of a key and of a value that need groups: at least two query heads for each KV head, in such multiples."""
+"""Values of a key and of a value that need groups: for each KV head, two or more query heads, a multiple of this."""
 LATENT_ROPE = 64
 """RoPE values in `mla_rank`: `qk_rope_head_dim` of every published model with MLA. The rest is also the value."""
 QUANTISED_BLOCK = 32

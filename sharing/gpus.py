@@ -23,7 +23,7 @@ class Gpu:
     """`nvidia` or `amd`."""
     compute_capability: tuple[int, int]
     nvml_mib: int
-    """Total memory as NVML (nvidia-smi) shows it, in MiB: what MPS divides by its replicas."""
+    """Total memory as NVML (nvidia-smi) shows it, in MiB. MPS divides it by its replicas."""
     cuda_mib: int
     """Memory that CUDA programs can use, in MiB: the limit for models."""
     cuda_is_derived: bool

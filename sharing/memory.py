@@ -31,7 +31,7 @@ BYTES_PER_WEIGHT = 0.6
 WITHOUT_GATE = ("bert", "jina-bert-v3")
 """Architectures whose feed-forward layers have no gate."""
 GEMMA_ENCODER = "gemma-embedding"
-"""The encoder built like a generative model: the others hold no queries beside the feed-forward layer."""
+"""The encoder that is built like a generative model: the others hold no queries beside the feed-forward layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def _beside_scores(model: Model) -> float:
     """Values per token that are in use together with the scores: residual stream, queries, and where to store V.
 
     A place for each value of V, in 64 bits, because without flash attention the cache holds V transposed. Without a
-    cache it is the keys and values themselves. Met to the MiB by the engine's own accounting.
+    cache it is the keys and values themselves. The engine's own accounting shows the same MiB.
     """
     width, _, query = _shape(model)
     if not _keeps_cache(model):
@@ -198,7 +198,7 @@ def mask_value_bytes(model: Model) -> int:
 
 
 def _mask_bytes(served: Served) -> float:
-    """Which token sees which; layers with a sliding window have a mask of their own."""
+    """The tokens that each token sees; layers with a sliding window have their own mask."""
     tokens = _batch(served)
     seen = _seen(served)
     if served.model.swa_layers:
@@ -212,10 +212,10 @@ def _seen(served: Served) -> int:
 
 
 def _scratch_bytes(served: Served) -> float:
-    """Temporary buffers of CUDA for one product: activations in 8 bits if the weights are quantised.
+    """Temporary buffers of CUDA for one multiplication: activations in 8 bits if the weights are quantised.
 
     Without flash attention cuBLAS multiplies, and wants the keys of a layer in f32, and then the scores and its result
-    in f16. Source: llama.cpp ggml-cuda.cu, `ggml_cuda_mul_mat_cublas_impl`; what an encoder multiplies is f32 already.
+    in f16. Source: llama.cpp ggml-cuda.cu, `ggml_cuda_mul_mat_cublas_impl`; the operands of an encoder are f32 already.
     """
     model, tokens = served.model, _batch(served)
     width, ff, query = _shape(model)
@@ -233,7 +233,7 @@ def _batch(served: Served) -> int:
 def _shape(model: Model) -> tuple[float, float, float]:
     """Values per token of the residual stream, of the widest feed-forward layer, and of the queries.
 
-    What is unknown is estimated from the size of a layer, 12 times the square of its width.
+    Unknown sizes are estimated from the size of a layer: 12 times the square of its width.
     """
     per_layer = model.weights_bytes / BYTES_PER_WEIGHT / max(model.layers, 1)
     width = model.width or sqrt(per_layer / 12)

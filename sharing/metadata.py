@@ -1,8 +1,8 @@
 """Derives a model from the metadata and the tensors of a GGUF file.
 
 The rules are those of llama.cpp b10488, the engine of Ollama 0.32.15: `load_hparams` in src/llama-model.cpp,
-`load_arch_hparams` of each architecture in src/models/, and `create_memory`, which decides what layers keep. Files that
-Ollama's own converter wrote use some other names; llama/compat/llama-ollama-compat.cpp of Ollama translates
+`load_arch_hparams` of each architecture in src/models/, and `create_memory`, which decides what layers keep. Files from
+Ollama's own converter use some other names. llama/compat/llama-ollama-compat.cpp of Ollama translates
 them, and so does this module. Check both when `artifacts.csv` gets a newer Ollama.
 """
 
@@ -112,7 +112,7 @@ def describe(
         experts=experts,
         experts_used=facts.most("expert_used_count") if experts else 0,
         projector_bytes=projector_bytes or inline,
-        # Ollama takes every model with a kind of pooling for one that embeds: llm/llama_server.go.
+        # To Ollama, every model with a kind of pooling is an embedding model: llm/llama_server.go.
         encoder=facts.architecture in ENCODERS or facts.has("pooling_type"),
         source=source,
     )
@@ -218,7 +218,7 @@ def _layer_kinds(facts: _Facts) -> list[str]:
     """Cache of each layer."""
     recurrent, windowed, shared = _recurrent(facts), _windowed(facts), _shared(facts)
     if facts.architecture in RECURRENT_WITHOUT_FORWARD:
-        # A feed-forward network alone keeps as little as a state of no size.
+        # A layer with only a feed-forward network keeps nothing, like a state of size 0.
         widths = facts.each("feed_forward_length")
         recurrent = [has_state or width > 0 for has_state, width in zip(recurrent, widths, strict=True)]
     return [
@@ -278,7 +278,7 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
     key = "attention.head_count_kv" if facts.has("attention.head_count_kv") else "attention.head_count"
     heads = facts.each(key)
     found = {kind: {each for each, its in zip(heads, kinds, strict=True) if its == kind} for kind in (FULL, WINDOWED)}
-    # qwen3next and qwen35 of Ollama's converter have 0 for recurrent layers, which are not looked at here.
+    # qwen3next and qwen35 of Ollama's converter have 0 for recurrent layers, which are ignored here.
     if any(len(different) > 1 for different in found.values()) or not any(found.values()):
         raise UnclearModelError(
             f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
@@ -317,12 +317,12 @@ def short_convolution_values(width: int, cells: int) -> int:
 
 
 def state_values(*, kernel: int, inner: int, groups: int, state: int) -> int:
-    """Values of one layer's state: those of its convolution and those of its state space (`ssm.*`)."""
+    """Values of one layer's state: its convolution and its state space (`ssm.*`)."""
     return (kernel - 1) * (inner + 2 * groups * state) + state * inner
 
 
 def _feed_forward(facts: _Facts, experts: int) -> int:
-    """The widest feed-forward layer that one token passes through, of its experts the sum."""
+    """The widest feed-forward layer that one token passes through; for experts, their sum."""
     dense = facts.most("feed_forward_length") if facts.has("feed_forward_length") else 0
     gate = facts.tensors.get("blk.0.ffn_gate.weight")
     if facts.architecture == "lfm2" and gate and len(gate.shape) == 2:
@@ -337,19 +337,19 @@ def _feed_forward(facts: _Facts, experts: int) -> int:
 
 
 def widest_feed_forward(*, dense: int, has_dense: bool, expert: int, used: int, always: int) -> int:
-    """The widest feed-forward layer, of its experts the sum of those that a token uses; `always` are shared ones."""
+    """The widest feed-forward layer; for experts, the sum of those that a token uses. `always` are shared ones."""
     return max(expert * used + always, dense if has_dense else 0)
 
 
 def _sizes(facts: _Facts) -> tuple[int, int, int]:
-    """Bytes of the language model, of what of it stays on the CPU, and of a projector in the same file."""
+    """Bytes of the language model, of its part that stays on the CPU, and of a projector in the same file."""
     tensors = facts.tensors.values()
     inline = sum(each.bytes for each in tensors if each.name.startswith(PROJECTOR_PREFIXES))
     unused = UNUSED_PREFIXES if facts.architecture not in RECURRENT_WITHOUT_FORWARD else (*UNUSED_PREFIXES, "mtp.")
     weights = sum(each.bytes for each in tensors if not each.name.startswith((*PROJECTOR_PREFIXES, *unused)))
     if not 0 < weights <= MOST_BYTES:
         raise UnclearModelError(f"Its tensors have {weights:,} bytes, outside of 1 to {MOST_BYTES:,}. {AGAIN}")
-    # A tied embedding is loaded twice, so the GPU has it as well; that of an encoder without output is not.
+    # A tied embedding is loaded twice, so the GPU has it as well. An encoder without output loads it once.
     is_untied = "output.weight" in facts.tensors or (
         facts.architecture in ENCODERS and facts.architecture != "gemma-embedding"
     )

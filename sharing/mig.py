@@ -8,7 +8,7 @@ from sharing import tables
 from sharing.gpus import Gpu, gpus
 
 DERIVED_FRACTION = 0.9
-"""Fraction of an even share of NVML's total that a slice has at least. The lowest measured is 91 % (H200, 1g.18gb)."""
+"""The least fraction of an even share of NVML's total that a slice has. The lowest measured is 91 % (H200, 1g.18gb)."""
 BALANCED = {8: ((1, 2), (2, 1), (4, 1)), 4: ((1, 2), (2, 1))}
 """NVIDIA's `all-balanced`, by the memory slices of a GPU: size and number of the slices. Source: gpu-operator."""
 

@@ -1,4 +1,4 @@
-"""Rules about MIG: what it needs from driver and GPU, its known risks, and how to get more shares."""
+"""Rules about MIG: its requirements for driver and GPU, its known risks, and how to get more shares."""
 
 from collections.abc import Iterator
 

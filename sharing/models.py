@@ -17,7 +17,7 @@ LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 
 
 VOLUME_HEADROOM_GIB = 4
-"""Room on a model's own volume beside its weights: the tag is created again, and file systems take their part."""
+"""Room on a model's own volume beside its weights: for creating the tag again, and for the file system."""
 LEAST_CONTEXT_WITH_PICTURES = 2048
 """The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
 ONE_SLOT = (
@@ -138,7 +138,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A model with the settings it is served with."""
+    """A model and how it is served."""
 
     id: str
     """Name of its release, e.g. `llama2-7b`."""
@@ -183,7 +183,7 @@ class Served:
         """Tokens per step: what `model_start.sh` writes as `num_batch`.
 
         Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
-        what the neighbours hold at that moment. An embedding model must take a text in one step, or Ollama cuts it.
+        the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.
 
         Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
         """
@@ -222,7 +222,7 @@ def full_name(name: str) -> str:
 
 
 def find(name: str) -> Model | None:
-    """The model that Ollama serves for `name`, which keeps it as its own; None where the catalogue has no such file."""
+    """The model that Ollama serves for `name`, with `name` as its name; None if the catalogue lacks the file."""
     full = full_name(name)
     found = models().get(_names().get(full, full))
     return found and replace(found, name=full)

@@ -24,7 +24,7 @@ Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled.
 LAYOUT_LABEL = "nvidia.com/mig.config"
 """Node label that selects the layout into which the MIG manager partitions the GPUs."""
 LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
-"""Node label with its result: `pending`, `rebooting`, `success`, `failed`."""
+"""Node label with the MIG manager's result: `pending`, `rebooting`, `success`, `failed`."""
 MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
 """Node label that starts the MIG manager of the GPU Operator, which detects only A100, A30 and H100."""
 MPS_LABEL = "nvidia.com/mps.capable"
@@ -80,7 +80,7 @@ class Shares:
 
 
 def sharing_strategy(sharers: int, enforced: bool) -> str:
-    """The name that feature discovery has for a sharing mode (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
+    """Feature discovery's name for a sharing mode (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
     if sharers == 1:
         return "none"
     return "mps" if enforced else "time-slicing"
@@ -166,7 +166,7 @@ def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, 
     return {
         key: {
             "renameByDefault": False,
-            # Two shares are not a double share, and may be on one GPU: refuse the request instead.
+            # Two shares are not a double share and may be on one GPU, so refuse a request for two.
             "failRequestsGreaterThanOne": True,
             "resources": [{"name": resource, "replicas": replicas} for resource in resources],
         }

@@ -33,7 +33,7 @@ MODE_TAINT = "tandem/mode"
 """Taint of GPU nodes: pods that tolerate another value are evicted, so that pods of the old mode are deleted before the
 first pod of the new mode starts."""
 TOLERATED = ({"key": GPU_TAINT, "operator": "Exists"}, {"key": MODE_TAINT, "operator": "Exists"})
-"""Tolerations, as Kubernetes writes them, of what serves a GPU node under every mode."""
+"""Tolerations, as Kubernetes writes them, of pods that serve a GPU node under every mode."""
 
 TAG_PROJECT = "tandem:project"
 TAG_STACK = "tandem:stack"
@@ -54,7 +54,7 @@ PROOF_PORT = 7077
 
 
 MAX_CLUSTER_NAME = 48
-"""EKS allows 100 characters; IAM roles named after the cluster allow 64, with their own ending."""
+"""EKS allows 100 characters; IAM roles named after the cluster allow 64, including their suffix."""
 
 
 def cluster_name(stack: str) -> str:
@@ -78,7 +78,7 @@ def with_name(tags: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def plugin_release(pool: str) -> str:
-    """Name of a pool's release of the plugin's chart, and of what it makes.
+    """Name of a pool's release of the plugin's chart, and of the release's objects.
 
     The chart takes 41 characters; beyond that its three DaemonSets get the same name. A pool's name has 20 at most.
     """

@@ -16,7 +16,7 @@ class NodePod:
     count: int
     cpu_millis: int
     memory_mib: int
-    """What it takes; see the row's source."""
+    """RAM that one pod takes; see the row's source."""
 
 
 def on_gpu_node(sharing: Sharing) -> list[NodePod]:

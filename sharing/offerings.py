@@ -101,7 +101,7 @@ def _regions() -> dict[str, _Region]:
 
 @cache
 def _families() -> frozenset[str]:
-    """Every family that the table knows: what it never names may be newer than the table."""
+    """Every family in the table. A family that it lacks may be newer than the table."""
     return frozenset().union(*(one.families for one in _regions().values()))
 
 

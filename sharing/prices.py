@@ -124,7 +124,7 @@ def _elsewhere(region: str) -> str:
 
 
 def _estimate(instance_type: str) -> Price:
-    """A type with no price anywhere (p5e) is planned at what its kind of GPU costs in other types, per GPU."""
+    """The price of a type that has none anywhere (p5e): the highest price per GPU of types with that GPU."""
     wanted, table, known = instance_types()[instance_type], tables.read("gpu_prices"), _by_region("gpu_prices")
     kin = [
         other for other in instance_types().values() if other.gpu == wanted.gpu and (HOME_REGION, other.name) in known

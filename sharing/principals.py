@@ -1,4 +1,4 @@
-"""Which IAM principals can be admins of a cluster: what EKS takes as `principalArn` of an access entry.
+"""The IAM principals that can be admins of a cluster: EKS accepts them as `principalArn` of an access entry.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html
 """
@@ -13,7 +13,7 @@ PRINCIPAL = re.compile(
 )
 SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([\w+=,.@-]{1,64})/.+")
 PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-isob-": "aws-iso-b", "us-iso-": "aws-iso"}
-"""Partition of regions, by how their names begin; every other region is in `aws`."""
+"""Partition of regions, by the prefix of their names; every other region is in `aws`."""
 SSO_ROLE = "AWSReservedSSO_"
 SERVICE_ROLES = "aws-service-role/"
 EXAMPLE = "Write a role or user, for example `arn:aws:iam::111122223333:role/ci`."
@@ -35,7 +35,7 @@ def judge_principal(path: str, arn: str, region: str) -> Problem | None:
     if found is None:
         rule = "is not the ARN of an IAM role or user"
         if arn.endswith(":root"):
-            # EKS takes it and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
+            # EKS accepts it but gives nobody access (kubernetes-sigs/aws-iam-authenticator#797).
             rule = "is an AWS account, which EKS accepts and then ignores"
         return Problem(path, shown, rule, EXAMPLE)
     if found["name"].startswith(SERVICE_ROLES):

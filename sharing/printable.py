@@ -20,14 +20,14 @@ def printable(text: bytes | str) -> str:
 
 
 def one_line(text: bytes | str) -> str:
-    """The printable text as one line, also without what has no width; one space stands for white space."""
+    """The printable text as one line, without characters of no width; one space replaces a run of white space."""
     shown = text.decode(errors="replace") if isinstance(text, bytes) else text
     spaced = printable(" ".join(shown.split()))
     return " ".join("".join(char if char.isprintable() else " " for char in spaced).split())
 
 
 def visible(text: str) -> str:
-    """The text as a message quotes a wrong value: `?` stands for each character that has no picture."""
+    """The text as a message quotes a wrong value: `?` replaces each character that is not printable."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

@@ -33,14 +33,14 @@ VERBS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value stands: in a file, or else where it comes from."""
+    """The position of a value in a file, or else its origin."""
 
     file: str = ""
     line: int = 0
-    """From 1; 0 for a value that stands in no file."""
+    """From 1; 0 for a value that is in no file."""
     column: int = 0
     origin: str = ""
-    """E.g. `default`; empty for a value that stands in a file."""
+    """E.g. `default`; empty for a value that is in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Problem:
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
     place: Place | None = field(default=None, compare=False)
-    """None where nobody has looked for it, or there is nothing to look for."""
+    """None if it was not looked up, or if there is no value."""
 
     @property
     def sentence(self) -> str:
@@ -134,7 +134,7 @@ def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[s
 
 
 def _place_in_file(problem: Problem) -> tuple[bool, int, int]:
-    """In the order of the file; what stands nowhere in it comes last."""
+    """In the order of the file; problems without a position come last."""
     place = problem.place
     return (not place.line, place.line, place.column) if place else (True, 0, 0)
 

@@ -36,7 +36,7 @@ class Quota:
     code: str
     """Empty if AWS does not document which quota counts such instances, so that its limit is unknown."""
     title: str
-    """AWS's own name of it, where it has one."""
+    """AWS's own name for it, if there is one."""
     unit: str
 
 
@@ -55,12 +55,12 @@ class Need:
 
 @cache
 def quotas() -> dict[str, Quota]:
-    """Every quota that a stack can run into, by our name for it."""
+    """Every quota that can limit a stack, by our name for it."""
     return {row["quota"]: Quota(name=row["quota"], **tables.cells_of(row, Quota)) for row in tables.read("quotas").rows}
 
 
 def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
-    """The quota that counts the vCPUs of such an instance, by our name; None for one that no stack of ours meets."""
+    """Our name for the quota that counts the vCPUs of such an instance; None if no stack can have one."""
     letters, generation = re.findall(r"^([a-z]*)(\d*)", instance_type)[0]
     for family in (letters + generation, letters):
         for kind, families in FAMILIES.items():
@@ -88,7 +88,7 @@ def added_system_nodes(setup: Setup) -> int:
 
 
 def needs(setup: Setup) -> tuple[Need, ...]:
-    """What `setup`, all of whose types must be known, takes of each quota; only quotas that it touches at all."""
+    """The use of each quota by `setup`, all of whose types must be known. Unused quotas are left out."""
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
     replacing: Counter[str] = Counter()

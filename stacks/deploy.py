@@ -52,7 +52,7 @@ class Base:
     mode_taints: Mapping[str, pulumi.Output[str]]
     """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""
     volume_zones: Mapping[str, pulumi.Output[str]]
-    """The zone of the models' volumes, by the name of each pool that has some."""
+    """The zone of the models' volumes, by the name of each pool with volumes."""
 
     def zones(self, pool: Pool) -> pulumi.Output[list[str]]:
         """The zones of a pool's nodes."""

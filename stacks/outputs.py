@@ -75,7 +75,7 @@ class FitOutputs(_Outputs):
     needs_mib: int
     """Predicted GPU memory."""
     share_mib: int | None = None
-    """Memory of its share; None where the shares have the GPU's memory in common."""
+    """Memory of its share; None if all shares use the memory of the GPU."""
 
 
 class StackOutputs(_Outputs):

@@ -1,4 +1,4 @@
-"""The program that Pulumi runs: judges the stack's configuration and deploys it. The only reader of Pulumi's config."""
+"""The program that Pulumi runs: judges the stack's configuration and deploys it. Only it reads Pulumi's config."""
 
 import os
 import shutil
@@ -20,9 +20,9 @@ AWS_CLI_MISSING = (
     '"Could not find aws CLI for EKS". Install version 2.7 or later, or 1.24 of version 1.'
 )
 PROVIDERS_ELSEWHERE = "PULUMI_DEBUG_PROVIDERS"
-"""Set if providers already run, such as those of `tandem sandbox`, which do not call the AWS CLI."""
+"""Pulumi's variable for providers that already run. Those of `tandem sandbox` do not call the AWS CLI."""
 ENCRYPTED = {"secure": "…"}
-"""Stands for every secret, whose value is then in no message: `judge` refuses it as it does in the file."""
+"""Replaces every secret, so that no message shows its value. `judge` refuses it as it does in the file."""
 OLDEST_PULUMI = ">=3.214.0"
 """As in Pulumi.yaml, which a CLI before 3.219 ignores. An older engine ignores `replacement_trigger` and does not
 repeat the share check after a switch."""
@@ -37,7 +37,7 @@ def run() -> None:
     try:
         plan = load_plan()
     except RefusedError as refusal:
-        # Pulumi puts its own `error: ` before it.
+        # Pulumi adds its own `error: ` before it.
         raise pulumi.RunError(str(refusal).removeprefix("error: ")) from None
     deploy(plan)
 
@@ -66,7 +66,7 @@ def _is_secret(key: str) -> bool:
 def _with_places(judged: Judged, given: dict[str, Any]) -> Judged:
     """The same, with the places of errors and warnings in the stack's file and in Pulumi.yaml.
 
-    Pulumi does not say where it has a value from. A file whose value is another one is not it.
+    Pulumi does not say where a value comes from. It does not come from a file with another value.
     """
     warnings = judged.assessment.warnings
     if not judged.problems and not warnings:

@@ -1,1 +1,1 @@
-"""The stack file, `Pulumi.<stack>.yaml`: it becomes a `judge.Plan`, or all its errors at once."""
+"""Turns the stack file, `Pulumi.<stack>.yaml`, into a `judge.Plan`, or reports all its errors at once."""

@@ -1,4 +1,4 @@
-"""Writes the description of a model into the text of a stack file; comments and every other line stay as they are."""
+"""Writes the description of a model into the text of a stack file. Comments and other lines do not change."""
 
 import json
 import re
@@ -22,14 +22,14 @@ PLAIN = re.compile(r"(?!(null|true|false|yes|no|on|off|y|n)$)[a-z][a-z0-9._/-]*"
 """Text that needs no quotes in YAML. A tag has a colon, and quotes in the shipped stacks."""
 
 Edit = tuple[int, int, str]
-"""Where text is replaced, from and to, and by what."""
+"""The start and the end of the replaced text, and its replacement."""
 
 
 def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
     """Writes the own-model keys of the model `name` into the stack file at `path`, all or nothing.
 
-    Adds the model where the file does not have it. Returns how many entries have the description; raises
-    `UnreadableError` where the file cannot be read, or cannot be changed without changing anything else.
+    Adds the model if the file does not have it. Returns the number of entries with the description. Raises
+    `UnreadableError` if the file cannot be read, or if the change would affect anything else.
     """
     try:
         before = path.read_bytes()
@@ -47,9 +47,9 @@ def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
 
 
 def with_description(text: str, file: str, name: str, own: Mapping[str, object]) -> tuple[str, int]:
-    """The text of the stack file `file` with the own-model keys of the model `name`, and how many entries have them.
+    """The text of the stack file `file` with the own-model keys of the model `name`, and the number of such entries.
 
-    Keys of an older description go. Raises `UnreadableError` as `describe_model` does.
+    Removes the keys of an older description. Raises `UnreadableError` as `describe_model` does.
     """
     own = {key: round(value, DECIMALS) if isinstance(value, float) else value for key, value in own.items()}
     mark, text = text[: len(BOM)] if text.startswith(BOM) else "", text.removeprefix(BOM)
@@ -98,7 +98,7 @@ def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:
 
 
 def _models_node(text: str) -> yaml.SequenceNode:
-    """The list of models in the tree that knows where everything stands."""
+    """The list of models in the tree of nodes, which have positions."""
     node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in ("config", MODELS):
         node = next(value for its, value in node.value if its.value == key)

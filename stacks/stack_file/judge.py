@@ -1,4 +1,4 @@
-"""Judges a stack once: it becomes a `Plan`, which Pulumi deploys and every command works on, or all its errors."""
+"""Judges a stack once. Returns a `Plan`, which Pulumi deploys and every command uses, or all its errors."""
 
 import copy
 import datetime

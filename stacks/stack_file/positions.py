@@ -1,4 +1,4 @@
-"""Where the values of a stack stand: file, line and column, or else where they come from."""
+"""The positions of a stack's values (file, line and column), or else their origin."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,19 +22,19 @@ Source: https://www.pulumi.com/docs/iac/concepts/projects/project-file/ (config 
 
 @dataclass(frozen=True)
 class Document:
-    """A file that was read as YAML. It has no slots because nobody asks where an accepted value stands."""
+    """A file that was read as YAML. It has no slots: the position of an accepted value is rarely needed."""
 
     name: str
     text: str
 
     @cached_property
     def root(self) -> yaml.Node | None:
-        """What knows where everything stands; None for an empty file."""
+        """The root node; every node has a position. None for an empty file."""
         return compose(self.text)
 
 
 def read_documents(folders: Iterable[Path], stack_file: str) -> list[Document]:
-    """The stack's file and Pulumi.yaml, as far as they can be read: they only say where a value stands."""
+    """The stack's file and Pulumi.yaml, as far as they can be read. Only positions come from them."""
     found = [_read(folder / name) for name in (stack_file, "Pulumi.yaml") for folder in folders]
     return [document for document in found if document]
 
@@ -49,7 +49,7 @@ def _read(path: Path) -> Document | None:
 
 
 class _Found(NamedTuple):
-    """What a path leads to."""
+    """The result of following a path."""
 
     key: yaml.Node | None
     """None for an item of a list."""
@@ -59,14 +59,14 @@ class _Found(NamedTuple):
 
 
 def locate(problems: Iterable[Problem], documents: Sequence[Document]) -> tuple[Problem, ...]:
-    """The problems of a file that was read, each with its place. What stands nowhere and has a value is a default."""
+    """The problems of a file that was read, each with its place. A value that is not in the file is a default."""
     return tuple(replace(problem, place=_in_files(problem, documents) or _default(problem)) for problem in problems)
 
 
 def locate_given(
     problems: Iterable[Problem], given: Mapping[str, Any], documents: Sequence[Document]
 ) -> tuple[Problem, ...]:
-    """The problems of values that Pulumi gives, by whole key: each with its place in a file that has the same value."""
+    """The problems of values from Pulumi, by whole key. Each gets its place in a file with the same value."""
     values = compose(as_json({"config": given}))
     return tuple(replace(problem, place=_of_given(problem, values, documents)) for problem in problems)
 
@@ -96,9 +96,9 @@ def _default(problem: Problem) -> Place | None:
 
 
 def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
-    """The value in the first file that has it, or its key where no value is wrong but the key.
+    """The value in the first file that has it, or its key if the key itself is wrong.
 
-    What is missing has the place of what it should stand in.
+    A missing setting has the place of the section where it belongs.
     """
     around = None
     for document in documents:
@@ -112,7 +112,7 @@ def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
 
 
 def _places(root: yaml.Node | None, path: str) -> Iterator[_Found]:
-    """Where a setting, or the section that it should stand in, is in a stack file or in Pulumi.yaml."""
+    """The place of a setting, or of the section where it belongs, in a stack file or in Pulumi.yaml."""
     if root is None:
         return
     first = re.split(r"[.\[]", path)[0]
@@ -129,7 +129,7 @@ def _places(root: yaml.Node | None, path: str) -> Iterator[_Found]:
 
 
 def _find(node: yaml.Node, path: str) -> _Found:
-    """Follows a path as far as there are nodes. A key may have dots itself: the longest that begins the path counts."""
+    """Follows a path as far as there are nodes. A key may contain dots: the longest match counts."""
     key: yaml.Node | None = None
     while path:
         if isinstance(node, yaml.MappingNode):
@@ -137,7 +137,7 @@ def _find(node: yaml.Node, path: str) -> _Found:
             fitting = [pair for pair in node.value if _begins(wanted, pair[0].value)]
             if not fitting:
                 break
-            # Of keys that stand twice, the last one counts.
+            # The last of two duplicate keys counts.
             key, node = max(reversed(fitting), key=lambda pair: len(pair[0].value))
             path = wanted[len(key.value) :]
         elif isinstance(node, yaml.SequenceNode) and (item := ITEM.match(path)) and int(item[1]) < len(node.value):

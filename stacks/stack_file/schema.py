@@ -10,11 +10,11 @@ from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import FILE_KEYS
 
 FILE = "stack.schema.json"
-"""What the schema is called where it is written."""
+"""File name of the written schema."""
 OTHER_NAMESPACES = rf"^(?!{PROJECT}:|aws:)[a-z][a-z0-9-]*:"
 """Keys of other programs and providers."""
 BOUNDS = {"gt": "exclusiveMinimum", "le": "maximum"}
-"""Bounds that pydantic leaves as they are on a number that text may stand for, by their names in JSON schema."""
+"""Bounds that pydantic does not translate if a number may also be text, with their names in JSON schema."""
 
 
 class _WithoutTitles(GenerateJsonSchema):
@@ -31,7 +31,7 @@ def stack_schema() -> dict[str, Any]:
     for model in models.values():
         del model["title"]
         if "mode" in model.get("properties", {}):
-            # It decides which mode's keys apply, so it is no default that a file could leave out.
+            # It decides which mode's keys apply, so a file cannot omit it.
             model["required"] = ["mode"]
     properties = {
         key if ":" in key else f"{PROJECT}:{key}": _or_json_text(setting)
@@ -60,7 +60,7 @@ def stack_schema() -> dict[str, Any]:
 
 
 def _or_json_text(setting: dict[str, Any]) -> dict[str, Any]:
-    """A top-level key, of which `pulumi config set` without `--path` writes every value as text."""
+    """A top-level key: `pulumi config set` without `--path` writes each of its values as text."""
     types = {each.get("type") for each in (setting, *setting.get("anyOf", ()))}
     if "string" in types:
         return setting
@@ -71,7 +71,7 @@ def _or_json_text(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def _or_number_in_text(schema: Any) -> Any:
-    """The schema, where each number may also be text: `pulumi config set --path` writes 0.5 so."""
+    """The schema, in which each number may also be text: `pulumi config set --path` writes 0.5 as text."""
     if isinstance(schema, list):
         return [_or_number_in_text(each) for each in schema]
     if not isinstance(schema, dict):

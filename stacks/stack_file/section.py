@@ -1,4 +1,4 @@
-"""What all sections of a stack file have in common, and the types that several of them use."""
+"""The base of all sections of a stack file, and the types that several of them use."""
 
 import re
 from typing import Annotated

@@ -17,13 +17,13 @@ WIDTH = 110
 def stack_file(values: Mapping[str, Any], head: Sequence[str], *, every_key: bool = False) -> str:
     """A stack file with these values of `config:`, by whole key, and `head` as its first comments.
 
-    With `every_key`, keys without a value stand there as comments, with their defaults.
+    With `every_key`, keys without a value become comments with their defaults.
     """
     return "\n".join([*(f"# {line}" for line in head), "config:", *_settings(values, "", "  ", every_key), ""])
 
 
 def _settings(values: Mapping[str, Any], above: str, indent: str, every_key: bool) -> Iterator[str]:
-    """The settings at one place of the file; `above` is its path, as `fields` has it, up to the key."""
+    """The settings at one place of the file; `above` is its path up to the key, in the form of `fields`."""
     for path, field in fields().items():
         key = path.removeprefix(above)
         if not path.startswith(above) or "." in key or "[" in key:
@@ -43,7 +43,7 @@ def _settings(values: Mapping[str, Any], above: str, indent: str, every_key: boo
 
 
 def _setting(key: str, path: str, value: Any, indent: str, every_key: bool) -> Iterator[str]:
-    """A key with its value: in one line, or with settings of its own below it."""
+    """A key with its value: in one line, or with its own settings below it."""
     has_settings = any(each.startswith((f"{path}.", f"{path}[].")) for each in fields())
     if isinstance(value, dict) and value and has_settings:
         mode = f"{value['mode']}." if f"{path}.{value.get('mode')}.mode" in fields() else ""

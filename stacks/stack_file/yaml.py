@@ -21,7 +21,7 @@ from stacks.stack_file.provider_keys import REGION
 
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
-"""Limit for the values in a file, each use of an alias included. A stack file has fewer than a hundred."""
+"""Limit for the values in a file, including each use of an alias. A stack file has fewer than a hundred."""
 FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment")
 """Keys of a stack file that Pulumi reads."""
 
@@ -47,7 +47,7 @@ class _Loader(_Safe):  # type: ignore[misc, valid-type]
 
 for _tag, _pattern, _first in (
     ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
-    # Python refuses integers of more than 4,300 digits: what has more than 400 is text here.
+    # Python refuses integers of more than 4,300 digits. Here a number of more than 400 digits is text.
     ("int", "[-+]?(0|[1-9][0-9_]{0,399}|0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)", "-+0123456789"),
     ("float", r"[-+]?(\.[0-9]+|[0-9]{1,400}(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
     ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
@@ -70,7 +70,7 @@ class Source:
     unread: tuple[str, ...] = ()
     """Settings that are probably in the file, but under a misspelt key."""
     text: str = ""
-    """The file itself, which says where a value stands; empty where the values have another source."""
+    """The file itself, with the positions of its values; empty if the values have another source."""
 
     @property
     def region(self) -> Any:
@@ -171,7 +171,7 @@ def load(text: str, name: str) -> tuple[Any, list[Problem]]:
 
 
 def _refuse_depth_and_tags(text: str, name: str) -> None:
-    """Refuses deep nesting and tags, from the parser's events: this needs no recursion and builds no objects."""
+    """Refuses deep nesting and tags, from the parser's events, without recursion and without building objects."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -192,7 +192,7 @@ def _where(mark: Any) -> str:
 
 
 def _size(node: yaml.Node, within: set[int], known: dict[int, int]) -> int:
-    """Number of values in `node`, each use of an alias included; raises if a node contains itself."""
+    """Number of values in `node`, including each use of an alias; raises if a node contains itself."""
     key = id(node)
     if key in within:
         raise UnreadableError("an alias in the file contains itself. Write its value instead.")
@@ -233,7 +233,7 @@ def _duplicates(node: yaml.Node, path: str = "", seen: set[int] | None = None) -
 
 
 def decode(value: object) -> object:
-    """A top-level value as a program gets it: Pulumi passes lists, mappings, numbers and truth values as JSON text, and
+    """A top-level value as a program receives it. Pulumi passes lists, mappings, numbers and truth values as JSON text.
     `pulumi config set` without `--path` writes every value as text. Other text stays as it is.
     """
     if not isinstance(value, str):
@@ -246,7 +246,7 @@ def decode(value: object) -> object:
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The nodes of YAML that `load` has accepted: they know where they stand. Merged keys are part of a mapping."""
+    """The nodes of YAML that `load` has accepted, with their positions. Merged keys are part of a mapping."""
     loader = _Loader(text)
     try:
         node: yaml.Node | None = loader.get_single_node()

@@ -1,8 +1,8 @@
 """Connections that know when bytes arrived: a network backend of httpcore with the kernel's time stamps.
 
-A client that streams thirty answers on a busy machine reads bytes late, by the time that its loop or its process had
+A client that streams thirty answers on a busy machine reads bytes late, because its loop or its process had
 to wait. Linux records when each packet arrived (SO_TIMESTAMPNS, for TCP since 4.18), and returns the time with the
-bytes, however late they are read. Elsewhere, and under TLS, the stamp is the time of the read.
+bytes, even if they are read late. Elsewhere, and under TLS, the stamp is the time of the read.
 
 Stamps are in nanoseconds of `time.monotonic_ns`.
 """
@@ -28,7 +28,7 @@ SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple
 
 
 class ClockedStream(httpcore.AsyncNetworkStream):
-    """One connection. What httpcore yields next has arrived, with its last byte, at `arrived_ns`."""
+    """One connection. The last byte of the next part that httpcore yields arrived at `arrived_ns`."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, bytes]] = deque()
@@ -42,8 +42,8 @@ class ClockedStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """The next bytes, empty at the end.
 
-        One arrival at a time, whatever its size: h11 asks for more only once it has used all of it, so that the stamp
-        of the last read is the stamp of the event that completes with it.
+        One arrival at a time, of any size. h11 asks for more only once it has used all of it, so the stamp
+        of the last read is the stamp of the event that it completes.
         """
         if not self._waiting and not self._ended:
             self._wanted = asyncio.get_running_loop().create_future()
@@ -78,7 +78,7 @@ class ClockedStream(httpcore.AsyncNetworkStream):
 
 
 class PlainStream(ClockedStream):
-    """Over its own socket."""
+    """A connection over its own socket."""
 
     def __init__(self, connected: socket.socket) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PlainStream(ClockedStream):
 
 
 class SecureStream(ClockedStream, asyncio.Protocol):
-    """Under TLS, which only asyncio's own transport speaks: stamped when it hands the bytes over."""
+    """A connection under TLS, which needs asyncio's own transport: stamped when it hands the bytes over."""
 
     _transport: asyncio.Transport
 
@@ -160,7 +160,7 @@ class SecureStream(ClockedStream, asyncio.Protocol):
 
 
 class ClockedBackend(httpcore.AsyncNetworkBackend):
-    """Opens `ClockedStream`s, on asyncio. Other timeouts are the caller's: one timer a request, not one a read."""
+    """Opens `ClockedStream`s, on asyncio. The caller has all other timeouts: one timer per request, not per read."""
 
     async def connect_tcp(
         self,
@@ -183,7 +183,7 @@ def _stamp(notes: list[tuple[int, int, bytes]]) -> int:
     for level, kind, data in notes:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= TIMESPEC.size:
             seconds, nanoseconds = map(int, TIMESPEC.unpack_from(data))
-            # The kernel uses the wall clock, which may be set: only the age counts, and only a plausible one.
+            # The kernel uses the wall clock, which may be set: only the age counts, and only if it is plausible.
             age = wall - (seconds * 1_000_000_000 + nanoseconds)
             if 0 <= age < 60_000_000_000:
                 return now - age

@@ -7,7 +7,7 @@ from tandem.parser import Commands, add_command
 
 PROMPT_WORDS = "64,512"
 FEWEST_WORDS = 8
-"""From a vocabulary of 200 words, so that no two of many thousand prompts are equal."""
+"""With a vocabulary of 200 words, no two of many thousand prompts are equal."""
 CONCURRENCY = "1,4"
 OUTPUT_TOKENS, REQUESTS, WARM_UP, REPEATS = 128, 12, 1, 3
 TIMEOUT = 300.0

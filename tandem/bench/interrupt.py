@@ -10,7 +10,7 @@ def run_until_ctrl_c(work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
     """Runs the work in its own event loop; False if Ctrl-C cancelled it.
 
     Python's handler raises KeyboardInterrupt between any two instructions, even while a coroutine exists that no loop
-    runs yet, so that both warn when they are destroyed. The handler here raises nothing, and asyncio.Runner keeps it
+    runs yet. Then both warn when they are destroyed. The handler here raises nothing, and asyncio.Runner keeps it
     because it is not Python's (asyncio/runners.py, `Runner.run`, 3.11).
     """
     pressed = False

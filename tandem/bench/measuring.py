@@ -159,7 +159,7 @@ class _Measuring:
             await bench.close()
 
     async def _check_placement(self, bench: Bench) -> None:
-        """Loads all models, as in every run, and stops if the figures of one could not be compared."""
+        """Loads all models, as in every run, and stops if the figures of a model could not be compared."""
         failed = {id: error for id, error in (await bench.load(self._open_cases[0])).items() if error}
         if failed:
             failures = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())

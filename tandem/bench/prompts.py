@@ -1,9 +1,9 @@
-"""Prompts that no server has seen: words drawn at random, from the first one on.
+"""Prompts that no server has seen: every word is random, even the first.
 
-Ollama caches earlier prompts, and a prompt with the same beginning gets its first token sooner. So each is drawn for
-its run, its model and its number, with a salt that changes with each call of `tandem bench`: two of them share only
-the model's template at the beginning. Lengths are the same everywhere, and the results contain the models' token
-counts.
+Ollama caches earlier prompts, and a prompt with the same beginning gets its first token sooner. So each prompt
+depends on its run, its model and its number, and on a salt that changes with each call of `tandem bench`. Two
+prompts share only the model's template at the beginning. Lengths are the same everywhere, and the results contain
+the models' token counts.
 """
 
 import random
@@ -29,13 +29,13 @@ WORDS = _WORDS.split()
 
 
 def prompt(words: int, *marks: object) -> str:
-    """A prompt of this many words before the task; the same for the same marks."""
+    """A prompt with this number of words before the task. The same marks give the same prompt."""
     draw = random.Random("/".join(map(str, marks)))
     return " ".join(draw.choices(WORDS, k=words)) + f". {TASK}"
 
 
 def moments(rate: float, *marks: object) -> Iterator[float]:
-    """Seconds at which random requests are due, `rate` per second (Poisson); the same for the same marks."""
+    """Seconds at which random requests are due, `rate` per second (Poisson). The same marks give the same times."""
     draw = random.Random("/".join(map(str, marks)))
     moment = 0.0
     while True:

@@ -15,9 +15,9 @@ from tandem.measured.result import Load, Row, Server
 PAUSE_AFTER_FAILURE = 0.05
 """Seconds: a server that refuses immediately is not asked a thousand times per second."""
 TOKENS_PER_WORD = 4
-"""At most: the prompts are plain English."""
+"""An upper limit: the prompts are plain English."""
 NEVER_ZERO = 1
-"""Ollama takes `num_predict: 0` for "without end" (seen with 0.17.4)."""
+"""To Ollama, `num_predict: 0` means "without end" (seen with 0.17.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ class Case:
 
 
 def cases(load: Load, endpoints: Iterable[str]) -> list[Case]:
-    """All runs in order: complete repeats in turn, so that an interruption leaves comparable ones; alone, then all."""
+    """All runs in order: complete repeats in turn, so that an interruption leaves comparable ones.
+
+    In a repeat, each model first runs alone, then all run together.
+    """
     ids = list(endpoints)
     groups = [*((one,) for one in ids), *([tuple(ids)] if len(ids) > 1 else [])]
     levels: list[tuple[Literal["closed", "open"], float]] = [
@@ -70,7 +73,7 @@ class Measured:
 
 
 class Bench:
-    """The servers, the load and the salt; runs cases, all of them in one event loop."""
+    """Runs cases on these servers, with this load and salt; all of them in one event loop."""
 
     def __init__(self, servers: Iterable[Server], load: Load, salt: str) -> None:
         self._servers = {server.id: server for server in servers}
@@ -86,7 +89,7 @@ class Bench:
             await sender.close()
 
     async def load(self, case: Case) -> dict[str, str | None]:
-        """Makes every server load its model, one after the other; their errors, None for an answer."""
+        """Makes every server load its model, one after the other. Returns their errors, None for an answer."""
         return {endpoint: await self._first_answer(case, endpoint) for endpoint in self._servers}
 
     async def _first_answer(self, case: Case, endpoint: str) -> str | None:
@@ -130,7 +133,7 @@ class Bench:
 
 
 def _row(exchange: Exchange, begin_ns: int) -> Row:
-    """The row; no answer arrives before its request, even if somebody set the clock behind the stamps."""
+    """The row. No answer arrives before its request, even if the clock of the stamps was set."""
     row = exchange.row(begin_ns)
     return replace(row, arrivals_us=[max(0, arrival) for arrival in row.arrivals_us])
 

@@ -33,7 +33,7 @@ def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> 
 
 
 def server_changes(result: Result) -> list[str]:
-    """A warning for each server that differs from the one of earlier runs."""
+    """A warning for each server that differs from the server of earlier runs."""
     usual = usual_servers(result)
     return [
         f"Server {now.id} differs from the other runs: {difference(usual[now.id], now)}. "

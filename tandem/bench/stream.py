@@ -1,6 +1,6 @@
 """One measured request, and its answer with arrival times. Nothing is parsed during a run.
 
-Parsing a thousand lines between two reads would be in the figures of every other stream, so `Exchange.row` does it
+Parsing a thousand lines between two reads would delay every other stream, so `Exchange.row` parses them
 once the run is over.
 """
 
@@ -32,7 +32,7 @@ class Exchange:
 
     endpoint: str
     counted: bool
-    """Whether it counts, or only maintains the load."""
+    """Whether the request counts, or only maintains the load."""
     scheduled_ns: int | None = None
     """Open loop: when it should have been sent."""
     sent_ns: int = 0
@@ -47,7 +47,7 @@ class Exchange:
         return self.parts[-1][0] if self.parts else self.sent_ns
 
     def row(self, begin_ns: int) -> Row:
-        """The result's row: microseconds from the start of the run to the request, and from there."""
+        """The result's row. Microseconds: the request's time from the start of the run, the others from the request."""
         arrivals: list[int] = []
         failure, final = self.failure, None
         if self.status >= ERROR:
@@ -101,7 +101,7 @@ class Sender:
     def __init__(
         self, url: str, *, timeout: float, tokens: int, network: httpcore.AsyncNetworkBackend | None = None
     ) -> None:
-        """`timeout` in seconds, for a whole request; `tokens`: the most of its prompt and its answer."""
+        """`timeout` is in seconds, for a whole request; `tokens` limits its prompt and its answer."""
         self._url, self._timeout, self._most_bytes = f"{url}/api/generate", timeout, most_said_bytes(tokens)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl.create_default_context() if url.startswith("https:") else None,
@@ -115,7 +115,7 @@ class Sender:
         await self._pool.aclose()
 
     async def exchange(self, body: Mapping[str, Any], into: Exchange) -> None:
-        """Sends `body` and fills `into`. A failure is noted there and never raised."""
+        """Sends `body` and fills `into`. It notes a failure there and never raises it."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._exchange(json.dumps(body).encode(), into)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 CONFIDENCE = 0.95
-"""Of all intervals of one report at once."""
+"""Confidence of all intervals of one report at once."""
 LARGEST = 700.0
 """Its exponential is still a number (1e304)."""
 
@@ -58,7 +58,7 @@ def _compare(best: str, other: str, logs: Mapping[str, Sequence[float]], error: 
 
 
 def _exp(value: float) -> float:
-    """Without an error if two wild repeats give an interval beyond all numbers."""
+    """Exponential without an error if two wild repeats give an interval beyond all numbers."""
     return math.exp(min(value, LARGEST))
 
 

@@ -1,4 +1,4 @@
-"""The definitions. Times in milliseconds, of completely answered requests; those with an error have none.
+"""The definitions of the figures. Times are in milliseconds. Only completely answered requests have them.
 
 aiperf, inference-perf and guidellm share them; the comparisons of alone and together are ours.
 """
@@ -54,7 +54,7 @@ def has_itl(row: Row) -> bool:
 
 
 def gaps_ms(row: Row) -> list[float]:
-    """The time between consecutive pieces, which a reader sees as stutter."""
+    """The times between consecutive pieces. A reader sees a long one as stutter."""
     pairs = zip(row.arrivals_us, row.arrivals_us[1:], strict=False)
     return [(later - earlier) / 1e3 for earlier, later in pairs]
 
@@ -95,7 +95,7 @@ def answered(rows: Iterable[Row]) -> list[Row]:
 
 
 def window_us(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """From the first counted request to the last piece of a counted answer; None without an answer."""
+    """The span from the first counted request to the last piece of a counted answer; None without an answer."""
     good = answered(rows)
     if not good:
         return None
@@ -106,8 +106,8 @@ def window_us(rows: Sequence[Row]) -> tuple[int, int] | None:
 def tokens_per_s(rows: Sequence[Row]) -> float:
     """Output token throughput: output tokens over the time from the first request to the last answer.
 
-    All tokens that arrived in that time, including those of uncounted requests: without them the end of a run, with
-    fewer and fewer requests, would look as if the server had slowed down.
+    Counts all tokens that arrived in that time, including those of uncounted requests. Without them, the end of a run,
+    with fewer and fewer requests, would look as if the server had slowed down.
     """
     frame = window_us(rows)
     if frame is None or frame[1] <= frame[0]:
@@ -145,9 +145,10 @@ def usd_per_million(usd_per_hour: float, tokens_a_second: float) -> float:
 
 
 def reasons_against(run: Run) -> list[str]:
-    """Why a run must not be compared; empty if it may.
+    """Reasons why a run must not be compared; empty if it may.
 
-    A model partly on the CPU is ten times slower for a reason unrelated to sharing; a model in an unknown place may be.
+    A model partly on the CPU is ten times slower for a reason unrelated to sharing. A model in an unknown place
+    may be, too.
     """
     reasons = []
     for endpoint in run.endpoints:
@@ -159,7 +160,7 @@ def reasons_against(run: Run) -> list[str]:
 
 
 def reason_against_place(endpoint: str, memory: Memory | None) -> str | None:
-    """Why a model with this memory must not be compared, or None."""
+    """The reason why a model with this memory must not be compared, or None."""
     if memory is None or memory.size <= 0:
         return f"the memory of {endpoint} is unknown: its server did not list it as loaded"
     if memory.size_vram >= memory.size:

@@ -20,7 +20,7 @@ class Load:
 
     prompt_words: list[Positive]
     output_tokens: Positive
-    """The maximum; a model may end earlier."""
+    """The maximum per reply; a model may end earlier."""
     concurrency: list[Positive]
     """Closed loop: concurrent requests per model."""
     rates: list[Amount]
@@ -38,7 +38,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """An endpoint as found."""
+    """A server as the benchmark found it."""
 
     id: str
     url: str
@@ -76,7 +76,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A model's memory from `/api/ps`: bytes, and those of them on the GPU."""
+    """A model's memory from `/api/ps`: its bytes, and the part of them on the GPU."""
 
     size: Count
     size_vram: Count
@@ -116,7 +116,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The same load, once."""
+    """One run of the load."""
 
     session: Count
     """Index of the call that measured it, which identifies its servers, client and prompts."""
@@ -188,9 +188,9 @@ class Result:
     """ISO 8601, UTC."""
     load: Load
     sessions: Annotated[list[Session], Field(min_length=1)]
-    """In order of time; all of the same models."""
+    """In the order of time; all have the same models."""
     usd_per_hour: Amount | None
-    """Of the whole target."""
+    """Price of the whole target per hour."""
     plan: Plan | None = None
     """The output of `tandem plan STACK --json`, without its resources."""
     runs: list[Run] = field(default_factory=list)

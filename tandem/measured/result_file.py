@@ -16,7 +16,7 @@ from tandem.measured.result import SCHEMA_VERSION, Result
 from tandem.terminal import FAILED, CallError
 
 MOST_BYTES = 512 * 2**20
-"""Of a result that is read. One of 350,000 requests with 128 pieces each has 450 MiB."""
+"""Limit for the size of a result. 350,000 requests with 128 pieces each take 450 MiB."""
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 

@@ -42,7 +42,7 @@ class Figures:
     requests: int
     errors: int
     prompt_tokens: float
-    """Median, as the server counts them."""
+    """Median, from the server's counts."""
     ttft_ms: Spread | None
     itl_ms: Spread | None
     gap_ms: Spread | None
@@ -62,9 +62,9 @@ class Repeat:
     ttft_ratio: dict[str, float]
     """95th percentile of the time to first token, together over alone, for each model."""
     tokens_per_s: float
-    """Of all models, combined."""
+    """Throughput of all models, combined."""
     throughput_ratio: float
-    """That, over the sum of each model alone: 1 = as fast as dedicated GPUs."""
+    """The combined throughput over the sum of each model alone: 1 = as fast as dedicated GPUs."""
     fairness: float
     """Jain's index of the throughput that each model keeps."""
     usd_per_million: float | None
@@ -91,7 +91,7 @@ class Summary:
     figures: list[Figures]
     sharing: list[Sharing]
     excluded: list[tuple[str, list[str]]]
-    """Runs that are not compared, and why."""
+    """Runs that are not compared, with their reasons."""
     errors: dict[str, int]
     """The count of each error, in all runs."""
     runs: int
