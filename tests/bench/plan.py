@@ -1,4 +1,4 @@
-"""Times `tandem plan` against what it cannot avoid, interleaved: a slow machine slows both sides alike; and `choose`.
+"""Times `tandem choose`, and `tandem plan` against its unavoidable imports, in turn: a slow machine slows both alike.
 
     make bench            prints medians and ratios; fails nothing
 
@@ -61,7 +61,7 @@ ADVISED = {
     },
 }
 WITH_BYTECODE = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-"""Where nothing may be written, each process compiles our modules again, and none of the SDKs': 50 ms."""
+"""In a read-only checkout each process compiles our modules again, but not those of the SDKs: 50 ms."""
 
 
 def main() -> None:
@@ -134,7 +134,7 @@ def touching(stack: str) -> str:
 
 
 def class_of(token: str) -> str:
-    """`pulumi_aws.ec2.Vpc` for `aws:ec2/vpc:Vpc`; empty for what no SDK has."""
+    """`pulumi_aws.ec2.Vpc` for `aws:ec2/vpc:Vpc`; empty for a type that no SDK has."""
     package, module, name = token.split(":")
     if package == "pulumi":
         return f"pulumi_{name}.Provider" if module == "providers" else ""

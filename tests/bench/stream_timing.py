@@ -1,4 +1,4 @@
-"""How true the times of `tandem bench` are: against a server that notes itself when it sent what.
+"""How accurate the times of `tandem bench` are, compared with a server that notes when it sends each piece.
 
     make bench            prints errors at p50, p99 and most, and the processor time a token; fails nothing
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _serve(seconds: float, client: Connection) -> None:
-    """In a process of its own, whose threads take no time of the client's."""
+    """Serves in a process of its own, so that its threads take no time from the client."""
     with ollama(first_s=5 * seconds, next_s=seconds) as server:
         client.send(server.url)
         client.recv()

@@ -1,7 +1,7 @@
-"""Our own description of the pinned charts' objects, with `charts.yaml`, as far as admission and placement need it.
+"""Our own description, with `charts.yaml`, of the pinned charts' objects: the parts for admission and placement.
 
 Pods must be scheduled in every test run, but chart repositories are not reachable everywhere. `test_charts.py` compares
-this with Helm's output where possible. Images have no registry. Configuration and mounts of programs that never run
+this with Helm's output where possible. Images have no registry. Configuration and mounts of programs that do not run
 here are left out.
 """
 
@@ -104,7 +104,7 @@ def _device_plugin(release: Mapping[str, Any]) -> list[Object]:
 
 
 def _gpu_daemons(release: Mapping[str, Any], suffix: str, account: str, configs: str) -> Object:
-    """All three have the same selector, tolerations and affinity, and nodeSelectors that begin alike."""
+    """All three have the same selector, tolerations and affinity; their nodeSelectors have the same first labels."""
     values, pod = release["values"], _written("plugin", release)[suffix]
     common = {
         "priorityClassName": "system-node-critical",

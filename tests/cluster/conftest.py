@@ -1,4 +1,4 @@
-"""One control plane for the whole tier, emptied after each test, and one more with Karpenter."""
+"""One control plane for the whole tier, emptied after each test, and another one with Karpenter."""
 
 import json
 import subprocess
@@ -24,19 +24,19 @@ from tests.control_plane.running import ControlPlane, control_plane
 from tests.program.conftest import STACKS, VARIANTS, graph_of, plan_of
 
 CHARTS = (versions.DEVICE_PLUGIN_REPOSITORY, versions.GPU_OPERATOR_REPOSITORY, versions.OLLAMA_REPOSITORY)
-"""Where the charts are that the tests render."""
+"""Repositories of the charts that the tests render."""
 REACH_SECONDS = 5
 
 
 @pytest.fixture(scope="session")
 def programs(request: pytest.FixtureRequest) -> Callable[[Recipe], Path]:
-    """Builds a recipe where that is not done yet, and says where its programs are."""
+    """Builds a recipe if it is not built yet, and returns the folder of its programs."""
     plugins = request.config.pluginmanager
     reporter: Any = plugins.get_plugin("terminalreporter")
     capture: Any = plugins.get_plugin("capturemanager")
 
     def tell(line: str) -> None:
-        if reporter is not None and capture is not None:  # neither is there in a worker of xdist
+        if reporter is not None and capture is not None:  # a worker of xdist has neither
             with capture.global_and_fixture_disabled():
                 reporter.write_line(line)
 
@@ -59,7 +59,7 @@ def plane(programs: Callable[[Recipe], Path]) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def karpenter_at_work(programs: Callable[[Recipe], Path]) -> Iterator[Karpenter]:
-    """Karpenter on a control plane of its own: to throw that away is cheaper than to let it take its nodes down."""
+    """Karpenter on a control plane of its own: deleting that is faster than having Karpenter delete its nodes."""
     made = programs(CONTROL_PLANE), programs(KARPENTER)
     with control_plane(made[0]) as plane, karpenter(plane, made[1]) as running:
         running.sell(for_sale())
@@ -81,7 +81,7 @@ def cluster(plane: ControlPlane) -> Iterator[Deployment]:
     deployment.clear()
 
 
-# Karpenter's own objects need its CRDs, which no chart brings here.
+# Karpenter's own objects need its CRDs, which no chart installs here.
 @pytest.fixture(params=[name for name in (*STACKS, *VARIANTS) if not name.startswith("karpenter")])
 def any_stack(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -1,4 +1,4 @@
-"""A stack on the control plane: its objects, its charts' objects and its nodes, and where the pods went."""
+"""A stack on the control plane: its objects, its charts' objects, its nodes, and the placement of its pods."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ Object = dict[str, Any]
 Graphs = Callable[[str], Graph]
 """The graph of a stack by its name."""
 SECONDS = 40
-"""Within which pods are placed; two or three are usual."""
+"""Seconds within which pods are placed; two or three are usual."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 CHARTS = ("node-feature-discovery", "nvidia-device-plugin", "ollama")
-"""Those whose objects `charts.py` makes."""
+"""The charts whose objects `charts.py` makes."""
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
-"""Others after these."""
+"""The kinds to create first, in this order."""
 CLEARED = (
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
@@ -52,7 +52,7 @@ class Deployment:
         self.plane, self.api = plane, plane.api
 
     def deploy(self, graph: Graph, *, nodes_desired: int | None = None, with_nodes: bool = True) -> None:
-        """Applies a stack as `pulumi up` and its charts would, but the proof's Jobs, which end before models come."""
+        """Applies a stack as `pulumi up` and its charts do, without the proof's Jobs, which end before models start."""
         for manifest in manifests(graph):
             if manifest["kind"] != "Job":
                 self.api.apply(manifest)
@@ -67,11 +67,11 @@ class Deployment:
             self.api.apply(one)
 
     def join(self, node: Node) -> None:
-        """A node joins, as kubelet makes it: with its status."""
+        """Adds a node with its status, as kubelet does."""
         self.api.call("POST", "/api/v1/nodes", node)
 
     def wait_for_nodes(self, *names: str) -> None:
-        """Waits until nodes are ready and free of the taint that a node has until it is."""
+        """Waits until nodes are ready and without the taint of a node that is not ready."""
 
         def settled(name: str) -> bool:
             node = self.api.get("v1", "Node", name) or {}
@@ -88,7 +88,7 @@ class Deployment:
         self.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
 
     def offer(self, node: str, resource: str, shares: int) -> None:
-        """What the device plugin does through kubelet when its config changes."""
+        """Sets a node's shares, as the device plugin does through kubelet when its config changes."""
         status = {part: {resource: str(shares)} for part in ("capacity", "allocatable")}
         self.api.patch(f"/api/v1/nodes/{node}/status", {"status": status})
 
@@ -118,7 +118,7 @@ class Deployment:
         return self.models()
 
     def wait_for_deployments(self, *releases: str) -> None:
-        """Waits until the controllers have done for these models whatever they are to do."""
+        """Waits until the controllers have processed these models' deployments."""
 
         def seen(name: str) -> bool:
             found = self.api.get("apps/v1", "Deployment", name, "ollama") or {}
@@ -127,13 +127,13 @@ class Deployment:
         self.wait_for(f"{releases} were deployed", lambda: all(map(seen, releases)))
 
     def wait_until_refused(self, release: str, why: str) -> None:
-        """Waits until the scheduler has said that it cannot place a model's pod for this reason."""
+        """Waits until the scheduler reports that it cannot place a model's pod for this reason."""
         self.wait_until_unplaced("ollama", lambda pod: instance_of(pod) == release, why)
 
     def wait_until_unplaced(self, namespace: str, chosen: Callable[[Object], bool], why: str = "") -> str:
-        """Waits until the scheduler has said `why` it cannot place a pod; gives its words.
+        """Waits until the scheduler reports `why` it cannot place a pod; returns its message.
 
-        Not whatever it says first: a node that has just joined is tainted until it is ready.
+        The first message can have another reason: a node that has just joined is tainted until it is ready.
         """
 
         def reasons() -> list[str]:
@@ -156,14 +156,14 @@ class Deployment:
             raise AssertionError("\n".join([str(error), *self._shown()])) from None
 
     def _shown(self) -> Iterator[str]:
-        """Every pod, where it is, and why it is nowhere."""
+        """Every pod with its node, or the reason why it has none."""
         for pod in self.api.list("v1", "Pod"):
             conditions = pod.get("status", {}).get("conditions", [])
             why = [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
             yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
 
     def wait_for_daemons(self, name: str, nodes: set[str], namespace: str = "nvidia-device-plugin") -> None:
-        """Waits until a DaemonSet runs on these nodes alone, and says so itself."""
+        """Waits until a DaemonSet runs on these nodes alone, and its status says so."""
 
         def running() -> bool:
             status = self._daemon_set(name, namespace).get("status", {})
@@ -184,7 +184,7 @@ class Deployment:
         return found
 
     def clear(self) -> None:
-        """Takes everything away but namespaces and what hurts no other test."""
+        """Deletes everything except namespaces and objects that affect no other test."""
 
         def empty() -> bool:
             for namespace in self.api.list("v1", "Namespace"):

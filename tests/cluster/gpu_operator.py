@@ -1,4 +1,4 @@
-"""The real GPU Operator on the control plane, and what it does to the nodes of our pools."""
+"""The real GPU Operator on the control plane, and its effect on the nodes of our pools."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,20 +20,20 @@ DISCOVERED = {
     "feature.node.kubernetes.io/system-os_release.ID": "amzn",
     "feature.node.kubernetes.io/system-os_release.VERSION_ID": "2023",
 }
-"""What feature discovery, as our release configures it, writes on a GPU node of the EKS AMI all at once."""
+"""The labels that feature discovery, with our configuration, writes together on a GPU node of the EKS AMI."""
 NVIDIAS = re.compile("nvidia.com/")
 PATIENCE_SECONDS = 120
 MARKER = "marker"
-"""A node on which the operator runs nothing. Its label says that the operator has been through all nodes."""
+"""A node on which the operator runs nothing. Its label shows that the operator has processed all nodes."""
 
 
 class Operated:
-    """A cluster with a pool of entire GPUs and one with MIG, through the steps of a scenario."""
+    """A cluster with a pool of entire GPUs and a pool with MIG, during the steps of a scenario."""
 
     def __init__(
         self, cluster: Deployment, graph: Graph, render: Render, running: ExitStack, *, unlabelled: bool
     ) -> None:
-        """With `unlabelled`, the nodes with entire GPUs lack the label that keeps the operator away."""
+        """With `unlabelled`, the nodes with entire GPUs lack the label that makes the operator ignore them."""
         self.cluster, self.api, self._graph, self._render = cluster, cluster.api, graph, render
         self.nodes = dict(gpu_nodes(graph, unlabelled=unlabelled))
         self._given = {name: dict(node["metadata"]["labels"]) for name, node in self.nodes.items()}
@@ -44,7 +44,7 @@ class Operated:
         self._since = {path: self._version(path) for path in ("/api/v1/nodes", "/api/v1/pods")}
 
     def take(self, step: str) -> None:
-        """`nodes` join, `plugin` and `operator` are installed, `discovery` writes its labels, or loses them."""
+        """`nodes` adds the nodes; `plugin` and `operator` install these; `discovery` writes or removes its labels."""
         match step:
             case "nodes":
                 for node in self.nodes.values():
@@ -63,11 +63,11 @@ class Operated:
                 raise ValueError(f"no step `{step}`")
 
     def wait_for(self, expected: Object) -> None:
-        """Waits until what is expected is there."""
+        """Waits until the nodes have the expected labels and pods."""
         self.cluster.plane.wait_for(f"{expected} was there", lambda: self.seen() == expected, PATIENCE_SECONDS)
 
     def seen(self) -> Object:
-        """Of each pool's node: the labels of NVIDIA that it was not given, and the DaemonSets with a pod there."""
+        """For each pool's node: NVIDIA's labels that it did not join with, and the DaemonSets with a pod on it."""
         pods = [pod for pod in self.api.list("v1", "Pod") if "deletionTimestamp" not in pod["metadata"]]
         found: Object = {}
         for pool, node in self.nodes.items():
@@ -79,9 +79,9 @@ class Operated:
         return found
 
     def history(self) -> Object:
-        """Of each pool's node: every DaemonSet that made a pod for it, and the values of each label that changed.
+        """For each pool's node: every DaemonSet that made a pod for it, and the values of each label that changed.
 
-        All that the operator will ever do: it has been through all nodes once more by then.
+        The history is complete: by then the operator has processed all nodes once more.
         """
         labels = {**DISCOVERED, "nvidia.com/gpu.deploy.operands": "false"}
         self.api.call("POST", "/api/v1/nodes", {"metadata": {"name": MARKER, "labels": labels}})
@@ -132,7 +132,7 @@ class Operated:
         return str(self.api.call("GET", path)["metadata"]["resourceVersion"])
 
     def _install_operator(self) -> None:
-        """The chart's objects but the Deployment, whose program runs here."""
+        """Creates the chart's objects except the Deployment, whose program runs on this machine."""
         [release] = releases(self._graph, "gpu-operator")
         objects = [one for one in self._render(release) if one["kind"] != "Deployment"]
         definitions = [one for one in objects if one["kind"] == "CustomResourceDefinition"]
@@ -153,7 +153,7 @@ class Operated:
         self._running.enter_context(self.cluster.plane.part(Path(PROGRAM), *flags, environment=environment))
 
     def _create(self, one: Object) -> None:
-        """As Helm creates it: the server prunes the chart's `mig: null`, which it refuses to apply."""
+        """Creates it, as Helm does: the server prunes the chart's `mig: null`, but refuses to apply it."""
         namespace = one["metadata"].setdefault("namespace", NAMESPACE)
         try:
             self.api.call("POST", self.api.collection(one["apiVersion"], one["kind"], namespace), one)
@@ -163,7 +163,7 @@ class Operated:
 
 
 def gpu_nodes(graph: Graph, *, unlabelled: bool) -> Iterator[tuple[str, Node]]:
-    """The first node of each GPU pool as it joins: before the operator and feature discovery have seen it."""
+    """The first node of each GPU pool as it joins, before the operator and feature discovery see it."""
     for node in nodes(graph):
         labels = node["metadata"]["labels"]
         if pool := labels.get("tandem/pool"):
@@ -175,7 +175,7 @@ def gpu_nodes(graph: Graph, *, unlabelled: bool) -> Iterator[tuple[str, Node]]:
 
 
 def _placed(pod: Object) -> tuple[str, str]:
-    """The DaemonSet that made a pod, and the node that it made it for, whether the pod is bound yet or not."""
+    """The DaemonSet that made a pod, and the intended node, whether or not the pod is bound yet."""
     [owner] = pod["metadata"].get("ownerReferences") or [{"kind": "", "name": ""}]
     if owner["kind"] != "DaemonSet":
         return "", ""

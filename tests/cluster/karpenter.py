@@ -1,4 +1,4 @@
-"""Pools whose nodes Karpenter brings, the pods that want them, and the device plugin on the nodes."""
+"""Pools whose nodes Karpenter adds, the pods that request them, and the device plugin on the nodes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,14 +26,14 @@ from tests.control_plane.running import HELD, T
 
 Object = dict[str, Any]
 SECONDS = 180
-"""Within which nodes come and pods are placed, or nodes go; three and thirty are usual."""
+"""Seconds within which nodes join and pods are placed, or nodes are deleted; three and thirty are usual."""
 POOL = "karpenter.sh/nodepool"
 JOINED = "karpenter.sh/registered=true"
-"""Nodes that Karpenter knows. For one that no share brought, it does not wait until shares are there."""
+"""Nodes that Karpenter knows. For a node that it added without a request for shares, it does not wait for shares."""
 V1 = "karpenter.sh/v1"
 ALPHA = "karpenter.sh/v1alpha1"
 NUMBERS = count(1)
-"""Of pools and pods."""
+"""Numbers for the names of pools and pods."""
 CLEARED = (
     ("batch/v1", "Job"),
     ("v1", "Pod"),
@@ -46,28 +46,28 @@ CLEARED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """A pool of nodes, and what the plugin there offers."""
+    """A pool of nodes, and the shares that the plugin offers on them."""
 
     name: str
     sharing: Sharing
     types: tuple[str, ...]
     """Instance types, all with the same number of GPUs."""
     offered: Mapping[str, int]
-    """What the plugin offers on a node, by resource."""
+    """The shares that the plugin offers on a node, by resource."""
 
     @property
     def asked(self) -> str:
-        """Resource of which each pod asks for one: the first."""
+        """The resource of which each pod requests one: the first."""
         return next(iter(self.offered))
 
     @property
     def shares(self) -> int:
-        """Pods that fit on a node: by what is offered, so that a wrong expectation brings a wrong number of nodes."""
+        """Pods that fit on a node, by the offered shares: a wrong expectation then gives a wrong number of nodes."""
         return self.offered[self.asked]
 
 
 def pool_of(name: str, sharing: Sharing, *types: str) -> Pool:
-    """A pool under a mode; what the plugin makes of its config is worked out here, not asked of the mode."""
+    """A pool under a mode; the offered shares are worked out here, not taken from the mode."""
     [gpus] = {instance_types()[one].gpus for one in types}
     offered = {GPU_RESOURCE: gpus}
     for way in sharing.plugin_config().get("sharing", {}).values():
@@ -104,7 +104,7 @@ POOLS = {
 
 
 def manifests(pool: Pool, max_nodes: int = 40) -> Iterator[Object]:
-    """The objects that our component makes of the pool, in the order in which they have to be made."""
+    """The objects that our component makes of the pool, in the order of their creation."""
     ours = KarpenterPool(
         name=pool.name, sharing=pool.sharing, instance_types=pool.types, on_demand_fallback=True, max_nodes=max_nodes
     )
@@ -123,9 +123,9 @@ class Pools:
         self.plugin_works = True
 
     def make(self, pool: Pool, change: Callable[[Object], None] = lambda _: None, max_nodes: int = 40) -> Pool:
-        """Makes a pool of its manifests, each after a change; ready when Karpenter has looked at all of them.
+        """Applies a pool's manifests, each after a change, and waits until Karpenter has read all of them.
 
-        Its name gets a number that no pool had before: pods must not meet a node that an earlier test left.
+        Its name gets a number that no pool had before, so that no pod fits on a node of an earlier test.
         """
         pool = replace(pool, name=f"{pool.name}-{next(NUMBERS)}")
         self._pools[pool.name] = pool
@@ -144,7 +144,7 @@ class Pools:
         return is_ready(self.api.get(made["apiVersion"], made["kind"], made["metadata"]["name"]) or {})
 
     def ask(self, pool: Pool, pods: int) -> list[str]:
-        """Adds pods, each of which wants one share in the pool; returns their names."""
+        """Adds pods that request one share each in the pool; returns their names."""
         names = [f"{pool.name}-{next(NUMBERS)}" for _ in range(pods)]
         for name in names:
             self.apply_pod(
@@ -156,7 +156,7 @@ class Pools:
         return names
 
     def prove(self, pool: Pool) -> None:
-        """Proves the shares of a pool. The pods end as in earnest: together, and when their node offers the shares."""
+        """Proves the shares of a pool. The pods end as in a real proof: together, once their node offers the shares."""
         known = instance_types()[pool.types[0]]
         args = ShareProofArgs(
             sharing=pool.sharing, gpu=known.gpu, gpus_per_node=known.gpus, instance_types=pool.types, pool=pool.name
@@ -204,7 +204,7 @@ class Pools:
         return str(pod["spec"]["nodeName"])
 
     def wait_until_placed(self) -> None:
-        """Waits until every pod runs and every node that Karpenter brought for them is complete."""
+        """Waits until every pod runs and every node that Karpenter added for them is complete."""
 
         def placed() -> bool:
             waiting = self.api.list("v1", "Pod", "default", fieldSelector="status.phase!=Running")
@@ -213,11 +213,11 @@ class Pools:
         self.wait_for("every pod ran and every node was complete", placed)
 
     def waiting(self, names: Iterable[str]) -> list[str]:
-        """Those of the pods that have no node."""
+        """The pods that have no node."""
         return [name for name in names if not (self.api.get("v1", "Pod", name) or {"spec": {}})["spec"].get("nodeName")]
 
     def claims(self, pool: Pool) -> list[Object]:
-        """The nodes of a pool as Karpenter knows them, from when it decides on them to when it decides against them."""
+        """The nodes of a pool as Karpenter knows them, from its decision to add them to its decision to delete them."""
         return [one for one in self._claims() if one["metadata"]["labels"].get(POOL) == pool.name]
 
     def _claims(self) -> list[Object]:
@@ -236,7 +236,7 @@ class Pools:
         return sorted((one[CAPACITY_TYPE], one[INSTANCE_TYPE]) for one in labels)
 
     def wait_until_karpenter_refuses(self, pod: str) -> str:
-        """Waits until Karpenter says why it brings no node for a pod; returns that."""
+        """Waits until Karpenter reports why it adds no node for a pod; returns the reason."""
         found = self.api.get("v1", "Pod", pod)
         assert found
         about = f"involvedObject.uid={found['metadata']['uid']},reason=FailedScheduling"
@@ -248,7 +248,7 @@ class Pools:
         return self.wait_for(f"Karpenter refused {pod}", said)[0]
 
     def wait_for(self, what: str, known: Callable[[], T]) -> T:
-        """Waits while the plugins work: each gets a turn before each look."""
+        """Waits while the plugins work: every plugin runs once before each look."""
 
         def looked() -> T:
             if self.plugin_works:
@@ -261,7 +261,7 @@ class Pools:
             raise AssertionError("\n".join([str(error), *self._shown()])) from None
 
     def _plugins_turn(self) -> None:
-        """What the device plugin does on nodes that have joined: they offer what its config says."""
+        """Makes nodes that have joined offer the shares of the plugin's config, as the device plugin does."""
         for node in self.api.list("v1", "Node", labelSelector=JOINED):
             pool = self._pools.get(node["metadata"]["labels"][POOL])
             if pool is None:  # of an earlier test, being deleted
@@ -271,11 +271,11 @@ class Pools:
                 continue
             status = dict.fromkeys(("capacity", "allocatable"), offered)
             path = f"/api/v1/nodes/{node['metadata']['name']}/status"
-            with suppress(ApiError):  # gone meanwhile
+            with suppress(ApiError):  # deleted meanwhile
                 self.api.patch(path, {"status": status})
 
     def _shown(self) -> Iterator[str]:
-        """Expectation and fact of each pool, every pod that does not run, and Karpenter's last words."""
+        """Expected and actual nodes of each pool, every pod that does not run, and Karpenter's last messages."""
         for pool in self._pools.values():
             shown = f"a node offers {dict(pool.offered)}"
             yield f"  {pool.name}: {shown}; bought: {self.bought(pool)}"
@@ -287,12 +287,12 @@ class Pools:
         yield from (f"  {line[:300]}" for line in log[-10:])
 
     def clear(self) -> None:
-        """Takes away pods and pools. Karpenter takes the nodes down meanwhile, and nobody waits for that."""
+        """Deletes pods and pools. Karpenter deletes the nodes in the meantime; no test waits for that."""
         for namespace in self.api.list("v1", "Namespace"):
             for api_version, kind in CLEARED:
                 path = self.api.collection(api_version, kind, namespace["metadata"]["name"])
                 self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
-        self.wait_for("nothing was left but nodes that go", self._is_clear)
+        self.wait_for("only nodes that are being deleted were left", self._is_clear)
         self._pools.clear()
 
     def _is_clear(self) -> bool:

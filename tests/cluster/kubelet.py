@@ -1,6 +1,6 @@
-"""A kubelet that forwards ports and runs commands: KWOK's server, which the API server asks as it asks any kubelet.
+"""A kubelet that forwards ports and runs commands: KWOK's server, which the API server calls like any kubelet.
 
-It leads every forwarded port to one on this machine, and runs commands here, with `programs` on its PATH. A test gives
+It forwards every port to one on this machine, and runs commands here, with `programs` on its PATH. A test gives
 nodes its address, so that `kubectl port-forward` and `exec` work as on a real node.
 """
 
@@ -19,7 +19,7 @@ from tests.control_plane.running import LOOPBACK, ControlPlane, free_addresses
 
 @dataclass(frozen=True)
 class Kubelet:
-    """Where it listens."""
+    """A kubelet by its address."""
 
     port: int
 
@@ -32,7 +32,7 @@ class Kubelet:
 
 @contextmanager
 def kubelet(plane: ControlPlane, folder: Path, ports: Mapping[int, int], programs: Path) -> Iterator[Kubelet]:
-    """A kubelet while the block runs; `ports` says where on this machine a pod's port leads."""
+    """A kubelet while the block runs; `ports` maps a pod's port to one on this machine."""
     forwards = [{"ports": [port], "target": {"address": LOOPBACK, "port": here}} for port, here in ports.items()]
     rules = [
         {"kind": "ClusterPortForward", "metadata": {"name": "all"}, "spec": {"forwards": forwards}},
@@ -46,7 +46,7 @@ def kubelet(plane: ControlPlane, folder: Path, ports: Mapping[int, int], program
         f"--kubeconfig={plane.kubeconfig}",
         f"--config={plane.programs / KWOK_STAGES}",
         f"--config={config}",
-        # Other nodes' life is the first KWOK's business.
+        # The first KWOK manages the life of the other nodes.
         "--manage-nodes-with-label-selector=nobody=has-this",
         f"--server-address={address}",
         f"--tls-cert-file={plane.folder / 'cert.pem'}",

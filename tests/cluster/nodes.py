@@ -1,4 +1,4 @@
-"""Nodes as the plan expects them: what EKS, kubelet and the device plugin make of our node groups."""
+"""Nodes as the plan expects them, and as EKS, kubelet and the device plugin make them of our node groups."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from sharing.setup import NODE_CPU_MILLIS
 from sharing.system_instances import system_types
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
-"""Effects of taints in the EKS API, and as they arrive on the node."""
+"""Effects of taints in the EKS API, and their names on the node."""
 PODS = 29
-"""What kubelet allows the smallest of our types: 3 network interfaces of 10 addresses."""
+"""The pods that kubelet allows on the smallest of our types: 3 network interfaces of 10 addresses."""
 ZONES = ("us-east-1a", "us-east-1b")
 
 Node = dict[str, Any]
@@ -77,14 +77,14 @@ def taints(group: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def offer(node: Node, resources: Mapping[str, int]) -> None:
-    """Sets what the node offers of our resources."""
+    """Sets how much of our resources the node offers."""
     for part in ("capacity", "allocatable"):
         node["status"][part] |= {resource: str(count) for resource, count in resources.items()}
 
 
 def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, int]:
-    """What the device plugin offers on a node with those labels: its pool's release has one configuration, and one of
-    them names the layout that its GPUs are partitioned into."""
+    """The shares that the device plugin offers on a node with those labels. Its pool's release has one configuration;
+    a label names the layout of its GPUs."""
     cut = LAYOUT_LABEL in labels
     name = "tandem-sharing-operator" if cut else f"tandem-sharing-{labels[POOL_LABEL]}-plugin"
     values = plain(graph.named(name).inputs)["values"]
@@ -103,7 +103,7 @@ def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, 
 
 
 def _slices(values: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, int]:
-    """The layout that the MIG manager finds under the name in the label."""
+    """The slices of the layout that the label names."""
     [layout] = json.loads(values["migManager"]["config"]["data"]["config.yaml"])["mig-configs"][labels[LAYOUT_LABEL]]
     assert layout["mig-enabled"]
     return dict(layout["mig-devices"])

@@ -1,4 +1,4 @@
-"""Namespaces have the strictest Pod Security level that takes their pods: the real admission says so."""
+"""Namespaces have the strictest Pod Security level that admits their pods, as the real admission proves."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def pods(graph: Graph, namespace: str) -> Iterator[Object]:
     for one in (*manifests(graph), *found):
         if "template" in one.get("spec", {}) and one["metadata"]["namespace"] == namespace:
             template = one["spec"]["template"]
-            # Accounts are the charts' business, and a controller gives a pod its name.
+            # Charts create the accounts, and controllers name the pods.
             spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
             metadata = {**template["metadata"], "name": one["metadata"]["name"], "namespace": namespace}
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"restartPolicy": "Always", **spec}}

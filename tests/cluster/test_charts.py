@@ -1,6 +1,6 @@
-"""The pinned charts, rendered by helm with our values, are what `charts.py` says they are; the API server takes them.
+"""Helm renders the pinned charts with our values to the objects of `charts.py`; the API server accepts them.
 
-Needs the charts' repositories, or `--charts FOLDER` with a folder for each chart in it, as its source has them.
+Needs the charts' repositories, or `--charts FOLDER` with each chart's source folder in it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ NOT_OURS = frozenset(
         "volumeMounts",
     }
 )
-"""What a rendered pod or container may have beyond what is written here: nothing that admits or places it."""
+"""Fields that only a rendered pod or container may have: none of them affects admission or placement."""
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """Where what is written here is not what the chart makes; what the chart has beyond it may be `NOT_OURS` alone."""
+    """Differences between our objects and the chart's; the chart's may have more fields only if in `NOT_OURS`."""
     if path.endswith(".image"):
         if theirs.rpartition("/")[2] != ours.rpartition("/")[2]:
             yield f"{path}: {ours!r} here, {theirs!r} there"

@@ -1,4 +1,4 @@
-"""The real config-manager on the real API server: with one configuration and no label it links that and signals nobody.
+"""The real config-manager on the real API server: without a label, it links the one configuration and signals nobody.
 
 Build it from NVIDIA/k8s-device-plugin at the pinned version, `go build ./cmd/config-manager`, and put it on the PATH.
 """
@@ -19,7 +19,7 @@ from tests.control_plane.running import ControlPlane
 PROGRAM = "config-manager"
 LABEL = "nvidia.com/device-plugin.config"
 EFFECTS = re.compile(r"Successfully (?:updated to config: (\S+)|sent signal)|error finding pid|does not exist")
-"""Lines of its log that say that it linked a configuration, signalled a process, or crashed."""
+"""Lines of its log after it linked a configuration, signalled a process, or crashed."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,15 +41,15 @@ class Pod:
         plane.api.call("POST", "/api/v1/nodes", node)
 
     def boot(self) -> list[str]:
-        """What the init container does."""
+        """Runs the init container; returns its effects."""
         log = self._folder / "init.log"
         assert self._run(log, oneshot=True).wait() == 0
         return effects(log)
 
     def start(self, name: str) -> list[str]:
-        """What the sidecar does at its start, and when the node then gets the label of the default.
+        """The effects of the sidecar's start, and of the default's label that the node then gets.
 
-        A node without a label is no news to it. Once it reports the new label, it has handled everything before.
+        The sidecar ignores a node without a label. Once it reports the new label, it has handled all earlier events.
         """
         log = self._folder / f"{name}.log"
         with self._sidecar(log) as sidecar:

@@ -1,4 +1,4 @@
-"""The control plane itself: like EKS where that matters, and gone when it is to be."""
+"""The control plane itself: it behaves like EKS where that matters, and always ends with its holder."""
 
 import re
 import shutil
@@ -19,14 +19,14 @@ PROCESSES = Path("/proc")
 
 
 def processes_in(folder: str) -> list[str]:
-    """Processes whose working directory that is, which those of a control plane have."""
+    """Processes with this working directory: every process of a control plane has its folder."""
     found = []
     for process in PROCESSES.iterdir():
         if process.name.isdigit():
             try:
                 if str((process / "cwd").readlink()).startswith(folder):
                     found.append(process.name)
-            except OSError:  # gone meanwhile, or somebody else's
+            except OSError:  # ended meanwhile, or of another user
                 continue
     return found
 
@@ -42,7 +42,7 @@ def test_no_process_is_left_however_its_holder_ends(plane: ControlPlane, end: si
         shown = re.search(r"--kubeconfig (\S+)/kubeconfig\.json", line)
         assert shown, line
         folder = shown[1]
-        # A keeper for each of five parts.
+        # Each of the five parts has a keeper.
         assert len(processes_in(folder)) == 10
         holder.send_signal(end)
     while processes_in(folder):

@@ -1,4 +1,4 @@
-"""`tandem doctor` against a real API server: revisions of Helm are found by their labels, in every namespace."""
+"""`tandem doctor` against a real API server: it finds Helm's revisions by their labels in every namespace."""
 
 from tandem.deployed import kubeconfig
 from tandem.deployed.kubernetes import cluster as connect

@@ -1,4 +1,4 @@
-"""The real GPU Operator on the real API server: what it writes on nodes, and on which of them its pods run.
+"""The real GPU Operator on the real API server: the labels that it writes, and the nodes on which its pods run.
 
 Build it from NVIDIA/gpu-operator at the pinned version, `go build ./cmd/gpu-operator`, and put it on the PATH. It reads
 its manifests where its image has them: copy `assets/*` and `manifests` to that folder. The chart comes from NVIDIA's

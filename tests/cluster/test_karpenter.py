@@ -173,7 +173,7 @@ def test_an_empty_node_goes_and_one_with_a_model_stays(pools: Pools) -> None:
 
 
 def test_a_node_that_has_drifted_goes_under_a_pod_of_a_proof(pools: Pools) -> None:
-    """The annotation holds the pod's eviction up, and not the end of the node: nothing more is claimed for a proof."""
+    """The annotation delays the pod's eviction, not the node's deletion; a proof can expect no more."""
 
     def shorten(manifest: dict[str, Any]) -> None:
         if manifest["kind"] == "NodePool":
@@ -199,7 +199,7 @@ def test_a_node_that_has_drifted_goes_under_a_pod_of_a_proof(pools: Pools) -> No
 
 @pytest.fixture(scope="module")
 def growth(karpenter_at_work: Karpenter) -> dict[str, dict[int, int]]:
-    """Nodes of each pool by the number of its pods, which come one by one, in all pools at the same time."""
+    """Nodes of each pool by the number of its pods, which are added one by one, in all pools at the same time."""
     pools = Pools(karpenter_at_work)
     made = {name: pools.make(pool) for name, pool in POOLS.items()}
     seen: dict[str, dict[int, int]] = {name: {} for name in POOLS}

@@ -1,6 +1,6 @@
 """`tandem verify` and `tandem watch` against a real API server: they list, forward ports and run commands through it.
 
-What answers behind the forwarded ports is a small server of the test's; what runs in pods, runs here.
+The test's small server answers on the forwarded ports; commands in pods run on this machine.
 """
 
 import json
@@ -64,7 +64,7 @@ def node_agent(plane: ControlPlane, server: FakeOllama, tmp_path_factory: pytest
 
 @dataclass
 class Stack:
-    """The stack `timeslice`, up and well."""
+    """The stack `timeslice`, deployed and healthy."""
 
     cluster: Deployment
     kubeconfig: Path
@@ -199,7 +199,7 @@ def test_a_model_without_a_ready_pod_is_reported_by_its_forwarded_port(stack: St
 
 
 def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
-    """Ctrl-C may come while one is being opened or closed."""
+    """Ctrl-C is possible while a port is being opened or closed."""
 
     def leave() -> None:
         with connection.connect(expected(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
@@ -212,7 +212,7 @@ def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
     leaving.join(30)
     assert opened
     assert not leaving.is_alive()
-    with suppress(RuntimeError):  # the loop on which it could be closed has gone
+    with suppress(RuntimeError):  # its event loop has ended
         opened[0].__exit__(None, None, None)
 
 
@@ -258,7 +258,7 @@ def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
 
 
 def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """What `verify` says when it cannot look: one line on stderr, exit code 2."""
+    """The error of `verify` when it cannot connect: one line on stderr, exit code 2."""
     assert run("verify", kubeconfig, *options) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -269,7 +269,7 @@ def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], 
 
 
 def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster: str) -> Path:
-    """the kubeconfig with another user, where one is given, and with changes of the cluster."""
+    """The kubeconfig with another user, if one is given, and with changes to its cluster."""
     config = stack.config
     config["users"][0]["user"] = user or config["users"][0]["user"]
     config["clusters"][0]["cluster"] |= cluster

@@ -22,7 +22,7 @@ def test_every_object_of_every_stack_is_accepted_and_applied_again_without_a_cha
 
 
 def applied(cluster: Deployment, manifest: dict[str, Any]) -> list[Any]:
-    """What the one who applies owns of an object afterwards, and since when: controllers write beside it meanwhile."""
+    """The fields of an object that the applying client owns, and since when; controllers may write other fields."""
     fields = cluster.api.apply(manifest)["metadata"]["managedFields"]
     return [one for one in fields if one["operation"] == "Apply"]
 

@@ -15,7 +15,7 @@ from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, tai
 GPU_NODE = "tandem-gpu-group-0"
 NO_SHARE_LEFT = f"Insufficient {GPU_RESOURCE}"
 MPS_CAPABLE = {"nvidia.com/mps.capable": "true"}
-"""What feature discovery labels a node with when the plugin's config says MPS."""
+"""The label that feature discovery gives a node when the plugin's config says MPS."""
 
 
 def ids(graph: Graph) -> list[str]:
@@ -23,7 +23,7 @@ def ids(graph: Graph) -> list[str]:
 
 
 def third(graph: Graph) -> dict[str, Any]:
-    """A model more than planned, with the first one's values."""
+    """One model more than planned, with the values of the first."""
     first = releases(graph, "ollama")[0]
     values = {**first["values"], "fullnameOverride": "third"}
     return {**first, "name": "third", "values": values}
@@ -99,7 +99,7 @@ def test_exclusive_gives_each_model_a_node_and_a_third_waits(cluster: Deployment
 
 
 def switch(cluster: Deployment, to: Graph) -> None:
-    """What a switch of mode does to the node: EKS sets its taints, and the pool's plugin gets its new configuration."""
+    """Switches the node's mode: EKS sets its taints, and the pool's plugin gets its new configuration."""
     group = plain(node_groups(to)["tandem-gpu-group"].inputs)
     cluster.taint(GPU_NODE, taints(group))
     cluster.relabel(GPU_NODE, group["labels"])
@@ -109,7 +109,7 @@ def switch(cluster: Deployment, to: Graph) -> None:
 
 
 def update(cluster: Deployment, to: Graph) -> None:
-    """What the switch does to the models, once the shares are proved."""
+    """Updates the models, as the switch does once the shares are proved."""
     for release in releases(to, "ollama"):
         cluster.install(release)
 
@@ -149,7 +149,7 @@ def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_gpus(cluster:
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))
     switch(cluster, graphs("exclusive"))
-    cluster.wait_for("both had gone", lambda: not cluster.models())
+    cluster.wait_for("both had stopped", lambda: not cluster.models())
     update(cluster, graphs("exclusive"))
     cluster.wait_for("one model was back", lambda: len(cluster.models()) == 1)
     [left_out] = set(both) - set(cluster.models())

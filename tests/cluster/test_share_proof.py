@@ -1,4 +1,4 @@
-"""The share proof on a real control plane: its Jobs, its rights, and the taint by which a change of mode evicts."""
+"""The share proof on a real control plane: its Jobs, its rights, and the taint with which a change of mode evicts."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,7 +36,7 @@ def proof() -> list[Object]:
 
 @pytest.fixture
 def deployed(cluster: Deployment, proof: list[Object]) -> Deployment:
-    """Everything of the proof but its Jobs."""
+    """All objects of the proof except its Jobs."""
     for one in proof:
         if one["kind"] != "Job":
             cluster.api.apply(one)
@@ -49,7 +49,7 @@ def job_of(proof: list[Object], role: str) -> Object:
 
 
 class Kubelet:
-    """Runs a Job's pods as they behave: each runs as long as it waits for the others, and ends with them."""
+    """Runs a Job's pods like the real ones: each waits for the others, and ends with them."""
 
     def __init__(self, cluster: Deployment, job: Object, **spec: Any) -> None:
         self.cluster, self.name = cluster, job["metadata"]["name"]
@@ -65,9 +65,9 @@ class Kubelet:
         return [one for one in self.pods() if one["status"]["phase"] == "Running"]
 
     def run(self) -> None:
-        """What has happened when kubelet has looked once."""
+        """Updates the pods as one pass of kubelet does."""
         for one in self.pods():
-            with suppress(ApiError):  # gone since it was listed
+            with suppress(ApiError):  # deleted since it was listed
                 if "deletionTimestamp" in one["metadata"]:
                     self.cluster.api.call("DELETE", self._path(one), gracePeriodSeconds="0")
                 elif one["spec"].get("nodeName") and one["status"]["phase"] == "Pending":
@@ -81,14 +81,14 @@ class Kubelet:
         self.cluster.wait_for("placed", lambda: sum("nodeName" in one["spec"] for one in self.pods()) == self._wanted)
 
     def condition(self) -> Object:
-        """The one that says how the Job ended, once it has."""
+        """The condition that says how the Job ended, once it has ended."""
         job = self.cluster.api.get("batch/v1", "Job", self.name, NAMESPACE) or {}
         found = {one["type"]: one for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
         ended: Object = found.get("Complete") or found.get("Failed") or {}
         return ended
 
     def wait(self, seen: Callable[[], bool] = lambda: True) -> Object:
-        """Runs pods until the Job has ended and `seen` was true on the way."""
+        """Runs pods until the Job has ended and `seen` was true before that."""
         ever = False
 
         def ended() -> Object:
@@ -105,7 +105,7 @@ class Kubelet:
         return f"/api/v1/namespaces/{NAMESPACE}/pods/{one['metadata']['name']}"
 
     def interrupt(self, one: Object, reason: str) -> None:
-        """The kubelet ends a pod because its node goes, or because it was evicted."""
+        """Ends a pod, as the kubelet does when its node shuts down or the pod is evicted."""
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "interrupted"}
         self.becomes("Failed", one, conditions=[*one["status"].get("conditions", []), condition])
 
@@ -271,7 +271,7 @@ def test_the_reader_names_what_it_expects_and_finds_with_the_rights_that_it_has(
 
 
 def rights(cluster: Deployment, user: str) -> set[tuple[str, str]]:
-    """Verbs and resources that a service account may use in the groups where something is to be found."""
+    """The verbs and resources that a service account may use in all API groups of interest."""
     allowed = set()
     for version in ("v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1"):
         group = version.rpartition("/")[0]

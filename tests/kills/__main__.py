@@ -1,6 +1,6 @@
 """`make test-kills`: kills `pulumi`, the providers, everything or the language hosts, and follows `status`.
 
-Prints its seed. An interrupted run goes on where it was; trials that have ended are kept in `.tandem/kills/SEED`.
+Prints its seed. The next call continues an interrupted run. `.tandem/kills/SEED` keeps the trials that have ended.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
-    """Does a trial and keeps what came of it, and what was printed."""
+    """Runs a trial, and keeps its outcome and its output."""
     place = Path(tempfile.mkdtemp(prefix=f"kill-{trial.number}-"))
     try:
         came = attempt(trial, bases.of(trial.stack, trial.operation), place)

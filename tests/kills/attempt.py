@@ -1,4 +1,4 @@
-"""One trial: kill, follow the advice of `status` word for word, and look at what has become of everything."""
+"""One trial: kills a command, follows the advice of `status` word for word, and checks every resource."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +9,12 @@ from tests.kills.killing import HangError, advised, call, follow, kill_in_the_mi
 from tests.kills.trials import SWITCH, Trial
 
 ROUNDS = 4
-"""How often `status` may name something to do, and `destroy` be run again."""
+"""How often `status` may name commands, and how often `destroy` may run again."""
 
 
 @dataclass
 class Record:
-    """What came of a trial."""
+    """The outcome of a trial."""
 
     killed: bool = False
     followed: list[str] = field(default_factory=list)
@@ -23,7 +23,7 @@ class Record:
     failed: int = 0
     """How often `destroy` had to be run again."""
     said: list[str] = field(default_factory=list)
-    """What the commands printed, for somebody who looks for the reason."""
+    """The output of the commands, to find the reason of a fault."""
 
     def run(self, what: str, answer: tuple[int, str]) -> None:
         """Notes a command; one that fails is a fault."""
@@ -77,7 +77,7 @@ def agree(stack: Stack, record: Record) -> None:
 
 
 def comes_back(expected: Made, stack: Stack, record: Record) -> None:
-    """`up` ends what was begun, so that everything is there once and another `up` has nothing to do."""
+    """`up` finishes the operation: everything exists once, and another `up` changes nothing."""
     record.run("up", call(stack, "up", stack.name))
     made = made_in(stack)
     record.faults += [f"duplicated or left: {kind} {name}" for kind, name in sorted((made - expected).elements())]
@@ -87,7 +87,7 @@ def comes_back(expected: Made, stack: Stack, record: Record) -> None:
 
 
 def destroyed(stack: Stack, record: Record) -> None:
-    """Destroys the stack; where that fails, `status` names what to do, and the same command goes on."""
+    """Destroys the stack; if that fails, follows `status` and runs the same command again."""
     for _ in range(ROUNDS):
         code, said = call(stack, "destroy", stack.name)
         if code == 0:

@@ -20,20 +20,20 @@ VERBS: dict[Operation, str] = {"up": "up", "switch": "up", "destroy": "destroy"}
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A stack before an operation, and what a run of it without a kill comes to."""
+    """A stack before an operation, and the result of the operation without a kill."""
 
     stack: Stack
     steps: int
-    """Beginnings and ends of operations that the command prints."""
+    """How many beginnings and ends of operations the command prints."""
     before: Made
     after: Made
-    """What is there before and afterwards."""
+    """Resources that exist both before and afterwards."""
     kept: frozenset[tuple[str, str]]
-    """Types and ids of what is there before and afterwards."""
+    """Types and ids of the resources that exist both before and afterwards."""
 
 
 class Bases:
-    """All of them, in a folder; made at the first use and kept."""
+    """All bases, in a folder; each is made at its first use and kept."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -69,10 +69,10 @@ def _make(folder: Path, name: str) -> None:
 
 
 def made_in(stack: Stack) -> Made:
-    """What Pulumi has made there."""
+    """The resources that Pulumi has made in the stack's cloud."""
     return Counter((entity.type, entity.name) for entity in stack.behind(World.entities) if entity.made_by == "pulumi")
 
 
 def entities_in(stack: Stack) -> frozenset[tuple[str, str]]:
-    """Types and ids of what Pulumi has made there."""
+    """Types and ids of the resources that Pulumi has made there."""
     return frozenset(entity.key for entity in stack.behind(World.entities) if entity.made_by == "pulumi")

@@ -1,4 +1,4 @@
-"""Starts `tandem sandbox` as a user does, and kills what a trial says when it says."""
+"""Starts `tandem sandbox` as a user does, and kills the trial's processes at the trial's moment."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class HangError(Exception):
 
 
 def start(stack: Stack, said: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """The command, printing into a file: a pipe would end with the process that reads it, a terminal does not."""
+    """The command, printing into a file: a pipe would end with its reader, a terminal does not."""
     env = {**environment(), "PYTHONUNBUFFERED": "1"}
     with said.open("wb") as out:
         return subprocess.Popen([*COMMAND, *arguments], cwd=stack.folder, env=env, stdout=out, stderr=subprocess.STDOUT)
@@ -47,17 +47,17 @@ def advised(said: str) -> list[str]:
 
 
 def follow(stack: Stack, command: str) -> tuple[int, str]:
-    """Runs a command that was named, word for word."""
+    """Runs a command word for word as `status` names it."""
     return call(stack, *shlex.split(command))
 
 
 def steps(said: bytes) -> int:
-    """How many beginnings and ends of operations on resources were printed: each has its seconds behind it."""
+    """How many beginnings and ends of operations on resources were printed; each line ends with its seconds."""
     return len(SECONDS.findall(said))
 
 
 def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], awaited: int) -> bool:
-    """Runs the command and kills after this many of its steps; returns False when it has ended by then."""
+    """Runs the command and kills it after this many steps; returns False if it ends before that."""
     said, home = stack.folder / "killed", stack.place.folder / "home"
     process = start(stack, said, *arguments)
     while process.poll() is None and steps(said.read_bytes()) < awaited:
@@ -76,7 +76,7 @@ def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], a
 
 
 def chosen(kind: Kind, tandem: int, home: Path) -> list[int]:
-    """The processes of a kind that run now."""
+    """The running processes of a kind."""
     if kind == "providers":
         return [tandem]
     found, engines = running(home), engines_of(home)
@@ -88,7 +88,7 @@ def chosen(kind: Kind, tandem: int, home: Path) -> list[int]:
 
 
 def engines_of(home: Path) -> list[int]:
-    """Those of the running processes that are `pulumi` itself."""
+    """The running processes that are `pulumi` itself."""
     names = {}
     for number in running(home):
         with suppress(OSError):
@@ -105,7 +105,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def _wait_for(home: Path) -> None:
-    """Until what lives on without its providers has ended. A host whose engine was killed never does."""
+    """Waits until processes that outlive their providers have ended. A host whose engine was killed never ends."""
     for _ in range(int(30 / 0.1)):
         if not running(home):
             return

@@ -1,4 +1,4 @@
-"""What a run comes to, as a page that is committed."""
+"""The result of a run, as a page that is committed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ WHAT = {
 
 
 def summary(seed: int, records: Sequence[dict[str, Any]], *, total: int) -> str:
-    """The page: how many trials of each kind recovered, and what was wrong with the others."""
+    """The page: how many trials of each kind recovered, and the faults of the others."""
     dates, commits = ({record[key] for record in records} for key in ("date", "commit"))
     done = len(records)
     lines = [

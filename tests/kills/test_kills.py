@@ -1,4 +1,4 @@
-"""What `make test-kills` plans, follows and keeps; the kills themselves are no part of the suite."""
+"""The plan, the advice and the results of `make test-kills`; the suite itself kills nothing."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which processes are killed, and when: all of it follows from the seed."""
+"""The processes that each trial kills, and when; the seed determines both."""
 
 import random
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from typing import Any, Literal, get_args
 from tests.engine.emulated import EVERY_TYPE
 
 Kind = Literal["pulumi", "providers", "everything", "hosts"]
-"""What is killed. The providers are in the process of `tandem`; the hosts are those of the program's language."""
+"""The processes to kill. The providers run in the process of `tandem`; the hosts run the program's language."""
 Operation = Literal["up", "switch", "destroy"]
 EACH = 20
 """Moments for each kind."""
 STACKS: Mapping[str, Mapping[str, Any]] = {"timeslice": EVERY_TYPE, "karpenter": {}}
-"""Stacks, and sections of theirs that differ from the files."""
+"""Stacks, and the sections that differ from their files."""
 SWITCH: Mapping[str, Mapping[str, Any]] = {"sharing": {"mode": "mps"}}
-"""What a switch changes: both stacks share by time. The proof's Jobs are replaced with it."""
+"""The change of a switch: both stacks use time-slicing. The switch also replaces the proof's Jobs."""
 PACES = (0.0, 0.02, 0.1)
-"""Seconds for a minute of the cloud. At 0 most calls have ended when a kill comes, at the others many are under way."""
+"""Seconds for a minute of the cloud. At 0 most calls have ended before a kill; at the others many are under way."""
 OPERATIONS: tuple[Operation, ...] = ("up", "switch", "destroy")
 
 
@@ -30,12 +30,12 @@ class Trial:
     operation: Operation
     stack: str
     moment: float
-    """As a share of the steps that the command takes when nobody kills it. 0: the first process of the kind."""
+    """The fraction of the steps that the command takes without a kill. 0: the first process of the kind."""
     again: float | None
-    """The moment at which the same command, run again, is killed, too; at first it mends what the first kill left."""
+    """The moment at which the same command, run again, is also killed; it first repairs the first kill's damage."""
     pace: float
     at_once: bool
-    """Whether the next command comes while processes may still be running."""
+    """Whether the next command starts while processes may still be running."""
     goes_on: bool
     """Whether the command is run again before everything is destroyed."""
 
@@ -46,14 +46,14 @@ class Trial:
 
 
 def planned(seed: int) -> list[Trial]:
-    """All trials; kinds take turns, so that a part of them is a fair sample."""
+    """All trials; the kinds alternate, so that a part of them is a fair sample."""
     chance = random.Random(seed)
     kinds = get_args(Kind)
     trials = []
     for number in range(EACH * len(kinds)):
         kind = kinds[number % len(kinds)]
         turn = number // len(kinds)
-        # No program runs in `destroy`, so there is no host that could matter.
+        # No program runs in `destroy`, so there is no host to kill.
         operations = OPERATIONS[:2] if kind == "hosts" else OPERATIONS
         trials.append(
             Trial(

@@ -1,4 +1,4 @@
-"""The wheel, and environments outside the checkout that have it."""
+"""The wheel, and environments outside the checkout in which it is installed."""
 
 import os
 import re
@@ -23,7 +23,7 @@ class Environment:
     folder: Path
 
     def run(self, program: str, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs one of its programs as a user would, without anything of the checkout."""
+        """Runs one of its programs as a user does, without any file of the checkout."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
         env = {**kept, "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
         return subprocess.run(
@@ -32,7 +32,7 @@ class Environment:
 
 
 def build(source: Path, target: Path) -> Path:
-    """The wheel of `source`, built by pip with the setuptools that is here."""
+    """Builds the wheel of `source` with pip and the installed setuptools."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w"]
     subprocess.run([*command, target, source], check=True)
     [wheel] = target.glob("*.whl")
@@ -41,7 +41,7 @@ def build(source: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What git tracks, or would: a build leaves its traces in a copy."""
+    """A copy of every file that git tracks or would track, so that a build leaves no files in the checkout."""
     target = tmp_path_factory.mktemp("sources")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -77,7 +77,7 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
 
 
 def _constraints(folder: Path) -> Path:
-    """The versions of the lock. With its hashes, pip would want one of our wheel as well."""
+    """The versions of the lock. With its hashes, pip would also require a hash of our wheel."""
     locked = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("requirements.txt", "requirements-dev.txt"))
     file = folder / "constraints.txt"
     file.write_text("\n".join(re.findall(r"^[\w.-]+==[^\\\n]+", locked, flags=re.MULTILINE)), encoding="utf-8")
@@ -86,11 +86,11 @@ def _constraints(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def base(install: Callable[[str], Environment]) -> Environment:
-    """As `pip install tandem-gpu` makes it."""
+    """The environment that `pip install tandem-gpu` makes."""
     return install("")
 
 
 @pytest.fixture(scope="session")
 def complete(install: Callable[[str], Environment]) -> Environment:
-    """With every extra that users have."""
+    """The environment with every extra for users."""
     return install(f"[{EXTRAS}]")

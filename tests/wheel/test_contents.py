@@ -1,4 +1,4 @@
-"""What is in the wheel, and under which names."""
+"""The wheel has the right files under the right names."""
 
 import ast
 import json
@@ -55,7 +55,7 @@ def test_no_module_imports_by_a_name_of_the_checkout(wheel: Path) -> None:
 
 
 def test_pods_run_the_same_text_as_from_the_checkout(wheel: Path) -> None:
-    """The goldens hold what the cluster gets; a changed import would fail only there."""
+    """The goldens hold the scripts that the cluster gets; a changed import would fail only in the cluster."""
     texts = set(scripts(json.loads((ROOT / "tests" / "golden" / "timeslice.json").read_text(encoding="utf-8"))))
     assert len(texts) >= 4
     in_wheel = {content.decode() for name, content in files(wheel).items() if name.endswith(".py")}

@@ -30,7 +30,7 @@ def test_a_stack_is_planned_as_in_the_checkout(base: Environment) -> None:
 
 
 def test_init_makes_a_project_of_an_empty_folder(base: Environment, tmp_path: Path) -> None:
-    """With a program that finds its modules where the wheel has them: only Pulumi itself is missing here."""
+    """Its program finds its modules in the wheel; only Pulumi itself is missing here."""
     done = base.run("tandem", "init", "--yes", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     written = {path.name for path in tmp_path.iterdir()}
@@ -48,7 +48,7 @@ def test_a_missing_extra_is_installed_by_the_command_that_the_message_names(base
     assert tried.returncode == 0, tried.stderr
     would = {item["metadata"]["name"] for item in json.loads(tried.stdout)["install"]}
     assert "boto3" in would
-    assert "tandem-gpu" not in would  # the wheel that is there stays
+    assert "tandem-gpu" not in would  # the installed wheel stays
 
 
 def test_every_module_loads_and_none_by_a_name_of_the_checkout(complete: Environment) -> None:

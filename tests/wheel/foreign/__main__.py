@@ -1,4 +1,4 @@
-"""A program that has a folder `components`, and uses ours."""
+"""A program that has its own folder `components`, and uses our components."""
 
 from components import Bucket
 from tandem import GpuCluster, GpuClusterArgs

@@ -1,4 +1,4 @@
-"""Takes the program beside it up and down, on the emulated cloud."""
+"""Deploys and destroys the program beside it in the emulated cloud."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Both under the stock mocks of Pulumi."""
+"""Runs the program's component and ours under Pulumi's stock mocks."""
 
 import json
 
@@ -6,7 +6,7 @@ import pulumi
 
 
 class Mocks(pulumi.runtime.Mocks):
-    """Answers with what it was asked for."""
+    """Answers every request with its own inputs."""
 
     def new_resource(self, args):
         return f"{args.name}-id", dict(args.inputs)

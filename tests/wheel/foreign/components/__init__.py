@@ -1,10 +1,10 @@
-"""The components of somebody's own program."""
+"""The components of a user's own program."""
 
 import pulumi
 
 
 class Bucket(pulumi.ComponentResource):
-    """A component that has nothing to do with ours."""
+    """A component that is unrelated to ours."""
 
     def __init__(self, name: str) -> None:
         super().__init__("theirs:index:Bucket", name)
