@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from sharing import mig, offerings, prices
 from sharing.gpus import Gpu
@@ -12,12 +12,22 @@ from sharing.problems import Problem, did_you_mean
 Strategy = Literal["single", "mixed"]
 
 
+def _readable(name: str) -> str:
+    # Modes that do not read the layout keep it in the file, and Pulumi prints the file's values.
+    if not name.isprintable():
+        raise ValueError("must be printable text")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_readable)]
+
+
 class Slices(BaseModel):
     """Slices of one profile."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    profile: str = Field(description="MIG profile, e.g. `1g.24gb`.")
+    profile: Name = Field(description="MIG profile, e.g. `1g.24gb`.")
     count: int = Field(default=1, ge=1, description="Slices of this profile on each GPU.")
 
 
@@ -25,7 +35,7 @@ PRESET, LIST = "preset", "list"
 """Tags of the two forms of a layout, which pydantic adds to the location of an error."""
 
 LayoutSetting = Annotated[
-    Annotated[str, Tag(PRESET)] | Annotated[list[Slices], Tag(LIST)],
+    Annotated[Name, Tag(PRESET)] | Annotated[list[Slices], Tag(LIST)],
     Discriminator(lambda value: PRESET if isinstance(value, str) else LIST),
 ]
 """A preset's name, or a list of `{profile, count}`."""

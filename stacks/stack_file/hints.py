@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from sharing import versions
-from sharing.layouts import LIST
+from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, near
@@ -134,7 +134,7 @@ def place(detail: ErrorDetails) -> Loc:
         del loc[1]
     if "sharing" in loc[:-1] and loc[loc.index("sharing") + 1] in mode_names():
         del loc[loc.index("sharing") + 1]
-        loc = [part for part in loc if part != LIST]
+        loc = [part for part in loc if part not in (LIST, PRESET)]
     if detail["type"].startswith("union_tag"):
         loc.append("mode")
     return tuple(loc)

@@ -51,6 +51,13 @@ def test_without_a_layout_a_gpu_is_cut_into_its_smallest_slices() -> None:
     assert Mig().cut(H100) == "7x1g.10gb"
 
 
+@pytest.mark.parametrize("mode", [TimeSlicing, Mps, Exclusive, Mig])
+def test_no_mode_accepts_a_layout_with_control_characters(mode: type[Mig]) -> None:
+    for layout in ("all-1g.24gb\x1b]0;owned\x07", [{"profile": "1g.24gb\x9b"}]):
+        with pytest.raises(ValidationError, match="must be printable text"):
+            mode.model_validate({"layout": layout})
+
+
 def test_pods_that_take_turns_on_a_slice_have_no_memory_of_their_own() -> None:
     (shares,) = Mig(layout="all-2g.48gb", replicas=3).offers(RTX)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced, shares.unit_mib, shares.sharers) == (
