@@ -35,7 +35,7 @@ class ComponentServicer(Servicer):
             except Refused as refusal:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
             except grpc.RpcError as error:
-                # A child failed and shows the reason on its own line. This is the real provider's line below it.
+                # The failed child shows the reason on its own line. The real provider adds this line below it.
                 context.abort(grpc.StatusCode.UNKNOWN, f"{request.type} {request.name!r}: {error.details()}")
         raise AssertionError("abort raises")
 

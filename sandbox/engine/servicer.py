@@ -51,7 +51,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
-        # Without it the engine fails, even if the reply is "unimplemented".
+        # The engine requires this method. It also fails if the reply is "unimplemented".
         return empty_pb2.Empty()
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
@@ -85,7 +85,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 class CloudServicer(Servicer):
     """Serves one package of the emulated cloud: resources and functions.
 
-    Like the real aws and kubernetes providers, it does not accept resource references. Otherwise roles would be
+    Like the real aws and kubernetes providers, it does not accept resource references. Otherwise roles would arrive as
     references.
     """
 
@@ -138,7 +138,7 @@ class CloudServicer(Servicer):
                 inputs, outputs = found
                 known = wire.read(request.inputs)
                 if DEFAULTS in known:
-                    # As in the bridge, the state records which names were generated. The cloud does not know.
+                    # As in the bridge, the state records which names were generated. The cloud does not know them.
                     inputs = {**inputs, DEFAULTS: known[DEFAULTS]}
                 response.id = request.id
                 wire.write(_marked(inputs, known), response.inputs)

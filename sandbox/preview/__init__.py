@@ -1,1 +1,1 @@
-"""Runs a program in this process and returns its graph, without the engine and without a memory."""
+"""Runs a program in this process and returns its graph, without the engine and without any state."""

@@ -88,7 +88,7 @@ class Monitor:
         return self._cloud.answer(Question(token=token, args=plain(args), provider=self._inputs_of(provider)))
 
     def _construct(self, urn: str, component: Registration) -> Registered:
-        # The component is recorded before its children, whose parent is checked.
+        # The component is recorded before its children, because each child needs a recorded parent.
         self._remember(urn, component, "", {})
         self._constructing += 1
         try:

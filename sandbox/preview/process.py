@@ -1,4 +1,4 @@
-"""Temporary changes of the process during a run."""
+"""Temporary changes to the process during a run."""
 
 import gc
 import os
@@ -50,7 +50,7 @@ def _no_collection() -> Iterator[None]:
 def _no_source_positions() -> Iterator[None]:
     """Stops the SDK from walking the call stack of each resource for its source position, which is not used here.
 
-    It takes a fifth of a run from a script, and half of a run from pytest, whose stacks are deep.
+    The walk takes a fifth of the time of a run from a script. From pytest, whose stacks are deep, it takes half.
     """
     original: Callable[[], source_pb2.StackTrace] | None = getattr(pulumi.runtime.resource, "_get_stack_trace", None)
     if original is None:  # another SDK version, which is only slower

@@ -21,7 +21,7 @@ from sandbox.preview.process import prepared
 from sandbox.preview.transforms import Callbacks
 
 ORGANIZATION = "organization"
-"""Result of `pulumi.get_organization()`. The CLI uses the same for a backend without organizations."""
+"""Result of `pulumi.get_organization()`. The CLI uses the same value for a backend without organizations."""
 
 
 def run(

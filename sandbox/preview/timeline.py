@@ -87,7 +87,7 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
     steps: dict[str, Step] = {}
     moments: dict[_Event, _Moment] = {}
     for event in order:
-        # The latest moment. Of equal ones, one with a cause is preferred, and then the first.
+        # The latest moment. Of equal moments, one with a cause is preferred, and then the first.
         moment = min(
             (moments[before] for before in waits[event]),
             key=lambda one: (-one.time, not one.cause),

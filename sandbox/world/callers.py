@@ -52,7 +52,7 @@ class Callers:
         return {"id": account(caller), "accountId": account(caller), "arn": session(caller), "userId": "AIDASANDBOX"}
 
     def session_context(self, args: Values, provider: Values) -> Values:
-        """The role behind a session, with its path, which the session's ARN lacks. For a user, the user itself.
+        """The role behind a session, with its path, which the session's ARN lacks. For a user, it is the user.
 
         terraform-provider-aws, internal/service/iam/session_context_data_source.go
         """
@@ -70,7 +70,7 @@ def account(arn: str) -> str:
 
 
 def session(caller: str) -> str:
-    """ARN under which a caller appears in replies. For a role, it is that of a session, which has no path."""
+    """The caller's ARN in replies. For a role, it is the ARN of a session, which has no path."""
     partition, number, resource = caller.split(":")[1], account(caller), caller.split(":", 5)[5]
     if not resource.startswith("role/"):
         return caller

@@ -14,7 +14,7 @@ class Difference:
     """The effect of a change of inputs."""
 
     changed: tuple[str, ...]
-    """Dotted paths of the changed properties, as deep as the table distinguishes them."""
+    """Dotted paths of the changed properties, only as deep as the paths in the table."""
     replaces: tuple[str, ...]
     """The changed properties that cannot be updated in place."""
     delete_before_replace: bool
@@ -28,7 +28,7 @@ def _words(text: str) -> frozenset[str]:
 UPDATABLE: dict[str, frozenset[str]] = {row["type"]: _words(row["properties"]) for row in table("updatable")}
 """Properties that each type updates in place, from sandbox/data/updatable.csv."""
 
-# For Kubernetes it is the reverse: everything is patched except the name and the fields below (pulumi-kubernetes
+# For Kubernetes, the provider patches everything except the name and the fields below (pulumi-kubernetes
 # provider/pkg/provider/diff.go, forceNewProperties). For PersistentVolume and StorageClass, the API server itself
 # rejects changes of the last two (pkg/apis/core/validation, pkg/apis/storage/validation).
 IMMUTABLE: dict[str, frozenset[str]] = {
@@ -81,7 +81,7 @@ def _changed(old: Any, new: Any, paths: frozenset[str], above: str = "") -> Iter
 
 
 def _comparable(key: str, value: Any) -> Any:
-    """The value in a form in which equal values mean the same: without nulls and empty lists or maps, sets sorted."""
+    """The value in a form for comparison: with sorted sets, and without nulls and empty lists or maps."""
     if isinstance(value, dict):
         return {name: found for name, item in value.items() if (found := _comparable(name, item)) is not None} or None
     if isinstance(value, list | tuple):

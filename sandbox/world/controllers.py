@@ -12,8 +12,8 @@ from sandbox.world.storage import claims, detach, mount
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
-# CRDs of the pinned charts: kinds by group, and whether an uninstall deletes them. Helm keeps those in `crds/` and
-# deletes those that are templates (seen by installing them).
+# CRDs of the pinned charts: kinds by group, and whether an uninstall deletes them. Helm keeps CRDs in
+# `crds/` and deletes CRDs that are templates (seen by installing the charts).
 _KARPENTER: dict[str, tuple[str, ...]] = {
     "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
     "karpenter.k8s.aws": ("EC2NodeClass",),
@@ -116,7 +116,7 @@ def uninstall(entities: Entities, release: Entity) -> None:
 
 
 def delete_custom_resources(entities: Entities, crds: list[Entity]) -> None:
-    """Deletes all objects of the kinds that these CRDs define. Pulumi does not know of it."""
+    """Deletes all objects of the kinds that these CRDs define. Pulumi does not know about it."""
     for crd in crds:
         for one in custom_resources(entities, crd):
             entities.remove(one)
@@ -164,10 +164,10 @@ def _replace_pods(entities: Entities, release: Entity) -> None:
 
 
 def _settle(entities: Entities) -> None:
-    """Schedules pods: those of lost nodes become pending, pending ones move to nodes, which are launched if necessary.
+    """Schedules pods. Pods of lost nodes become pending. Pending pods move to nodes, which are launched if necessary.
 
     If labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
-    cluster, both start at once, and a process runs until its grace period is over. There, the proof separates old and
+    cluster, both start together, and a process runs until its grace period is over. There, the proof separates old and
     new pods. Its pods need all shares, so they start only when the old pods have freed theirs. They use CUDA only when
     all of them run, and the models start after the proof.
     """
@@ -180,7 +180,7 @@ def _settle(entities: Entities) -> None:
     for release in entities.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
             _schedule(entities, release, pod)
-    # After the controllers have their nodes.
+    # Karpenter runs when its controllers have nodes.
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
     for release in entities.of(tokens.RELEASE):
@@ -222,7 +222,7 @@ def _schedule(entities: Entities, release: Entity, pod: PodSpec) -> None:
 
 
 def _delete_cluster(entities: Entities, cluster: Entity) -> None:
-    """Deletes a cluster with everything inside, which Pulumi then cannot reach any more. EBS volumes stay."""
+    """Deletes a cluster and its objects, which Pulumi can then no longer reach. EBS volumes stay."""
     inside = entities.inside(str(cluster.outputs["endpoint"]))
     for below in [below for one in inside for below in entities.owned_by(one) if below.type.startswith("aws:")]:
         below.owner = None

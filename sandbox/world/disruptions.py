@@ -11,7 +11,7 @@ REBOOTED = "rebooted"
 LEFT_EXCLUSIVE = "leftExclusive"
 """Key in a node's outputs: whether its MPS daemon's pod is still stopping."""
 RESET_BY_REBOOT = ("a100", "a30")
-"""GPUs whose MIG mode changes only with a reset, for which an instance has to reboot. Hopper and later need no reset.
+"""GPUs that change their MIG mode only at a reset, for which the instance reboots. Hopper and later need no reset.
 
 Source: NVIDIA MIG User Guide, "Enable MIG Mode"; mig-parted deployments/container, WITH_REBOOT.
 """
@@ -21,7 +21,7 @@ k8s-device-plugin v0.20.0 daemonset-mps-control-daemon.yml; mps/daemon.go, Stop:
 
 
 def reboot(entities: Entities, node: Entity, job: Values) -> str | None:
-    """Why a Job's pod does not survive the MIG manager's reboot of its node. None if it does, or without a reboot.
+    """Why a Job's pod does not survive the MIG manager's reboot of its node. None if it survives, or without a reboot.
 
     Source: mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go (label `rebooting`, then `chroot /host reboot`). The
     kubelet fails the node's pods with the condition DisruptionTarget (kubernetes v1.36
@@ -39,7 +39,7 @@ def reboot(entities: Entities, node: Entity, job: Values) -> str | None:
 
 
 def exclusive(entities: Entities, node: Entity, job: Values) -> str | None:
-    """Why a process without MPS gets no CUDA context right after MPS. None if it does, or retries long enough."""
+    """Why a process without MPS gets no CUDA context right after MPS. None if it gets one, or retries long enough."""
     config = config_of(entities, node)
     if not node.outputs.get(LEFT_EXCLUSIVE) or config is None or config.is_mps:
         return None

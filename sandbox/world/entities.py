@@ -47,7 +47,7 @@ class Entity:
     made_by: str = PULUMI
     """`pulumi`, or the controller that created it."""
     owner: Key | None = None
-    """The resource with which it is deleted, if a controller created it."""
+    """Its owner, if a controller created it. The deletion of the owner also deletes it."""
     cluster: str = ""
     """API server of its cluster, for Kubernetes objects."""
     serial: int = 0
@@ -85,9 +85,9 @@ class Event:
     """
     node: str
     config: str
-    """The plugin's config: for `stop` the one under which the process started, for `mode` the new one."""
+    """The plugin's config: for `stop`, the config when the process started; for `mode`, the new config."""
     who: str = ""
-    """Id of the pod or Job; for `clash` the ids of the releases."""
+    """Id of the pod or Job; for `clash`, the ids of the releases."""
     before: str = ""
     """For `mode`, the previous config; empty for a new node."""
 

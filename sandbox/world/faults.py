@@ -45,7 +45,7 @@ class Fault:
     operation: Operation
     kind: Kind = "error"
     nth: int = 1
-    """Number of the call of that type and operation, from 1."""
+    """Number of the call among the calls of that type and operation. The first is 1."""
     name: str = ""
     """Logical name of the resource; "" for any."""
 

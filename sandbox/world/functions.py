@@ -12,7 +12,7 @@ API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 
 
 def answer(entities: Entities, question: Question) -> Values | None:
-    """The function's result, or None if it does not depend on the world. Raises CloudError as AWS does."""
+    """The function's result, or None if it does not depend on this state. Raises CloudError as AWS does."""
     args = question.args
     if question.token == OFFERINGS:
         return offerings(question, entities.offers)

@@ -1,7 +1,7 @@
 """EC2's hardware: instance types, their GPUs, and MIG slices.
 
-The emulated cloud has its own tables, from EC2's and NVIDIA's sources and not from `sharing/data`, so that an error
-there is not repeated here. tests/sandbox/world/test_hardware.py compares both.
+The emulated cloud has its own tables from EC2's and NVIDIA's sources. It does not use `sharing/data`, because it would
+repeat an error there. tests/sandbox/world/test_hardware.py compares both.
 """
 
 import csv
@@ -74,14 +74,16 @@ def fits(layout: Iterable[tuple[Profile, int]], gpu: Gpu) -> bool:
     engines = max((one.media for one in profiles(gpu).values()), default=0)
     if any(count > one.instances for one, count in wanted) or sum(one.media * count for one, count in wanted) > engines:
         return False
-    return _lie(sorted((one for one, count in wanted for _ in range(count)), key=lambda one: -one.size), frozenset())
+    return _have_places(
+        sorted((one for one, count in wanted for _ in range(count)), key=lambda one: -one.size), frozenset()
+    )
 
 
-def _lie(pieces: Sequence[Profile], taken: frozenset[int]) -> bool:
+def _have_places(pieces: Sequence[Profile], taken: frozenset[int]) -> bool:
     if not pieces:
         return True
     places = [frozenset(range(start, start + pieces[0].size)) for start in pieces[0].starts]
-    return any(not place & taken and _lie(pieces[1:], taken | place) for place in places)
+    return any(not place & taken and _have_places(pieces[1:], taken | place) for place in places)
 
 
 def _instance_type(row: Row) -> InstanceType:

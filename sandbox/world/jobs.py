@@ -23,7 +23,7 @@ MESSAGES = {
 
 
 def why_late(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> str | None:
-    """Why the pods do not run before the deadline. None if they do."""
+    """Why the pods do not run before the deadline. None if they run."""
     if (lacking := _lacking(entities, server, namespace, inputs)) is not None:
         return f"{MESSAGES[LATE]}; {lacking}"
     pods = pods_of_job(name, inputs)
@@ -50,7 +50,7 @@ def why_failed(entities: Entities, server: str, namespace: str, name: str, input
 
 
 def run(entities: Entities, job: Entity) -> None:
-    """Completes a new Job. Its pods hold nothing afterwards."""
+    """Completes a new Job. Afterwards, its pods use no resources."""
     given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
     karpenter.provision(entities, job.cluster, job.namespace, pods)
@@ -76,7 +76,7 @@ def _end_disruptions(given: tuple[Entities, str, str, str, Values]) -> None:
 
 
 def failure_of(job: Entity) -> str | None:
-    """Why a Job has failed. None if it has not."""
+    """Why a Job has failed. None if it has not failed."""
     conditions = values_at(job.outputs, "status.conditions")
     return next((f"{one['reason']}: {one['message']}" for one in conditions if one["type"] == "Failed"), None)
 
@@ -99,7 +99,7 @@ def _places(entities: Entities, server: str, namespace: str, name: str, inputs: 
 
 
 def _lacking(entities: Entities, server: str, namespace: str, inputs: Values) -> str | None:
-    """Why pods cannot be created or started: a missing ServiceAccount or ConfigMap. None if they can."""
+    """Why pods cannot be created or started: a missing ServiceAccount or ConfigMap. None if neither is missing."""
     pod = value_at(inputs, "spec.template.spec") or {}
     account = pod.get("serviceAccountName") or "default"
     if account != "default" and not _is_there(entities, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
@@ -125,7 +125,7 @@ def _expectation(inputs: Values) -> dict[str, Any]:
 
 
 def _differences(entities: Entities, node: Entity, expected: dict[str, Any], resources: set[str]) -> Iterator[str]:
-    """The proof's findings: those of the pod that reads the node, and of the pods on shares of these resources."""
+    """Findings of the proof's pods: the pod that reads the node, and the pods on shares of these resources."""
     offers, labels = advertised(entities, node), labels_seen(entities, node)
     shares = expected.get("shares")
     counts = {**expected.get("allocatable", {}), **(dict.fromkeys(resources, shares) if shares else {})}

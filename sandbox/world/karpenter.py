@@ -1,8 +1,8 @@
 """Karpenter: the nodes that it launches for pending pods, and its requirements for launching and terminating them.
 
-As measured on the core of 1.14.1, where possible: Karpenter counts by the NodeOverlay, or else by GPUs, and respects
-the pool's limit. Not modelled are prices, nodes launched while the device plugin is missing, and consolidation: no time
-passes here, so an empty node stays until its pool is deleted.
+Karpenter counts by the NodeOverlay, or else by GPUs, and respects the pool's limit. Where possible, this was measured
+on the core of 1.14.1. The model has no prices, no nodes launched while the device plugin is missing, and no
+consolidation. No time passes here, so an empty node stays until its pool is deleted.
 """
 
 import json
@@ -51,7 +51,7 @@ class NewNode:
 
 
 def idle(entities: Entities, server: str, *calls: str) -> str | None:
-    """Why the controller cannot make these calls to AWS. None if it can."""
+    """Why the controller cannot make these calls to AWS. None if it can make them."""
     release = next(iter(releases(entities, server, CHART)), None)
     if release is None or not any(one.outputs["node"] for one in entities.owned_by(release, tokens.POD)):
         return "Karpenter's controller is not installed"
@@ -96,7 +96,7 @@ def gate_is_on(entities: Entities, server: str) -> bool:
 def placed_with_new_nodes(
     entities: Entities, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
 ) -> tuple[list[Entity | str], list[NewNode]]:
-    """For each pod its node, or why it has none, after Karpenter has launched nodes. Also returns those nodes."""
+    """The node of each pod, or why it has none, after Karpenter has launched nodes. Also returns those nodes."""
     wanted, new = list(pods), list[NewNode]()
     while True:
         coming = [one.node for one in new]
@@ -115,7 +115,7 @@ def placed_with_new_nodes(
 
 
 def _bought_for(entities: Entities, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
-    """The node that a pool launches for pods that must run together, or why none does."""
+    """The node that a pool launches for pods that must run together, or why no pool launches one."""
     reasons = []
     for pool in entities.within(server, tokens.NODE_POOL):
         reason = _unable(entities, server, pool)
@@ -168,7 +168,7 @@ def _capacity_type(entities: Entities, pool: Entity) -> str | None:
 
 
 def _unjoinable(entities: Entities, server: str, node_class: Entity) -> str | None:
-    """Why nodes of the class would never register. None if they would."""
+    """Why nodes of the class would never register. None if they would register."""
     role, cluster = entities.get(tokens.ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(entities, server)
     if role is None or cluster is None:
         return "its nodes' role does not exist"
@@ -310,7 +310,8 @@ def drift(entities: Entities, entity: Entity, before: dict[str, Any]) -> None:
     """Replaces the nodes of a pool whose template or class has changed, one at a time.
 
     Karpenter terminates a node when its replacement is ready, so the pool can exceed its limit by one node. Without
-    quota for that node, the old one stays. Here the old node is terminated first, and its pods cause the new one.
+    quota for that node, the old one stays. Here the old node is terminated first. Then Karpenter launches the new one
+    for its pods.
     Source: karpenter v1.14.1, pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count),
     queue.go.
     """

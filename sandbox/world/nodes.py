@@ -13,7 +13,7 @@ from sandbox.world.hardware import InstanceType, instance_types
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
 EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
-"""Effects of taints: Kubernetes' spelling to EKS's."""
+"""EKS's spelling of a taint's effect, by Kubernetes' spelling."""
 # Changes of a group that replace every node: EKS drains and terminates the old ones.
 # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
@@ -127,8 +127,8 @@ def is_recycled(group: Entity, before: dict[str, Any], after: dict[str, Any]) ->
 def surge(entities: Entities, group: Entity, inputs: dict[str, Any]) -> int:
     """Number of nodes that an update adds before it removes the old ones: none with the strategy MINIMAL.
 
-    With DEFAULT, it is the larger of two per zone and `maxUnavailable` (page above). For a group without nodes, the
-    page does not say; here it is none.
+    With DEFAULT, it is the larger of two per zone and `maxUnavailable` (page above). The page does not
+    describe a group without nodes. Here, the number is 0.
     """
     if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not entities.owned_by(group, tokens.INSTANCE):
         return 0

@@ -1,4 +1,4 @@
-"""Ids and outputs of resources: as in a run without the engine, but unique, and with the world's own values."""
+"""Ids and outputs of resources: as in a run without the engine, but unique, and with this cloud's own values."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ def outputs_of(
 
 
 def outputs_after(cloud: Cloud, entities: Entities, entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
-    """Outputs of an updated resource: derived from its new inputs. Values computed at creation stay."""
+    """Outputs of an updated resource, derived from its new inputs. Values computed at creation stay."""
     _, fresh = outputs_of(cloud, entities, entity.type, entity.name, entity.serial, entity.inputs, entity.provider)
     dropped = before.keys() - entity.inputs.keys()
     kept = {key: value for key, value in entity.outputs.items() if key not in dropped}

@@ -75,8 +75,8 @@ def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
 def _pod(entities: Entities, node: Entity) -> dict[str, Any]:
     """The pod of a node's plugin: its release and template, and whether it advertises 0 shares.
 
-    It starts with the default configuration, whatever the node's label says. If the label names another one, it is then
-    applied by signals. They restart the plugin twice within milliseconds, after which the kubelet considers the
+    It starts with the default configuration, whatever the node's label says. If the label names another one, signals
+    then apply it. They restart the plugin twice within milliseconds, after which the kubelet considers the
     resource unhealthy until the pod is recreated (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
     plugin = _plugin(entities, node)
@@ -143,7 +143,7 @@ def labels_seen(entities: Entities, node: Entity) -> dict[str, str]:
 
 
 def refuses_process(entities: Entities, node: Entity, alive: Iterable[Entity]) -> str | None:
-    """Why a new process gets no CUDA context on a node's GPUs. None if it does. `alive` are pods with shares there.
+    """Why a new process gets no CUDA context on a node's GPUs. None if it gets one. `alive` are pods with shares there.
 
     Under MPS, a GPU is in EXCLUSIVE_PROCESS mode and the server must be its only process. A process that started
     without the server keeps the server out. When MPS ends, the server stops, even if it still has clients.
@@ -160,7 +160,7 @@ def refuses_process(entities: Entities, node: Entity, alive: Iterable[Entity]) -
 
 
 def _plugin(entities: Entities, node: Entity) -> Entity | None:
-    """The release whose plugin serves the node. Of two, it is the one that registered last, which is undefined."""
+    """The release whose plugin serves the node. Of two, it is the one that registered last; which one is undefined."""
     found = plugins_on(entities, node)
     return found[0] if len(found) == 1 else None
 

@@ -33,7 +33,7 @@ class Pod:
     together: str = ""
     """Pods with the same value only run on one node (required affinity by host name)."""
     is_waited_for: bool = True
-    """False if Helm's wait does not need the pod: it needs replicas minus maxUnavailable (seen by running it)."""
+    """False if Helm does not wait for the pod. Helm waits for replicas minus maxUnavailable (seen by running it)."""
 
 
 def chart(inputs: Values) -> str:

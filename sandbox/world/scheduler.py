@@ -21,9 +21,9 @@ def placed(
     ignored: Key | None = None,
     coming: Iterable[Entity] = (),
 ) -> list[Entity | str]:
-    """For each pod its node, or why it has none.
+    """The node of each pod, or why it has none.
 
-    The current pods of the release `ignored` make room. `coming` are nodes that do not exist yet.
+    The current pods of the release `ignored` do not count as running. `coming` are nodes that do not exist yet.
     """
     room = _Room(entities, server, namespace)
     for one in entities.of(tokens.POD):
@@ -70,7 +70,7 @@ class _Room:
         self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
 
     def node_for(self, pods: list[Pod], there: list[Entity]) -> Entity | str:
-        """Assigns the pods to the first node that fits all of them, and returns it. Else returns why none fits."""
+        """Assigns the pods to the first node that fits all of them. Returns the node, or why none fits."""
         for pod in pods:
             for name in pod.claims:
                 if (problem := self._claim_problem(name)) is not None:

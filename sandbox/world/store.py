@@ -28,7 +28,7 @@ class InUseError(StateError):
 
 
 KEPT = ("serial", "recycled", "quotas", "peaks", "offers")
-"""Fields of `Entities` that the file has unchanged."""
+"""Fields of `Entities` that the file stores unchanged."""
 
 
 def copied(entities: Entities) -> Entities:
@@ -48,7 +48,7 @@ class Store:
             self._lock = _locked(path)
 
     def load(self) -> Entities:
-        """Reads the file; without one the world is empty. Raises StateError if the file cannot be used."""
+        """Reads the file. If it does not exist, the state is empty. Raises StateError if the file cannot be used."""
         if self._path is None or not self._path.exists():
             return Entities()
         try:

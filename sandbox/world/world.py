@@ -44,11 +44,11 @@ from sandbox.world.store import Store, copied
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
 _KEPT = ("region", "defaultTags")
-"""Inputs of a provider that later calls need. They are saved, so there are no credentials among them."""
+"""Inputs of a provider that later calls need. They are saved, so they contain no credentials."""
 
 
 class World:
-    """The emulated cloud. `path` is its state file; without one it is only in memory.
+    """The emulated cloud. `path` is its state file. Without one, it is only in memory.
 
     `seconds_per_minute` is the time to sleep for each minute of a real `up`. A waiting call, e.g. for pending pods,
     fails when nothing else has changed for `patience` seconds. `has_spot` is whether spot is available to this account.
@@ -76,7 +76,7 @@ class World:
         self._moved_at = time.monotonic()
 
     def copied(self) -> World:
-        """A copy of this world, only in memory."""
+        """A copy of the emulated cloud, only in memory."""
         with self._changed:
             return World(entities=copied(self._entities), patience=self._patience)
 
@@ -96,7 +96,7 @@ class World:
 
     @property
     def journal(self) -> list[Event]:
-        """Events that concern GPUs, in order, from all processes that used this world."""
+        """Events that concern GPUs, in order, from all processes that used this state."""
         with self._changed:
             return list(self._entities.journal)
 
@@ -184,7 +184,7 @@ class World:
         return self._answer(entity, kind, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
-        """Deletes a resource. A missing one is an error only if the provider reports one."""
+        """Deletes a resource. A missing resource is an error only if the provider reports an error."""
         entity = self._found(type, id)
         if entity is None:
             kubernetes.refuse_missing(type, id)

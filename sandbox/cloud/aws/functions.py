@@ -34,7 +34,7 @@ def _caller(question: Question) -> Values:
 
 
 def _session(question: Question) -> Values:
-    """For a user, the user itself (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
+    """The result for a user (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
     arn = question.args["arn"]
     return {"id": arn, "arn": arn, "issuerArn": arn, "issuerId": "", "issuerName": "", "sessionName": ""}
 

@@ -17,7 +17,7 @@ lists g7e in two zones of us-east-1. AWS maps letters to zones per account, so a
 
 
 def zones_selling(place: Place, instance_type: str, own: Offers) -> list[str]:
-    """Zones of the region that offer the type. `own` overrides the default of every account."""
+    """Zones of the region that offer the type. `own` are the account's offers, which override the default."""
     if instance_type in own:
         return [zone for zone in own[instance_type] if zone in place.zones]
     letters = SCARCE.get((place.region, instance_type.partition(".")[0]))

@@ -17,7 +17,7 @@ ZONES = {
     "ap-northeast-1": "124",
     "ap-northeast-2": "1234",
 }
-"""Numbers of a region's zones in a newer account. Other regions have three. A program must not rely on an order.
+"""Numbers of a region's zones in a newer account. Other regions have three. A program must not rely on their order.
 Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
 """
 _DIRECTIONS = {

@@ -129,7 +129,7 @@ def _pod_identity(creation: Creation) -> tuple[str, Values]:
     return identity, {**_common(creation), "associationId": identity}
 
 
-# the rest
+# Other services.
 
 
 def _queue(creation: Creation) -> tuple[str, Values]:

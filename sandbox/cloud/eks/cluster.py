@@ -3,7 +3,7 @@
 Types, names, parents, inputs, dependencies and options are from a run of the real provider (pulumi-eks, source of
 2026-08-12, v4.3.0 and later) under the real engine (CLI 3.260, SDK 3.272), with stand-ins for aws and kubernetes. A
 Construct that only repeated them led to the same previews and state, an `up` without changes, and the same order of
-`destroy`. It has only the outputs that stacks read.
+`destroy`. The component has only the outputs that stacks read.
 """
 
 import json

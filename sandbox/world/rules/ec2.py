@@ -24,8 +24,9 @@ REFERENCES = (
     (tokens.ASSOCIATION, "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound"),
     (tokens.ASSOCIATION, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
 )
-# A launch template is missing here: DeleteLaunchTemplate has no condition (API_DeleteLaunchTemplate), but then the node
-# group fails, see `eks`. So is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
+# Launch templates and NAT gateways are not in this table. DeleteLaunchTemplate has no condition
+# (API_DeleteLaunchTemplate), but afterwards the node group fails, see `eks`. Routes to a deleted NAT gateway become
+# black holes (API_DeleteNatGateway).
 USES = (
     (tokens.VPC, tokens.SUBNET, "vpcId"),
     (tokens.VPC, tokens.GATEWAY, "vpcId"),

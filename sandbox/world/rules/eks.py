@@ -21,7 +21,7 @@ PULL_POLICY = "AmazonEC2ContainerRegistry"
 NETWORK_POLICY = "AmazonEKS_CNI_Policy"
 NETWORK = "vpc-cni"
 # Add-ons with a Deployment, which wait for a node. The others are DaemonSets and become active without nodes. EKS waits
-# 20 minutes for a node. Here they are rejected immediately, because no program should rely on that wait.
+# 20 minutes for a node. Here such add-ons are rejected immediately, because no program should rely on that wait.
 WITH_DEPLOYMENT = ("coredns", "aws-ebs-csi-driver", "metrics-server")
 UNJOINED = "Instances failed to join the kubernetes cluster"
 STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joining node group"
@@ -78,7 +78,7 @@ def _minor(version: Any) -> int:
 
 
 def _jump(case: Case) -> str | None:
-    """Also refuses the one older version to which EKS rolls back within 7 days of an upgrade: that is not emulated."""
+    """Also refuses the previous version, to which EKS can roll back within 7 days. That rollback is not emulated."""
     before = _minor(case.entity.outputs.get("version")) if case.entity else 0
     after = _minor(case.inputs.get("version"))
     if not before or not after or after - before in (0, 1):
@@ -95,7 +95,7 @@ def _no_node_role(case: Case) -> str | None:
 
 
 def _not_sold(case: Case) -> str | None:
-    """A single type that one of the zones does not offer is enough, even if no node would start there."""
+    """Rejects a group if a zone does not offer one of its types, even if no node would start there."""
     place = Place.of(case.provider)
     for zone in sorted(_zones_of(case, values_at(case.inputs, "subnetIds"))):
         for name in values_at(case.inputs, "instanceTypes"):
@@ -157,7 +157,7 @@ def _no_internet(case: Case) -> str | None:
 
 
 def cut_off(entities: Entities, subnet_id: str) -> str | None:
-    """Why nodes in the subnet have no internet access. None if they have.
+    """Why nodes in the subnet have no internet access. None if they have access.
 
     A subnet without an association uses the VPC's main route table, which has no internet route here.
     """
@@ -182,7 +182,7 @@ def _no_quota_for_nodes(case: Case) -> str | None:
 
 
 def _no_quota_for_surge(case: Case) -> str | None:
-    """Requires quota for the update's extra nodes: it continues when each zone with a node has a new one."""
+    """Requires quota for extra nodes. The update continues when each zone with a node has a new one."""
     group = case.entity
     if (
         group is None
@@ -229,7 +229,7 @@ UPDATED_BY_EKS = (
 
 
 def _inactive(case: Case) -> str | None:
-    """Rejects updates of a group that is not active, except of tags, which have their own call TagResource.
+    """Rejects updates of an inactive group, except updates of tags, which have their own call, TagResource.
 
     Pessimistic for DEGRADED: sources disagree whether EKS rejects updates if only capacity or quota is missing. Its
     message for other issues (repost.aws/knowledge-center/eks-managed-node-group-update) implies that

@@ -14,7 +14,7 @@ CALLS = {tokens.NODE_CLASS: karpenter.MAKE_PROFILE, tokens.NODE_POOL: karpenter.
 
 
 def _never_ready(case: Case) -> str | None:
-    """A call that waits for a condition waits for the controller that sets it."""
+    """A call that waits for a condition needs the controller that sets the condition."""
     if AWAITED not in (value_at(case.inputs, "metadata.annotations") or {}):
         return None
     why = karpenter.idle(case.entities, case.cluster, *CALLS[case.type])
@@ -37,7 +37,7 @@ def _has_claims(case: Case) -> str | None:
 
 
 def _deadlocked(case: Case) -> str | None:
-    """A rolling update keeps all replicas but one. If only those run, the old pod occupies the only node."""
+    """A rolling update keeps all replicas except one. If only those run, the old pod occupies the only node."""
     if chart(case.inputs) != karpenter.CHART or case.entity is None or not _rolls(case, case.entity):
         return None
     pods = pods_of(case.inputs)

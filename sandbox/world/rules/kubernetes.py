@@ -22,7 +22,7 @@ REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
 FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-# Built-in API groups have no domain, or one of Kubernetes.
+# Built-in API groups have no domain, or a domain of Kubernetes.
 _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
 _HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
@@ -159,7 +159,7 @@ def _held_by_finalizer(case: Case) -> str | None:
 
 
 def finalizer_waits(case: Case, token: str) -> str | None:
-    """Why nothing drops the object's finalizer. None if something does, or if it has none."""
+    """Why no controller drops the object's finalizer. None if one does, or without a finalizer."""
     calls = FINALIZERS.get(token)
     return karpenter.idle(case.entities, case.cluster, *calls) if calls else None
 
@@ -240,7 +240,7 @@ def _failed(case: Case) -> str | None:
 
 
 def _stays_failed(case: Case) -> str | None:
-    """A Job that has ended never starts again, whatever changes."""
+    """A Job that has ended never starts again, even if its inputs change."""
     why = jobs.failure_of(case.entity) if case.entity else None
     return f"{case.id} failed to fully initialize or become live: {why}" if why else None
 

@@ -16,7 +16,7 @@ DELETE: Moments = ("delete",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One call to be checked by the rules."""
+    """One call that the rules check."""
 
     entities: Entities
     """The resources before the call."""
@@ -37,7 +37,7 @@ class Case:
 
 
 Refusal = Callable[[Case], str | None]
-"""Why a call is rejected, in the API's words. None if it is not."""
+"""Why a call is rejected, in the API's words. None if it is accepted."""
 
 
 def absent(path: str, to: str, words: str) -> Refusal:
