@@ -1,4 +1,4 @@
-"""What is made for the project and not installed with it: the table of models from facts with sources, and the SBOM.
+"""Files that are made for the project and not installed: the table of models, from facts with sources, and the SBOM.
 
 `python -m catalogue` writes the table again, without a network.
 """

@@ -14,7 +14,7 @@ UNITS = {"MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a model's configuration says. The names are those of a GGUF header, so `facts["block_count"]`."""
+    """The configuration of a model. The names are those of a GGUF header, so `facts["block_count"]`."""
 
     name: str
     facts: Mapping[str, Any]
@@ -42,17 +42,17 @@ class Tag:
     shape: Shape
     quantisation: str
     exceptions: Mapping[str, str]
-    """What the file does otherwise than the quantisation's rules, e.g. `attn_v=F16`."""
+    """Tensors for which the file differs from the quantisation's rules, e.g. `attn_v=F16`."""
     digest: str
     """First twelve digits of its manifest."""
     listed_size: str
-    """What the library's page says, e.g. `4.9GB`."""
+    """Size on the library's page, e.g. `4.9GB`."""
     model_bytes: int | None
-    """The model's file; None where only the rounded size is known."""
+    """Size of the model's file; None if only the rounded size is known."""
     projector_bytes: int
-    """A projector in a file of its own."""
+    """Size of a projector in its own file."""
     known: str
-    """`exact`: the size of this very file; `derived`: of one like it; empty where there is none."""
+    """`exact`: the size of this file; `derived`: that of a similar file; empty if there is none."""
     source: str
 
     @property
@@ -61,7 +61,7 @@ class Tag:
 
     @property
     def listed_spread(self) -> int:
-        """Half of the last digit of the listed size: by so much it may be wrong."""
+        """The possible error of the listed size: half of its last digit."""
         decimals = len(self.listed_size[:-2].partition(".")[2])
         return int(UNITS[self.listed_size[-2:]] // (2 * 10**decimals))
 
@@ -101,7 +101,7 @@ def registry() -> dict[str, str]:
 
 @cache
 def sources() -> dict[str, dict[str, str]]:
-    """What the short names of sources mean, and the date of each."""
+    """The sources behind the short names, each with its date."""
     found: dict[str, dict[str, str]] = json.loads((FACTS / "sources.json").read_text(encoding="utf-8"))
     return found
 

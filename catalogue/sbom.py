@@ -35,7 +35,7 @@ def sbom() -> dict[str, Any]:
 
 
 def _read(lock: Path, *options: str) -> dict[str, Any]:
-    """What cyclonedx-bom makes of a lock. The SBOM is validated as a whole, in tests/test_sbom.py."""
+    """The SBOM of a lock from cyclonedx-bom. The SBOM is validated as a whole, in tests/test_sbom.py."""
     reproducible = ("--output-reproducible", "--no-validate", "--spec-version", "1.6")
     command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", *reproducible, *options, str(lock)]
     read: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -17,9 +17,9 @@ TOKENIZER_BYTES = {
 }
 """Headers of files that hold a picture encoder too: as in text-only files with the same tokenizer."""
 LONGEST_HEADER = 32 * 2**20
-"""What may be left of a text-only file besides its tensors; more means that its tensors are not those of the rules."""
+"""Limit for the rest of a text-only file besides its tensors. More means that the rules give wrong tensors."""
 DERIVED_PERCENT = 1
-"""How far derived weights may be wrong: the largest difference of a file whose size is known is 0.6 %."""
+"""Possible error of derived weights. The largest difference of a file with a known size is 0.6 %."""
 NO_STATE = "layers_without_state"
 
 
@@ -73,7 +73,7 @@ def _row(tag: Tag) -> dict[str, Any]:
 
 
 def _sizes(tag: Tag) -> tuple[int, int, str, int]:
-    """Weights, projector, how both are known, and by how much the weights may be larger."""
+    """Weights, projector, their kind of source, and the bytes by which the weights may be larger."""
     text = text_bytes(tag.shape, tag.quantisation, tag.exceptions)
     pictures = vision_bytes(tag.shape)
     if tag.model_bytes is None:

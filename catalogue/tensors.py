@@ -23,12 +23,12 @@ BLOCKS = {
 }
 """Values of a block and the bytes that hold them. Source: ggml-common.h."""
 FALLBACKS = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
-"""What a row that does not fill the blocks gets instead. Source: llama-quant.cpp tensor_type_fallback."""
+"""Types for a row that does not fill the blocks. Source: llama-quant.cpp tensor_type_fallback."""
 MOST = {"Q4_K_M": "Q4_K", "MXFP4": "BF16"}
-"""What most tensors of a file have, where the name of the quantisation does not say it."""
+"""Type of most tensors of a file, if the name of the quantisation does not contain it."""
 OUTPUT = {"Q4_K_M": "Q6_K", "Q4_0": "Q6_K", "MXFP4": "BF16"}
 MOST_HEADS_TOGETHER = 80
-"""Layers of a 70B model: its `attn_v`, small beside `attn_q`, gets Q5_K at the least."""
+"""Layers of a 70B model: its `attn_v`, small beside `attn_q`, gets at least Q5_K."""
 EXPERTS_OF_MIXTRAL = 8
 """Files with this number of experts get a better `attn_k`, `attn_v` and `attn_output`."""
 STANDARD = {
@@ -68,7 +68,7 @@ def text_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -
 
 
 def embedding_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -> int:
-    """What the engine leaves in the host's memory: the token embedding, unless it serves as the output as well.
+    """Tensors that the engine leaves in the host's memory: the token embedding, unless it is also the output.
 
     It leaves the embeddings of each layer too (gemma3n, gemma4 e2b and e4b), which are F16.
     Source: llama.cpp llama-model.cpp, where `LLM_TENSOR_LAYER_INPUT` goes to the CPU.

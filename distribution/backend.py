@@ -21,7 +21,7 @@ get_requires_for_build_sdist = build_meta.get_requires_for_build_sdist
 get_requires_for_build_wheel = build_meta.get_requires_for_build_wheel
 prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_editable
 FILES = ("pyproject.toml", "README.md", "LICENSE")
-"""What setuptools reads besides the packages."""
+"""Files that setuptools reads besides the packages."""
 
 Settings = Mapping[str, Any] | None
 

@@ -1,4 +1,4 @@
-"""Moves the packages of a checkout under `tandem`, and what they import with them.
+"""Moves the packages of a checkout under `tandem`, and rewrites their imports.
 
 A wheel with `components` or `stacks` at the top would hide a folder of that name in the program of a user. Imports,
 and module names that `files(…)` and `import_module(…)` take, are found in the syntax tree. Other strings stay as they
@@ -18,7 +18,7 @@ MOVED = {
     "stacks": "tandem.stacks",
     "sandbox": "tandem.emulator",
 }
-"""Where each package of the checkout is in the wheel."""
+"""The name in the wheel of each package of the checkout."""
 TAKE_MODULES = ("files", "import_module")
 """Functions whose first argument is the name of a module."""
 IGNORED = shutil.ignore_patterns("__pycache__")
@@ -44,7 +44,7 @@ def move(checkout: Path, target: Path) -> None:
 
 
 def rewritten(source: bytes, name: str) -> bytes:
-    """A module that imports from where the wheel has it. ValueError names what cannot be moved."""
+    """A module with the imports of the wheel. `ValueError` names an import that cannot be moved."""
     lines = source.splitlines(keepends=True)
     for edit in sorted(_edits(ast.parse(source, name), lines, name), reverse=True):
         line = lines[edit.line - 1]
@@ -93,6 +93,6 @@ def _of_argument(node: ast.expr, name: str) -> Edit | None:
 
 
 def _moved(module: str) -> str | None:
-    """Where a module of ours is in the wheel; None for any other."""
+    """The name of our module in the wheel; None for any other module."""
     package, dot, rest = module.partition(".")
     return MOVED[package] + dot + rest if package in MOVED else None

@@ -1,1 +1,1 @@
-"""What a stack file means before anything is deployed: verdict, resources, time, report. No network."""
+"""The plan of a stack file, before anything is deployed: verdict, resources, time, report. No network."""

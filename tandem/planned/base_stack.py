@@ -19,7 +19,7 @@ from stacks.stack_file.yaml import Source, read
 from tandem.terminal import CallError
 
 ANYWHERE = ("0.0.0.0/0",)
-"""Of `Pulumi.dev.yaml`, as the cluster is: what is open is written, so that nothing warns of it."""
+"""From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
 Values = dict[str, Any]
 
@@ -33,7 +33,7 @@ class BaseStack:
     provider: Values
     """The values of the `aws:` keys, by whole key."""
     setup: Setup
-    """As the rules see it, with one pool."""
+    """The stack as the rules see it, with one pool."""
 
     def written(self, chosen: Setup, comments: Sequence[str]) -> str:
         """The stack file of a setup that was chosen, with comments as its first lines."""
@@ -71,12 +71,12 @@ def of_models(
 
 
 def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
-    """The values of `tandem:` keys, with the defaults of a stack file for the rest."""
+    """The values of `tandem:` keys; the other keys have the defaults of a stack file."""
     return _read(sections, {REGION: region}, today, "the call")
 
 
 def of_file(path: Path, settings: Values, region: str | None, budget: float | None, today: datetime.date) -> BaseStack:
-    """The models and everything else of a stack file; what the call says is in the place of what the file says."""
+    """The models and everything else of a stack file. Values of the call replace those of the file."""
     found = read(path, SECTIONS)
     if found.problems:
         raise CallError("\n".join(map(str, found.problems)))
@@ -127,7 +127,7 @@ def _node_values(pool: Pool) -> Values:
 
 
 def _read(sections: Values, provider: Values, today: datetime.date, name: str) -> BaseStack:
-    """Raises `CallError` for what is wrong with the values themselves; the sharing is not judged yet."""
+    """Raises `CallError` if the values themselves are wrong; the sharing is not judged yet."""
     found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
     of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
     wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]

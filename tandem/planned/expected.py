@@ -107,7 +107,7 @@ class ExpectedModel:
         """
         more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
         tenant = replace(self.fit.tenant, served=_larger(self.fit, more))
-        # The file on the disk is no larger, and what helps may cost more than the budget.
+        # The file on the disk is no larger, and a change that helps may cost more than the budget.
         pool = replace(self.fit.pool, volume_gib=ROOMY_GIB)
         setup = replace(
             self.setup,
@@ -119,7 +119,7 @@ class ExpectedModel:
 
 
 def _larger(fit: Fit, mib: int) -> Served:
-    """The model with larger weights, so that it needs this much more: its margin grows with them."""
+    """The model with larger weights, so that it needs this much more memory. Its margin grows with them."""
     served, gpu = fit.tenant.served, fit.pool.smallest.gpu
 
     def grown(by: int) -> Served:

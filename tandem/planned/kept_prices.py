@@ -19,7 +19,7 @@ Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Kept(BaseModel):
-    """The file: prices of one region in USD per hour, and when AWS said so."""
+    """The file: prices of one region in USD per hour, and the time of AWS's answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,7 @@ class Kept(BaseModel):
 
     @property
     def book(self) -> Book:
-        """The prices as the rules take them."""
+        """The prices in the form that the rules take."""
         offered = None if self.offered is None else frozenset(self.offered)
         date = self.read_at.date()
         return Book(region=self.region, date=date, on_demand=self.on_demand, spot=self.spot, offered=offered)
@@ -72,14 +72,14 @@ def load(region: str, today: datetime.date) -> Kept:
         raise UnreadableError(f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}") from None
     if kept.region != region:
         raise UnreadableError(f"{path} has the prices of {kept.region}. {again}")
-    # UTC may be a day ahead of the calendar on the wall.
+    # UTC may be a day ahead of the local date.
     if (kept.read_at.date() - today).days > 1:
         raise UnreadableError(f"{path} is dated {kept.read_at.date()}, after today. {again}")
     return kept
 
 
 def keep(kept: Kept) -> Path:
-    """Writes the prices, whole or not at all; returns the file. Raises `OSError`."""
+    """Writes all prices or none; returns the file. Raises `OSError`."""
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{kept.region}.json"

@@ -1,4 +1,4 @@
-"""A setup that was chosen becomes a stack file: `tandem choose --write` and `tandem init` write the same."""
+"""Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from tandem.planned.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
-"""Where the schema may lie beside a stack file: in a checkout, and in a project that `tandem init` made."""
+"""Places of the schema relative to a stack file: in a checkout, and in a project that `tandem init` made."""
 
 
 def check(path: Path, *, force: bool, asks: bool) -> None:
-    """Raises `CallError` where the file cannot be written, or exists and neither `force` nor the user gives it up."""
+    """Raises `CallError` if the file cannot be written, or if it exists and neither `force` nor the user allows it."""
     if path.is_dir() or not path.parent.is_dir():
         raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
     if not path.exists() or force:
@@ -26,7 +26,7 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
 
 
 def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
-    """Writes the stack file, whole or not at all; `command` is the one that does. Raises `CallError`."""
+    """Writes the whole stack file or nothing. `command` is the command that writes it. Raises `CallError`."""
     cell, bill = choice.cell, choice.bill
     head = [f"yaml-language-server: $schema={place}" for place in SCHEMAS if (path.parent / place).is_file()][:1]
     head += [
@@ -40,7 +40,7 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
 
 
 def save(path: Path, text: str) -> Path:
-    """Writes a file whole or not at all. Raises `CallError`."""
+    """Writes a whole file or nothing. Raises `CallError`."""
     try:
         write_whole(path.resolve(), text)
     except OSError as error:

@@ -32,7 +32,7 @@ def run(plan: Plan) -> Planned:
 def program_graph(plan: Plan) -> "Graph":
     """Everything that the program registers for `plan`.
 
-    Which zones an account has and what it is sold there only AWS knows: here every zone sells everything.
+    Only AWS knows the zones of an account and the types that they sell: here every zone sells everything.
     """
     from sandbox.cloud.answers import Cloud
     from sandbox.cloud.aws.offers import OFFERINGS, ZONES

@@ -1,6 +1,6 @@
-"""What `tandem plan --json` prints: the shape that `docs/plan.schema.json` describes, field by field.
+"""The output of `tandem plan --json`: `docs/plan.schema.json` describes its shape, field by field.
 
-Each model is read from the object that it reports on: a field has the name of an attribute there, or says where it is.
+Each model is read from the object that it reports. A field has the name of an attribute there, or gives its path.
 """
 
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from sharing.quotas import needs
 from sharing.setup import Pool
 from stacks.stack_file.judge import Judged
 
-# What only an accepted stack needs is imported where it is used.
+# Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
     from tandem.planned.plan import Planned
 
@@ -44,11 +44,11 @@ class Report(BaseModel):
 
 
 class PlaceReport(Report):
-    """Where a value stands: in a file, or else where it comes from."""
+    """The position of a value in a file, or else its origin."""
 
     file: str
     line: int
-    """From 1; 0 for a value that stands in no file."""
+    """From 1; 0 for a value that is in no file."""
     column: int
     origin: str
 
@@ -98,7 +98,7 @@ class PoolReport(Report):
 
 
 class ModelReport(Report):
-    """A model: what it needs, what it gets, in MiB."""
+    """A model: the memory that it needs and gets, in MiB."""
 
     id: str = at("tenant.served.id")
     name: str = at("tenant.served.model.name")
@@ -111,7 +111,7 @@ class ModelReport(Report):
     needs_mib: Whole = at("verdict.need.total")
     """The prediction."""
     margin_mib: Whole = at("verdict.need.margin")
-    """How far the prediction may be too low; it must fit as well."""
+    """The most by which the prediction may be too low; it must fit as well."""
     resource: str = at("verdict.shares.resource")
     """Extended resource that its pod requests."""
     share_mib: int | None = at("verdict.share_mib")
@@ -151,7 +151,7 @@ class CostReport(Report):
 
 
 class QuotaReport(Report):
-    """What the stack takes of a quota of AWS."""
+    """The stack's use of a quota of AWS."""
 
     quota: str = at("quota.title")
     code: str = at("quota.code")
@@ -169,7 +169,7 @@ class StepReport(Report):
 
 
 class StartupReport(Report):
-    """How long it takes from `pulumi up` until every model answers."""
+    """The time from `pulumi up` until every model answers."""
 
     minutes: Tenths
     plus_minus: Tenths
@@ -190,7 +190,7 @@ class ResourceReport(Report):
 
 
 class SwitchStepReport(Report):
-    """Something that `up` does on the way, in its order."""
+    """A step of `up`, in its order."""
 
     kind: Literal["stop", "nodes", "plugin", "proof", "start"]
     what: str
@@ -199,11 +199,11 @@ class SwitchStepReport(Report):
     away: bool
     """Whether the models do not answer meanwhile."""
     model: str
-    """The one that it is about; empty for all of the pool."""
+    """The model of the step; empty for all models of the pool."""
 
 
 class DowntimeReport(Report):
-    """How long a model that is stopped does not answer."""
+    """The time in which a stopped model does not answer."""
 
     model: str
     minutes: Tenths
@@ -211,7 +211,7 @@ class DowntimeReport(Report):
 
 
 class SwitchVcpuReport(Report):
-    """What the GPU nodes of a pool need of one quota while the pool changes."""
+    """The vCPUs of one quota that the GPU nodes of a pool need while the pool changes."""
 
     quota: str = at("quota.title")
     code: str = at("quota.code")
@@ -219,37 +219,37 @@ class SwitchVcpuReport(Report):
 
 
 class PoolSwitchReport(Report):
-    """A pool whose sharing becomes another."""
+    """A pool whose sharing changes."""
 
     pool: str
     before: str
     after: str
     stops: list[str]
-    """Models that run there and are stopped."""
+    """Running models that are stopped."""
     parks: bool
-    """Whether no node is left, so that they stay away."""
+    """Whether no node is left, so that they stay stopped."""
     steps: list[SwitchStepReport]
     replaced: list[str]
-    """Types of what is deleted and created again."""
+    """Types of the resources that are deleted and created again."""
     downtime: list[DowntimeReport] = at("downtimes")
     vcpus: list[SwitchVcpuReport]
-    """Empty where the outputs do not say enough."""
+    """Empty if the outputs lack the data."""
 
 
 class SwitchReport(Report):
-    """What becomes of the running stack."""
+    """The changes to the running stack."""
 
     pools: list[PoolSwitchReport]
     new_pools: list[str] = at("new")
     gone_pools: list[str] = at("gone")
     gone_models: list[str]
-    """Models that run and are no longer asked for."""
+    """Running models that the file no longer has."""
     untold: list[str]
-    """What the outputs of an older program do not tell, so that it is taken to stay."""
+    """Data that the outputs of an older program lack; the plan assumes that it does not change."""
 
 
 class PlanReport(Report):
-    """A whole plan; what a refused file leaves open is empty or null."""
+    """A whole plan. Fields that a refused file leaves unknown are empty or null."""
 
     schema_version: int = SCHEMA_VERSION
     stack: str
@@ -264,15 +264,15 @@ class PlanReport(Report):
     time_to_ready: StartupReport | None = None
     resources: list[ResourceReport] = Field(default_factory=list)
     switch: SwitchReport | None = None
-    """Null where the running stack was not asked for, or is not touched since the file is refused."""
+    """Null if the call did not ask for the running stack, or if the file is refused and nothing changes."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as JSON takes it."""
+        """The report in types that JSON has."""
         return self.model_dump()
 
 
 def report(judged: Judged, planned: "Planned | None", switch: object = None) -> PlanReport:
-    """The plan as data. `planned` is None for a refused stack; `switch` is what `SwitchReport` reads itself from."""
+    """The plan as data. `planned` is None for a refused stack; `SwitchReport` reads its fields from `switch`."""
     assessment = judged.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
     judged_on = {fit.pool.name: fit.pool for fit in assessment.fits}.values()

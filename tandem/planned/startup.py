@@ -1,4 +1,4 @@
-"""How long from `pulumi up` until every model answers: the longest path of the dependency graph, with typical times."""
+"""The time from `pulumi up` until every model answers: the longest path of the dependency graph, in typical times."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -20,24 +20,24 @@ STAGES = {
     "tandem:index:ShareProof": "proof",
     PAIR: "models",
 }
-"""What people call the components."""
+"""Plain names of the components."""
 SHORTEST_STAGE = 0.05
-"""Minutes; what is shorter is not shown."""
+"""Minutes; shorter stages are not shown."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
-"""A node of Karpenter's: no resource of the program, it comes while a model waits."""
+"""A node of Karpenter. It is no resource of the program: it starts while a model waits."""
 
 DOWNLOAD_MIB_PER_SECOND = 50.0
 """Assumed for registries of images and models together; sightings lie between 23 and 100 MB/s, none of them on EC2."""
 DISK_MIB_PER_SECOND = 125.0
-"""What a gp3 volume reads without extra throughput: a model goes from there to the GPU."""
+"""Read speed of a gp3 volume without extra throughput: the GPU loads a model from there."""
 DOWNLOAD_UNCERTAINTY = 0.6
-"""Part of the download time by which it may be shorter or longer."""
+"""Fraction by which the download time may be shorter or longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The estimate, and what it is made of."""
+    """The estimate and its parts."""
 
     minutes: float
     plus_minus: float
@@ -47,7 +47,7 @@ class Startup:
 def estimate_startup(graph: Graph, setup: Setup) -> Startup:
     """The estimate for `graph`, the program's resources for `setup`: until every model answers that is not parked.
 
-    Where all are parked, until everything is there.
+    If all are parked, until every resource exists.
     """
     times = _times(graph, setup)
     starting = {tenant.served.id for pool in setup.awake for tenant in setup.tenants_of(pool)}
@@ -88,35 +88,35 @@ def _stage(urn: str, setup: Setup) -> str:
 
 @cache
 def known_times() -> Mapping[str, tuple[float, float]]:
-    """Typical minutes and their uncertainty, by what takes them: a resource's type, or what is done to it."""
+    """Typical minutes and their uncertainty, by a resource's type, or by a change to it."""
     return {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
 
 
 def weights_mib(tenant: Tenant) -> float:
-    """What a model downloads, and loads onto its GPU."""
+    """Size of the files that a model downloads and loads onto its GPU."""
     return tenant.served.model.file_bytes / 2**20
 
 
 def download_minutes(mib: float) -> tuple[float, float]:
-    """Minutes for so much from registries, and their uncertainty."""
+    """Minutes to download this from registries, and their uncertainty."""
     minutes = mib / DOWNLOAD_MIB_PER_SECOND / 60
     return minutes, minutes * DOWNLOAD_UNCERTAINTY
 
 
 def load_minutes(mib: float) -> float:
-    """Minutes for so much from a disk onto the GPU."""
+    """Minutes to load this from a disk onto the GPU."""
     return mib / DISK_MIB_PER_SECOND / 60
 
 
 def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
-    """Minutes that a resource takes, and their uncertainty; what the table does not know takes no time."""
+    """Minutes that a resource takes, and their uncertainty; types that the table lacks take no time."""
     known = known_times()
     late = {pool.name for pool in setup.pools if pool.provisioner == "karpenter"}
     claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
     mib = {tenant.served.id: weights_mib(tenant) for tenant in setup.tenants}
     together: dict[str, float] = {}
     for pool in setup.awake:
-        # Models that start together on the nodes of a pool share the line.
+        # Models that start together on the nodes of a pool share the bandwidth.
         ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
         together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))
 

@@ -23,9 +23,9 @@ VERB_EXIT_CODES = {
     2: "usage error, unreadable input, or the sandbox is in use",
 }
 REPORTING = ("up", "refresh", "destroy", "status", "delete")
-"""Verbs with `--json`. The others show what `pulumi` prints, whose own `--json` goes behind the `--`."""
+"""Verbs with `--json`. The others show the output of `pulumi`, which has its own `--json` after the `--`."""
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
-"""Verbs that give pulumi what follows `--`. argparse never sees that: `tandem.command` cuts it off."""
+"""Verbs that pass the arguments after `--` to pulumi. argparse never sees these: `tandem.command` removes them."""
 PACED = ("up", "destroy", "pulumi")
 """Verbs that wait for resources of the emulated cloud."""
 

@@ -70,7 +70,7 @@ class Pulumi:
         self._backend.mkdir(exist_ok=True)
         settings = yaml.safe_load((project / "Pulumi.yaml").read_text(encoding="utf-8"))
         main = (project / settings.get("main", ".")).resolve()
-        # The program runs in the environment of this command, wherever that is installed.
+        # The program runs in the Python environment of this command.
         runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         private = {"name": settings["name"], "runtime": runtime, "main": str(main)}
         write_whole(self.folder / "Pulumi.yaml", yaml.safe_dump(private))
@@ -206,7 +206,7 @@ def executable() -> str:
 def _interrupts_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """While `pulumi` runs, it handles Ctrl-C: it finishes its operations while the providers still run.
 
-    The terminal sends SIGINT to both processes. SIGTERM for this one is meant for the other one, too.
+    The terminal sends SIGINT to both processes. SIGTERM for this process is for the other, too.
     """
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -217,7 +217,7 @@ def _interrupts_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGINT, leave), signal.signal(signal.SIGTERM, pass_on)
-    except ValueError:  # not the main thread: signals go elsewhere
+    except ValueError:  # not the main thread, which gets the signals
         yield
         return
     try:

@@ -35,7 +35,7 @@ class Managed:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """An operation without an end in Pulumi's state."""
+    """An operation that has not ended in Pulumi's state."""
 
     urn: str
     type: str
@@ -100,7 +100,7 @@ class Findings:
 
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
-    """Compares; `graph` is the program's graph, with an orphan's parent and provider."""
+    """Compares state and cloud. `graph` is the program's graph, with an orphan's parent and provider."""
     resources = [one for one in deployment.get("resources") or () if not _is_default_provider(one)]
     managed = tuple(_managed(resources))
     operations = [(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
@@ -142,12 +142,12 @@ def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
 
 
 def _goes_with_the_cluster(entity: "Entity") -> bool:
-    """Whether a release left it: Helm deletes neither CRDs of `crds/` nor namespaces, and they cost nothing."""
+    """Whether a release left the entity. Helm deletes neither CRDs of `crds/` nor namespaces; they cost nothing."""
     return entity.made_by == HELM and entity.owner is None
 
 
 def _is_missing(one: Managed, world: "World") -> bool:
-    """Whether it no longer exists; resources of a deleted cluster no longer answer."""
+    """Whether the resource no longer exists. Resources of a deleted cluster no longer answer."""
     from sandbox.world import CloudError
 
     try:

@@ -1,6 +1,6 @@
 """The verbs of `tandem sandbox`, and their emulated cloud, which `.tandem/sandbox/` keeps between commands.
 
-A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
+Each stack has a folder: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
 
 import errno
