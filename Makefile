@@ -16,25 +16,25 @@ plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 test: .venv/test  ## Run the tests that most changes need (a minute)
 	@.venv/bin/python -m pytest -n auto -m "not slow"
 
-# The wheel outside the checkout; what it needs comes from the package index. One test needs `pulumi` on the PATH.
+# The wheel outside the checkout, with packages from the package index. One test needs `pulumi` on the PATH.
 test-wheel: .venv/test  ## Build the wheel and test it in a new environment
 	@.venv/bin/python -m pytest tests/wheel
 
-# What goes through all there is: every order of creation, every key, every deletion, real processes. Two minutes.
-test-slow: .venv/test  ## Run the tests that go through everything
+# Exhaustive tests: every order of creation, every key, every deletion, real processes. Two minutes.
+test-slow: .venv/test  ## Run the exhaustive tests
 	@.venv/bin/python -m pytest -n auto -m slow
 
 # Both of these in another order each time. The last line names the seed; SEED=7 repeats an order.
 test-random: .venv/test  ## Run `test` and `test-slow` in random order (SEED=7)
 	@.venv/bin/python -m pytest -n auto -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
-# A real Kubernetes control plane and Karpenter, with nodes that only pretend. Built once with Go: 11 minutes on two cores,
+# A real Kubernetes control plane and Karpenter, with simulated nodes. Built once with Go: 11 minutes on two cores,
 # then 3 to test.
 test-cluster: .venv/test  ## Test against a real Kubernetes API server (needs Go)
 	@.venv/bin/python -m pytest tests/cluster
 
-# The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere. An engine
-# that fails waits for seconds before it ends, so more tests run than there are cores.
+# The real engine against the emulated cloud; skipped with that reason if `pulumi` is not on the PATH. A failing engine
+# waits for seconds before it ends, so more tests run than there are cores.
 test-engine: .venv/test  ## Test with the real `pulumi` against an emulated AWS
 	@.venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine
 
@@ -42,22 +42,23 @@ test-engine: .venv/test  ## Test with the real `pulumi` against an emulated AWS
 test-faults: .venv/test  ## Run `test-engine` with an error at every resource
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine/test_faults.py
 
-# SIGKILL at 80 moments of up, switch and destroy, and what `status` names, word for word: 40 minutes on two cores. Goes on
-# where it was interrupted, and writes tests/kills/results.md. The same again: KILLS="--seed 7"; one: "--seed 7 --trials 3".
+# SIGKILL at 80 moments of up, switch and destroy, then the commands of `status`, word for word: 40 minutes on two cores.
+# Resumes after an interruption, and writes tests/kills/results.md. KILLS="--seed 7" repeats a run; add
+# "--trials 3" for one trial.
 test-kills: .venv/test  ## Kill `pulumi` at 80 moments and recover (40 minutes)
 	@.venv/bin/python -m tests.kills $(KILLS)
 
-# What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
+# The checks that need a real AWS account, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.
 test-live: .venv/test  ## Run the live checklist (LIVE="--max-usd 35")
 	@.venv/bin/python -m tests.live $(LIVE)
 
 # Memory, shares and speed on this machine's GPU: docs/how-to/run-the-gpu-tier.md. It needs Python and no package, because
-# machines with a GPU may have no network: `.venv` is used only where it is. GPU="--dry-run" tries it on the CPU.
+# machines with a GPU may have no network: `.venv` is used only if it exists. GPU="--dry-run" tries it on the CPU.
 test-gpu:  ## Measure this machine's NVIDIA GPU (GPU="--dry-run")
 	@$(or $(wildcard .venv/bin/python),$(PYTHON)) -m tests.gpu $(GPU)
 
-# chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
+# chat, bench, report and the start of a model, with the `ollama` on the PATH; skipped with that reason if there is none.
 test-ollama: .venv/test  ## Test with the real `ollama`
 	@.venv/bin/python -m pytest -n auto tests/ollama
 
@@ -70,17 +71,17 @@ lint: .venv/test  ## Check format, lint, spelling and types
 	.venv/bin/python -m tests.english
 	.venv/bin/mypy
 
-# The rules are what people rely on: every line and branch of them is tested.
+# People rely on the rules, so every line and branch of them is tested.
 coverage: .venv/test  ## Check that tests reach every line of the rules
 	.venv/bin/coverage run -m pytest -q tests/sharing
 	.venv/bin/coverage report
 
-# Makes 200 small faults in the code, one at a time, and counts those that no test notices. It goes on after an interruption;
+# Makes 200 small faults in the code, one at a time, and counts those that no test notices. It resumes after an interruption;
 # MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
 mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
-# The site in the browser that TANDEM_BROWSER names, or in the `chromium` of the PATH; skipped with that reason elsewhere.
+# The site in the browser that TANDEM_BROWSER names, or in the `chromium` on the PATH; skipped with that reason if there is none.
 test-browser: .venv/site  ## Test the documentation site in a browser
 	@.venv/bin/python -m pytest tests/browser
 
@@ -92,20 +93,20 @@ site: .venv/site  ## Build the documentation site into build/site
 recording: .venv/site  ## Record the terminal of the README (needs `pulumi`)
 	@.venv/bin/python docs/recording.py
 
-docs: .venv/test  ## Write what is generated from the code
+docs: .venv/test  ## Write the files that are generated from the code
 	.venv/bin/python docs/generate.py
 
 bench: .venv/test  ## Measure the command and the clock of `tandem bench`
 	.venv/bin/python tests/bench/plan.py
 	.venv/bin/python -m tests.bench.stream_timing
 
-# What AWS offers in which region, and its prices, into sharing/data: with credentials of any account, which only reads.
+# Reads the offers and prices of AWS by region into sharing/data, with credentials of any account. It changes nothing in AWS.
 refresh: .venv/test  ## Read offers and prices from AWS into the tables
 	.venv/bin/python -m tandem.account.refresh $(REGIONS)
 	.venv/bin/python docs/generate.py
 
 # Locked packages, images and charts as CycloneDX JSON.
-sbom: .venv/test  ## Write what the project is made of as CycloneDX JSON
+sbom: .venv/test  ## Write the project's components as CycloneDX JSON
 	@.venv/bin/python -m catalogue.sbom build/tandem.cdx.json
 	@echo "Wrote build/tandem.cdx.json"
 
@@ -116,7 +117,7 @@ lock: .venv/test  ## Update the lock files
 	.venv/bin/python -m uv pip compile --group docs -c requirements-dev.txt $(LOCK) -o requirements-docs.txt
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-clean:  ## Remove what these targets made
+clean:  ## Remove the files of these targets
 	rm -rf .venv .tandem build *.egg-info
 
 .venv/bin/python:
@@ -134,17 +135,17 @@ $(PIP) install --require-hashes -r $(1) 2> .venv/pip.log || { \
 endef
 
 .venv/plan: .venv/bin/python requirements.txt pyproject.toml
-	@echo "Installing what the plan needs (about half a minute)"
+	@echo "Installing the packages of the plan (about half a minute)"
 	@$(call INSTALL,requirements.txt)
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/test: .venv/plan requirements-dev.txt
-	@echo "Installing what the tests need"
+	@echo "Installing the packages of the tests"
 	@$(call INSTALL,requirements-dev.txt)
 	@touch $@
 
 .venv/site: .venv/test requirements-docs.txt
-	@echo "Installing what the site needs"
+	@echo "Installing the packages of the site"
 	@$(call INSTALL,requirements-docs.txt)
 	@touch $@

@@ -1,7 +1,7 @@
-"""What a submission must pass, on a clean clone and a new machine: the README's commands, and every tier.
+"""The steps that a submission must pass, on a clean clone and a new machine: the README's commands, and every tier.
 
 TIERS names the tiers that this machine can run, e.g. TIERS="rules program cluster engine": it is an error if most tests
-of one of them were skipped. Without TIERS these are the tiers that need nothing but Python.
+of one of them were skipped. Without TIERS these are the tiers that need only Python.
 """
 
 import os
@@ -20,7 +20,7 @@ COUNT = re.compile(r"(\d+) (passed|failed|skipped)")
 
 
 def main() -> int:
-    """Runs the steps until one fails; prints the time of each, and what ran; returns the exit code."""
+    """Runs the steps until one fails. Prints the time of each and the tiers that ran; returns the exit code."""
     expected = os.environ.get("TIERS", NEEDS_PYTHON_ALONE).split()
     counts: dict[str, dict[str, int]] = {}
     lines: list[str] = []
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def run(step: str) -> tuple[int, list[str]]:
-    """Runs one target, its output as it comes; returns its exit code and its lines about tiers."""
+    """Runs one target and prints its output as it comes. Returns its exit code and its lines about tiers."""
     print(f"\n== make {step}", flush=True)
     said = []
     with subprocess.Popen(["make", step], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -71,7 +71,7 @@ def add(counts: dict[str, dict[str, int]], line: str) -> None:
 
 
 def has_run(outcomes: dict[str, int]) -> bool:
-    """Whether most tests of a tier ran: some have needs of their own, and some of each tier need nothing."""
+    """Whether most tests of a tier ran. Some tests have needs of their own, and some of each tier need nothing."""
     return outcomes.get("passed", 0) > outcomes.get("skipped", 0)
 
 
