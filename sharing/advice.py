@@ -40,9 +40,9 @@ class Advice:
     """A change after which nothing refuses the pool or its models."""
 
     settings: tuple[str, ...]
-    """What to write, e.g. `gpu-nodes.desired: 2`."""
+    """The settings to write, e.g. `gpu-nodes.desired: 2`."""
     usd_per_hour: float | None
-    """What the entire stack then costs; None when that is unknown."""
+    """The cost of the entire stack after the change; None if it is unknown."""
     is_priced: bool = True
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 
@@ -283,7 +283,7 @@ def _limited(
     def tried(limit: int) -> Setup:
         return search.with_models({index: limited(served, limit) for index, served in asked.items()})
 
-    # Where a limit helps, every lower one does.
+    # If a limit helps, every lower one does, too.
     helping = bisect_left(limits, True, key=lambda limit: not search.holds(tried(limit)))
     if helping:
         yield tried(limits[helping - 1])
@@ -338,7 +338,7 @@ def _in_mode(search: _Search, pool: Pool, sharing: Sharing) -> Iterator[Pool]:
 
 
 def _other_type(search: _Search) -> Iterator[Setup]:
-    """Another instance type, with more GPUs or fewer; of MIG also with other slices."""
+    """Another instance type, with more or fewer GPUs; with MIG, also other slices."""
     pools = []
     for moved in _moved(search):
         pools.append(moved)

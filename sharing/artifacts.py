@@ -1,6 +1,6 @@
 """Every container image and Helm chart that a stack can use, with the digest that its registry gave it.
 
-A test finds no image and no chart outside this table (tests/program/test_artifacts.py). Images that EKS
+A test checks that this table lacks no image and no chart (tests/program/test_artifacts.py). Images that EKS
 itself installs are not listed: they are part of an add-on or of the AMI, from the registry of the region.
 """
 
@@ -32,7 +32,7 @@ class Artifact:
 
     @property
     def reference(self) -> str:
-        """As a container names the image, by its digest."""
+        """The reference of a container to the image, by its digest."""
         return f"{self.name}:{self.version}@{self.digest}"
 
 
@@ -51,5 +51,5 @@ def find(name: str) -> Artifact:
 
 
 def images_mib() -> float:
-    """Download of a new GPU node before any model."""
+    """Size of the images that a new GPU node downloads before any model."""
     return sum(artifact.compressed_mib for artifact in known())

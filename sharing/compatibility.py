@@ -57,7 +57,7 @@ def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
 
 
 def refusals(setup: Setup, unreadable: Collection[str] = ()) -> Iterator[Problem]:
-    """The same one at a time, for a caller that stops at the first; pools with the same sharing may repeat an error."""
+    """The same errors, one at a time, for callers that stop early. Pools with the same sharing may repeat an error."""
     return _broken(setup, unreadable, refuses=True)
 
 

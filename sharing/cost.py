@@ -24,7 +24,7 @@ class Line:
     usd_per_hour: float
     note: str = ""
     doubt: str = ""
-    """The part of the note that says why this is not the exact price."""
+    """The reason why this is not the exact price: the last part of the note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Cost:
     cheapest_usd_per_hour: float
     """The bill with the GPU nodes of each pool at its cheapest instance type; the lines have the most expensive one."""
     replacing_usd_per_hour: float
-    """The most that it costs while nodes are updated or replaced, including the extra nodes."""
+    """The highest cost while nodes are updated or replaced, including the extra nodes."""
     models: int
     dedicated_usd_per_hour: float
     """The cost of the same stack, at the same capacity type, with one GPU per model."""

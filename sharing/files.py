@@ -36,7 +36,7 @@ def write_whole(path: Path, content: str, *, mode: int = 0o666, replaces: bytes 
     """Replaces the file at `path` atomically: after a crash it is either the old or the new one. Raises `OSError`.
 
     A new file has `mode` less the umask; an old one keeps its mode. With `replaces`, raises `ChangedError` if the
-    file has different content by now. A link is replaced, not followed: resolve it first where it should stay.
+    file has different content by now. A link is replaced, not followed: to keep it, resolve it first.
     """
     part = path.with_name(f".{path.name}.part")
     with lock(part, wait=True, mode=mode) as file:

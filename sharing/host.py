@@ -48,7 +48,7 @@ class HostNeed:
 
     @property
     def total(self) -> int:
-        """All of it, with the sidecar, in whole MiB."""
+        """The total with the sidecar, in whole MiB."""
         parts = self.server + self.buffers + self.embeddings + self.prompt_cache + self.checkpoints + SIDECAR_MIB
         return int(-(-parts // 1))
 
@@ -70,8 +70,8 @@ def host_need(served: Served) -> HostNeed:
 def _buffers_bytes(served: Served) -> float:
     """Masks of the cache and of the sliding window, and two hidden states, for one batch.
 
-    Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026). Without flash attention also the
-    place of each value of V, in 64 bits, as in the engine's own accounting.
+    Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026). Without flash attention, a
+    batch also has the place of each value of V, in 64 bits, as in the engine's own accounting.
     """
     model = served.model
     tokens = min(served.effective_context, served.batch)

@@ -94,7 +94,7 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
 
 
 def _is_news(setup: Setup, fit: Fit) -> bool:
-    """Whether it is more than a lack of shares, which is reported once and not per model."""
+    """Whether the model lacks more than a share. Missing shares are reported once, not per model."""
     return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 

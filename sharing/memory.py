@@ -89,7 +89,7 @@ def _projector_buffers_mib(model: Model) -> float:
 
 
 def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
-    """A small part of everything, and more for each quantity that is not known."""
+    """The margin: a small part of everything, and more for each unknown quantity."""
     margin = min(max(MARGIN * total, LEAST_MARGIN_MIB), MOST_MARGIN_MIB)
     margin += gpu.context_spread_mib + model.weights_spread / MIB
     if model.projector_bytes:
@@ -106,7 +106,7 @@ def _cells(served: Served) -> int:
 
 
 def _window(served: Served) -> int:
-    """Tokens that a layer with a sliding window holds for one slot: the window and the batch that moves it on."""
+    """Tokens that a layer with a sliding window holds for one slot: the window and one batch."""
     return min(_cells(served), padded(served.model.swa_window + served.batch))
 
 

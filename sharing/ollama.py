@@ -31,7 +31,7 @@ def server_environment(served: Served) -> dict[str, str]:
 
 
 def has_checkpoints(served: Served) -> bool:
-    """Whether the engine makes checkpoints: only of what cannot be rolled back (llama.cpp server-context.cpp)."""
+    """Whether the engine makes checkpoints: only if state cannot be rolled back (llama.cpp server-context.cpp)."""
     return not served.model.encoder and checkpoint_bytes(served) > 0
 
 

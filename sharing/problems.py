@@ -54,7 +54,7 @@ class Problem:
     rule: str
     """The rule that the value breaks, e.g. `must be at least 2`."""
     fix: str
-    """What to write instead."""
+    """The fix, as sentences."""
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
     place: Place | None = field(default=None, compare=False)

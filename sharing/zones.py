@@ -88,7 +88,7 @@ def choose(
 def place(
     demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None, *, bound: bool = False
 ) -> list[str]:
-    """The zones of a pool, among those of its stack: it stays where it is while one of its zones sells its types.
+    """The zones of a pool, among those of its stack: it keeps its zones while one of them sells its types.
 
     `bound` means that the only zone is that of a volume. Raises `NoZoneError` if no zone sells the types, unless a
     group with these types exists: its nodes keep running.

@@ -8,7 +8,7 @@ from sharing.printable import one_line
 
 
 def find_caller(options: pulumi.InvokeOptions, region: str) -> str:
-    """ARN of the IAM role or user whose credentials the AWS provider has; empty where mocks answer nothing.
+    """ARN of the IAM role or user whose credentials the AWS provider has; empty if mocks answer nothing.
 
     For an assumed role it is the role with its path, which EKS accepts and which is the same in every session.
     Raises `pulumi.RunError`, which Pulumi shows without a traceback, if EKS would not accept the caller.

@@ -1,4 +1,4 @@
-"""Turns pydantic's errors, which speak of Python, into errors and fixes that speak of the stack file."""
+"""Turns pydantic's errors about Python values into errors and fixes for the stack file."""
 
 import re
 import types
