@@ -14,9 +14,9 @@ COMMAND = (sys.executable, "-m", "tandem", "sandbox")
 PACE = "0.4"
 """Seconds for a minute of the cloud: the control plane then takes four."""
 PATIENT_PACE = "3"
-"""The control plane then takes half a minute. The command lasts as long: the cloud finishes what it has begun."""
+"""The control plane then takes half a minute. The command takes as long: the cloud finishes its operations."""
 SLOW_PACE = "60"
-"""The control plane then takes ten minutes, so that no machine is too slow to kill all processes meanwhile."""
+"""The control plane then takes ten minutes, so that even a slow machine can kill all processes before that."""
 
 
 def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
@@ -33,12 +33,12 @@ def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
 
 
 def environment() -> dict[str, str]:
-    """What the command sees: our own `pip`, which is quick, and the checkout."""
+    """The command's environment: our own quick `pip`, and the checkout."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join((str(QUICK), str(ROOT)))}
 
 
 def says(stack: Stack, code: int, *arguments: str) -> str:
-    """All that the command says, which must end with that exit code."""
+    """The command's output; the command must end with that exit code."""
     process = start(stack, *arguments)
     said, _ = process.communicate()
     assert process.returncode == code, said
@@ -46,7 +46,7 @@ def says(stack: Stack, code: int, *arguments: str) -> str:
 
 
 def until(process: subprocess.Popen[str], text: str) -> None:
-    """Reads what the command says up to the line with `text`."""
+    """Reads the command's output up to the line with `text`."""
     assert process.stdout is not None
     said = []
     for line in process.stdout:
@@ -57,7 +57,7 @@ def until(process: subprocess.Popen[str], text: str) -> None:
 
 
 def until_it_creates_the_cluster(process: subprocess.Popen[str], stack: Stack) -> None:
-    """Waits until Pulumi has noted in its state that it is creating the cluster, which is after it says so."""
+    """Waits until Pulumi's state notes that it is creating the cluster; its output says so earlier."""
     until(process, "tandem-cluster-eksCluster creating")
     while True:
         for file in (stack.place.folder / "state").glob(f".pulumi/stacks/*/{stack.name}.json"):

@@ -1,4 +1,4 @@
-"""Stacks that have never been up, and copies of such that are."""
+"""Stacks that were never deployed, and copies of deployed stacks."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ LONGEST = ("test_faults.py", "test_switch.py", "test_updates.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Starts the longest first, so that no worker ends with one of them while the others have nothing left."""
+    """Starts the longest first, so that no worker runs one of them last while the others are idle."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
@@ -34,7 +34,7 @@ def pulumi() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
-    """A stack that has never been up; with other sections than its file has, where they are given."""
+    """A stack that was never deployed; given sections replace those of its file."""
 
     def prepare(name: str, sections: Mapping[str, Any] | None = None, folder: Path | None = None) -> Stack:
         return Stack.new(folder or tmp_path_factory.mktemp(name), name, sections or {})
@@ -44,7 +44,7 @@ def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
 
 @pytest.fixture(scope="session")
 def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Raise:
-    """A deployed stack: each caller gets a copy of one that one of the workers has brought up."""
+    """A deployed stack: one worker deploys it, and each caller gets a copy."""
     workers = tmp_path_factory.getbasetemp()
     originals = (workers if worker_id == "master" else workers.parent) / "originals"
     originals.mkdir(exist_ok=True)

@@ -31,33 +31,33 @@ EVERY_TYPE: Mapping[str, Any] = {
     "cluster": {"logs": True},
     "models": [{"name": "llama2:7b", "context": 2048, "cache": "volume"}, {"name": "mistral:7b", "context": 2048}],
 }
-"""Sections with which `timeslice` has a resource of every type, but for those of Karpenter."""
+"""Sections with which `timeslice` has a resource of every type except Karpenter's."""
 CHANGING = frozenset({"create", "update", "delete", "replace"})
-"""Operations on a resource that the engine says; `replace` stands for its parts."""
+"""Operations on a resource in the engine's output; `replace` stands for its parts."""
 FIRST_UP = "first-up.json"
 Raise = Callable[..., "Stack"]
-"""Gives a stack by name, with other sections than its file has where they are given."""
+"""Returns a stack by name; given sections replace those of its file."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one command of the engine did."""
+    """The effect of one command of the engine."""
 
     code: int
     operations: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Logical names by what was done: create, update, replace, delete. A component that comes or goes stands for all
-    that it has."""
+    """Logical names by operation: create, update, replace, delete. A created or deleted component stands for all
+    its resources."""
     unchanged: int = 0
     errors: tuple[str, ...] = ()
 
     @property
     def changed(self) -> dict[str, frozenset[str]]:
-        """What was done, without what was not done."""
+        """The operations that affected any resource."""
         return {operation: names for operation, names in self.operations.items() if names}
 
 
 class Stack:
-    """One stack in the emulated cloud. Every command opens the cloud again, from its file."""
+    """One stack in the emulated cloud. Every command opens the cloud again from its file."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
@@ -65,13 +65,13 @@ class Stack:
         self.fired = 0
         """Faults that have fired."""
         self.unfired: tuple[Fault, ...] = ()
-        """Of those given to the last command, the others."""
+        """Faults of the last command that have not fired."""
         self.callers = Callers()
-        """Who has credentials, and whose are used."""
+        """The callers with credentials, and the one whose credentials are used."""
 
     @classmethod
     def new(cls, folder: Path, name: str, sections: Mapping[str, Any]) -> Self:
-        """A project with a copy of the stack file; with other sections than that has, where they are given."""
+        """A project with a copy of the stack file; given sections replace those of the copy."""
         folder.mkdir(parents=True, exist_ok=True)
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
@@ -94,13 +94,13 @@ class Stack:
         return self._run("up", options, faults, fresh=True)
 
     def comes_up(self, *options: str) -> Run:
-        """`up` that must end well."""
+        """Runs `up`, which must succeed."""
         run = self.up(*options)
         assert run.code == 0, run.errors
         return run
 
     def stops(self, *options: str, faults: tuple[Fault, ...] = (), saying: str = "") -> str:
-        """`up` that must end badly, with an error that says so; returns that error."""
+        """Runs `up`, which must fail with an error that contains `saying`; returns that error."""
         run = self.up(*options, faults=faults)
         assert run.code != 0
         said = [error for error in run.errors if saying in error]
@@ -108,7 +108,7 @@ class Stack:
         return said[0]
 
     def refuses(self) -> str:
-        """`up` that must end badly before it changes anything; returns its first error."""
+        """Runs `up`, which must fail before it changes anything; returns its first error."""
         run = self.up()
         assert (run.code != 0, run.changed) == (True, {})
         return run.errors[0].strip()
@@ -120,7 +120,7 @@ class Stack:
         return self._run("destroy", options, faults)
 
     def goes_down(self) -> None:
-        """`destroy` that must end well and leave nothing."""
+        """Runs `destroy`, which must succeed and leave nothing."""
         run = self.destroy()
         assert run.code == 0, run.errors
         found = self.findings()
@@ -137,7 +137,7 @@ class Stack:
             return sandbox.findings(self.graph)
 
     def edit_state(self, change: Callable[[dict[str, Any]], T]) -> T:
-        """Edits the checkpoint as it lies on the disk: `pulumi stack import` would mend it."""
+        """Edits the checkpoint on the disk: `pulumi stack import` would repair it."""
         [file] = (self.place.folder / "state").glob(f".pulumi/stacks/*/{self.name}.json")
         kept = json.loads(file.read_text(encoding="utf-8"))
         changed = change(kept["checkpoint"]["latest"])
@@ -155,7 +155,7 @@ class Stack:
         return run_in_process(lambda: deploy(plan), project=PROJECT, stack=self.name)
 
     def behind(self, change: Callable[[World], T]) -> T:
-        """Somebody does something behind Pulumi's back."""
+        """Changes the cloud without Pulumi's knowledge."""
         world = World(self.place.folder / CLOUD)
         try:
             return change(world)
@@ -163,7 +163,7 @@ class Stack:
             world.close()
 
     def entities(self, token: str, name: str = "") -> list[Entity]:
-        """What the cloud has of a type, or of a type and a logical name."""
+        """The cloud's resources of a type, or of a type and a logical name."""
         return self.behind(
             lambda world: [one for one in world.entities() if one.type == token and name in ("", one.name)]
         )
@@ -180,7 +180,7 @@ class Stack:
 
     @property
     def first_up(self) -> dict[str, frozenset[str]]:
-        """What the first `up` has changed."""
+        """The changes of the first `up`."""
         kept = json.loads((self.folder / FIRST_UP).read_text(encoding="utf-8"))
         return {operation: frozenset(names) for operation, names in kept.items()}
 
@@ -234,5 +234,5 @@ def shown(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False)
 
 
 def _whole(names: set[str], components: set[str]) -> set[str]:
-    """The names without those of what belongs to a component among them."""
+    """The names without those of the components' own resources."""
     return {name for name in names if not any(name.startswith(f"{one}-") for one in components & names)}

@@ -1,4 +1,4 @@
-"""Several people, and CI, look after one cluster."""
+"""Several people, and CI, administer one cluster."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_listed_admin_can_change_and_destroy_what_another_one_created(nothing:
     assert as_(stack, CI).comes_up().changed == {}
     stack.configure(MISTRAL_ALONE)
     stack.comes_up()
-    # Entries outlive every Kubernetes object: otherwise the last ones could not be deleted any more.
+    # Entries outlive every Kubernetes object: without them, nobody could delete the last objects.
     stack.goes_down()
 
 
@@ -48,7 +48,7 @@ def test_the_creator_can_be_listed_later_and_nobody_else_gets_in_before(nothing:
 def test_anyone_who_runs_up_is_let_in_before_anything_is_changed_inside(nothing: Raise) -> None:
     stack = nothing("dev")
     as_(stack, ANNA).comes_up()
-    # Anna's role is deleted; nobody listed anybody.
+    # Anna's role is deleted, and the stack file lists no admins.
     stack.configure(MISTRAL_ALONE)
     as_(stack, CI).comes_up()
     stack.goes_down()

@@ -1,4 +1,4 @@
-"""Each row of `docs/changes.yaml` is true: what a change of the stack file replaces, updates and keeps."""
+"""Each row of `docs/changes.yaml` is true: it says which resources a change replaces, updates and keeps."""
 
 from collections import Counter
 from typing import Any
@@ -33,7 +33,7 @@ def test_a_change_does_to_a_deployed_stack_what_the_table_says(raised: Raise, ro
 
 
 MOVING = {"tandem-gpu-mode", "tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"}
-"""What stops a model where it changes: the taint of its nodes, and its release."""
+"""A change of the taint of its nodes, or of its release, stops a model."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["change"])
@@ -50,7 +50,7 @@ def test_a_model_cannot_take_the_share_of_one_that_goes_in_the_same_up(raised: R
     first, other = ({"name": name, "context": 2048} for name in ("llama2:7b", "llama3.2:3b"))
     stack.configure({"models": [first, other]})
     stack.stops(saying="Insufficient nvidia.com/gpu")
-    assert stack.findings().agree, "Helm keeps a release that failed, and the state must know of it"
+    assert stack.findings().agree, "Helm keeps a release that failed, and the state must contain it"
     for models in ([first], [first, other]):
         stack.configure({"models": models})
         stack.comes_up()

@@ -1,4 +1,4 @@
-"""`tandem sandbox` with the real engine: what people see, and what an interrupted command leaves."""
+"""`tandem sandbox` with the real engine: its output, and the state after an interrupted command."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_status_names_every_repair_to_programs(raised: Raise) -> None:
 
 
 def report(stack: Stack, code: int, *arguments: str) -> dict[str, Any]:
-    """The one object on stdout; what is meant for people is on stderr."""
+    """The one object on stdout; text for people is on stderr."""
     command = [*COMMAND, *arguments, "--json"]
     done = subprocess.run(command, cwd=stack.folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
@@ -104,7 +104,7 @@ def test_what_was_created_while_the_engine_was_killed_is_taken_into_the_state(ra
 
 
 def forget_a_creation(stack: Stack, package: str) -> str:
-    """Makes the state what a killed engine leaves: one resource that nothing depends on is still being created."""
+    """Edits the state as a killed engine leaves it: a resource without dependents is still being created."""
 
     def forget(latest: dict[str, Any]) -> str:
         every = json.dumps(latest["resources"])

@@ -1,4 +1,4 @@
-"""What users type to repair a stack: one part destroyed and created again, one replaced, a destroy that stopped."""
+"""Commands that repair a stack: destroy and create one part, replace one, and continue a stopped destroy."""
 
 import pytest
 

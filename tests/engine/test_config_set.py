@@ -1,4 +1,4 @@
-"""`pulumi config set` on stack files of ours: the comments stay, and what it writes is accepted."""
+"""`pulumi config set` on our stack files keeps the comments and writes values that `tandem` accepts."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from tests.stacks.scalars import at, scalars
 
 @pytest.fixture
 def project(pulumi: None, tmp_path: Path) -> Path:
-    """A folder with the shipped stack files, and one of the user."""
+    """A folder with the shipped stack files and a user's own."""
     for path in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert call("init", "mine", "--yes", cwd=tmp_path).returncode == 0

@@ -1,4 +1,4 @@
-"""Every stack, from nothing to nothing."""
+"""Every stack, from its first `up` to its `destroy`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Node groups and add-ons that EKS could not bring up, and updates that it refuses: what the next `up` does.
+"""The next `up` after node groups and add-ons that EKS could not create, and after updates that it refuses.
 
 pulumi 3.260 marks a resource with initialization errors after a failed creation and after a failed update alike.
 """
@@ -29,7 +29,7 @@ def group(stack: Stack) -> Entity:
     [
         (NODE_GROUP, GROUP),
         (NODE_GROUP, "tandem-system"),
-        # Inside `eks.Cluster`, two components down.
+        # Inside `eks.Cluster`, two components deep.
         (ADDON, "tandem-cluster-vpc-cni"),
         (ADDON, "tandem-coredns"),
     ],
@@ -38,7 +38,7 @@ def test_what_failed_to_create_is_replaced_by_the_next_up(nothing: Raise, token:
     stack = nothing(STACK)
     stack.stops(faults=(Fault(type=token, operation="create", kind="failed", name=name),))
     assert [one.status for one in stack.entities(token, name)] == ["CREATE_FAILED"]
-    assert stack.findings().agree, "the state knows what failed"
+    assert stack.findings().agree, "the state contains the failed resource"
     replaced = stack.comes_up().operations["replace"]
     assert name in replaced if token == NODE_GROUP else replaced == {name}
     assert [one.status for one in stack.entities(token, name)] == [""]
@@ -67,7 +67,7 @@ def switched_in_vain(raised: Raise, kind: Kind) -> tuple[Stack, str]:
 
 
 def mode_of(stack: Stack) -> str:
-    """The mode that the taint of the group's nodes names, without what makes its value new."""
+    """The mode in the taint of the group's nodes, without the part that makes each value new."""
     [value] = [taint["value"] for taint in group(stack).inputs["taints"] if taint["key"] == "tandem/mode"]
     return str(value).partition("-")[0]
 

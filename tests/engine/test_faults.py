@@ -1,7 +1,7 @@
-"""Calls go wrong: an error, or an answer that is lost. For every resource type, on create and on delete.
+"""Calls fail with an error or a lost answer, for every resource type, on create and on delete.
 
-Faults come one after the other on one stack: the next command goes on until it meets the next. `make test-faults` has
-one for every single resource, not only for the first of each type.
+Faults follow each other on one stack: each command continues until the next fault. `make test-faults` has one for every
+single resource, not only for the first of each type.
 """
 
 import os
@@ -36,26 +36,26 @@ def in_the_cloud(graph: Graph) -> list[tuple[str, str]]:
 
 
 def types(name: str, sections: Mapping[str, Any] | None = None) -> set[str]:
-    """The types of what the stack file of that name has in the cloud."""
+    """The types of the resources that the stack file of that name has in the cloud."""
     with TemporaryDirectory() as folder:
         return {token for token, _ in in_the_cloud(Stack.new(Path(folder), name, sections or {}).graph)}
 
 
 @cache
 def failing(name: str) -> list[str]:
-    """Types that fail on a stack: all of one, and those of the other that only this has."""
+    """Types that fail on a stack: all types of the first, and the additional types of the second."""
     of_all = types(STACK, EVERY_TYPE)
     return sorted(of_all if name == STACK else types(name) - of_all)
 
 
 def doubled(stack: Stack) -> list[tuple[str, str]]:
-    """What exists twice under one logical name."""
+    """Resources that exist twice under one logical name."""
     made = Counter((entity.type, entity.name) for entity in stack.behind(World.entities) if entity.made_by == "pulumi")
     return [key for key, count in made.items() if count > 1]
 
 
 def faults(stack: Stack, operation: Operation, kind: Kind = "error", package: str = "") -> tuple[Fault, ...]:
-    """One for each type of a package, or for each resource if that is asked for."""
+    """One fault for each type of a package, or for each resource with `make test-faults`."""
     tokens = [token for token in failing(stack.name) if token.startswith(package)]
     if not EVERY_RESOURCE:
         return tuple(Fault(type=token, operation=operation, kind=kind) for token in tokens)
@@ -100,7 +100,7 @@ def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_failed(raise
     while (run := stack.destroy(faults=left)).code != 0:
         assert any("an injected fault" in error for error in run.errors), run.errors
         left = stack.unfired
-    assert not left, "these are never asked to go"
+    assert not left, "these are never deleted"
     is_deleted(stack)
 
 
@@ -136,9 +136,9 @@ def test_after_a_lost_answer_on_delete_the_next_destroy_finishes_and_after_that_
     options: list[str] = []
     while (run := stack.destroy(*options, faults=left)).code != 0:
         lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
-        # Those that were lost before are missing still, where this destroy has not come to them.
+        # Earlier lost ones are still missing from the cloud if this destroy has not reached them.
         assert lost <= Counter(one.type for one in stack.findings().missing), run.errors
         options = ["--refresh"] if RELEASE in lost else []
         left = stack.unfired
-    assert not left, "these are never asked to go"
+    assert not left, "these are never deleted"
     is_deleted(stack)

@@ -1,4 +1,4 @@
-"""What the guides say of `pulumi`: the real one accepts every command, and says what they quote."""
+"""The guides' use of `pulumi`: the real one accepts every command, and prints the quoted messages."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def test_there_are_commands_of_pulumi_in_the_guides() -> None:
 
 
 def run(stack: Stack, *arguments: str) -> tuple[int, str]:
-    """A command that the guide gives, as people run it: without what `tandem sandbox` does before and after."""
+    """Runs a command of the guide as people do: without the steps of `tandem sandbox` before and after it."""
     with opened(stack.place, pace=0) as sandbox:
         command = [executable(), *arguments, "--stack", stack.name]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while `tandem sandbox` runs `pulumi`: what people see, what is left, and what goes on."""
+"""Ctrl-C and SIGTERM while `tandem sandbox` runs `pulumi`: the output, the state, and the next command."""
 
 import os
 import signal
@@ -18,12 +18,12 @@ TERMINATED = "^C received; terminating"
 
 
 def press_ctrl_c(process: subprocess.Popen[str]) -> None:
-    """What a terminal does: SIGINT to the whole process group."""
+    """Sends SIGINT to the whole process group, as a terminal does."""
     os.killpg(process.pid, signal.SIGINT)
 
 
 def end(process: subprocess.Popen[str]) -> str:
-    """All that is still said. Returns when every process that holds the output has ended."""
+    """The rest of the output. Returns when every process that holds the output has ended."""
     said, _ = process.communicate()
     assert process.returncode == 1, said
     assert "Traceback" not in said
@@ -32,7 +32,7 @@ def end(process: subprocess.Popen[str]) -> str:
 
 
 def processes(stack: Stack) -> dict[Path, str]:
-    """What runs with the stack's folder in its environment: its folder in /proc, and its command line."""
+    """Processes with the stack's folder in their environment: folder in /proc, and command line."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -42,7 +42,7 @@ def processes(stack: Stack) -> dict[Path, str]:
 
 
 def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Stack) -> None:
-    """Waits for the library of gRPC, which the SDK imports long before the program's own first line."""
+    """Waits for gRPC's library, which the SDK imports long before the program's first line."""
     while process.poll() is None:
         for folder, command in processes(stack).items():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A stack whose nodes Karpenter brings: what a change does to them, and that they go before what they need."""
+"""A stack with Karpenter's nodes: the effect of changes on them, and their deletion before their dependencies."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def stack(raised: Raise) -> Stack:
 
 
 def instances(stack: Stack) -> list[str]:
-    """Ids of the instances that Karpenter has brought."""
+    """Ids of the instances that Karpenter has started."""
     return [one.id for one in stack.entities(INSTANCE) if one.made_by == "karpenter"]
 
 
@@ -34,7 +34,7 @@ def test_more_replicas_reach_karpenter_and_the_plugin_at_once(stack: Stack) -> N
     stack.configure({"sharing": {"replicas": 4}})
     run = stack.comes_up()
     assert {"tandem-karpenter-gpu-1-gpu", "tandem-sharing-gpu-plugin"} <= run.operations["update"]
-    # Its nodes say by label and taint what they were made for.
+    # Labels and taints of its nodes say which mode they were made for.
     assert "tandem-karpenter-gpu-pool" in run.operations["replace"]
     assert stack.findings().agree
 

@@ -1,4 +1,4 @@
-"""Pools that come, go, are renamed and switched: no GPU node ever has two device plugins, and none is left without."""
+"""Pools that are added, deleted, renamed and switched: every GPU node always has exactly one device plugin."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def pool(name: str, sharing: dict[str, Any] | None = None, **values: Any) -> dic
 
 
 STEPS = {
-    "a pool comes": (
+    "a pool is added": (
         pools(pool("gpu"), pool("more", TWO_BY_MPS), on=("gpu", "more")),
         {"gpu": "timeslice-2", "more": "mps-2"},
     ),
@@ -41,7 +41,7 @@ STEPS = {
     ),
     "one goes": (pools(pool("other", TWO_TURNS), on=("other", "other")), {"other": "timeslice-2"}),
 }
-"""What the file says next, and the configuration of each pool's nodes afterwards."""
+"""The next content of the file, and the configuration of each pool's nodes afterwards."""
 
 
 def clashes(stack: Stack) -> list[Event]:
@@ -92,5 +92,5 @@ def test_a_pool_goes_to_mig_and_back_beside_one_that_stays_whole(raised: Raise) 
         assert "tandem-sharing-gpu-plugin" not in {name for names in run.changed.values() for name in names}
         found = stack.findings()
         assert (found.missing, found.unfinished) == ((), ())
-        # Helm keeps what a chart has in its folder `crds`.
+        # Helm keeps the CRDs in a chart's folder `crds`.
         assert all("CustomResourceDefinition" in str(one) for one in found.orphans)

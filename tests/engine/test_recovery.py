@@ -1,4 +1,4 @@
-"""What a kill leaves, one kind at a time: the next command mends it, or `status` names the command that does.
+"""The damage of a kill, one kind at a time: the next command repairs it, or `status` names the command that does.
 
 Real kills at many moments: `make test-kills`.
 """

@@ -1,4 +1,4 @@
-"""A switch of mode on a deployed stack: models stop, nodes change, shares are proved, models start. In this order."""
+"""A switch of mode on a deployed stack: models stop, nodes change, shares are proved, models start, in this order."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -24,14 +24,14 @@ CONFIGS = {"timeslice": "timeslice-2", "mps": "mps-2", "exclusive": "exclusive"}
 GROUP, PLUGIN = "tandem-gpu-group", "tandem-sharing-gpu-plugin"
 MODELS = frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
 VALUE = "tandem-gpu-mode"
-"""What makes the taint's value another every time."""
+"""The part that makes each value of the taint new."""
 JOBS = frozenset({"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"})
 NODE_GROUP, JOB, RELEASE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
 INSTANCE = "aws:ec2/instance:Instance"
 
 
 def switch(stack: Stack, mode: str, faults: tuple[Fault, ...] = ()) -> Run:
-    """`pulumi config set --path tandem:sharing.mode MODE && pulumi up`, which ends well where no faults are given."""
+    """`pulumi config set --path tandem:sharing.mode MODE && pulumi up`, which succeeds if no faults are given."""
     stack.configure({"sharing": {"mode": mode}})
     return stack.up(faults=faults) if faults else stack.comes_up()
 
@@ -41,7 +41,7 @@ def journal(stack: Stack) -> list[Event]:
 
 
 def in_order(events: list[Event]) -> list[str]:
-    """What happened, each kind once for as long as it goes on."""
+    """The kinds of events in order; consecutive events of one kind count once."""
     kinds = [event.kind for event in events]
     return [kind for kind, before in zip(kinds, [None, *kinds], strict=False) if kind != before]
 
@@ -91,7 +91,7 @@ FAILING = {
     "the proof of the shares": (Fault(type=JOB, operation="create", nth=2), ["stop", "mode", "prove"]),
     "a model's update": (Fault(type=RELEASE, operation="update", name=min(MODELS)), None),
 }
-"""What goes wrong, and how far the switch has then come; None where that is up to chance."""
+"""The fault, and the last step of the switch before it; None if chance decides that."""
 
 
 @pytest.mark.parametrize("step", FAILING)
@@ -120,8 +120,9 @@ def test_a_switch_that_failed_half_way_is_finished_or_taken_back_by_the_next_up(
 
 
 def assert_no_mode_meets_another(events: list[Event]) -> None:
-    """Nothing starts on a node but in its mode, when that is proved, and when all of another mode have stopped; and no
-    node has two device plugins."""
+    """A model starts on a node only in its mode, once that is proved and all models of another mode have stopped.
+
+    No node has two device plugins."""
     modes: dict[str, str] = {}
     proved: set[str] = set()
     running: dict[str, Event] = {}

@@ -16,7 +16,7 @@ from tests.pages import TUTORIALS, commands
 
 
 def project(nothing: Raise, name: str) -> Stack:
-    """A clone, as far as the commands look."""
+    """A clone, with only the files that the commands read."""
     stack = nothing(name)
     for file in pages.ROOT.glob("Pulumi.*.yaml"):
         shutil.copy(file, stack.folder)
@@ -41,7 +41,7 @@ def test_the_tutorial_of_the_first_deployment_works_in_the_emulated_cloud(nothin
     stack = project(nothing, "dev")
     with opened(stack.place, pace=0) as sandbox:
         sandbox.prepare(fresh=True)
-        sandbox.pulumi.ask("stack", "rm", "dev", "--yes", "--preserve-config")  # the page makes it
+        sandbox.pulumi.ask("stack", "rm", "dev", "--yes", "--preserve-config")  # the page creates it
         env = {**sandbox.pulumi.environment(), "PULUMI_SKIP_CONFIRMATIONS": "true"}
         for block in commands(TUTORIALS / "first-deployment.md"):
             block.run(stack.place.folder, env)

@@ -1,4 +1,4 @@
-"""Updates and replacements of GPU nodes against the account's vCPU quota, under both ways of replacement."""
+"""Updates and replacements of GPU nodes against the account's vCPU quota, with both orders of replacement."""
 
 import pytest
 
@@ -12,7 +12,7 @@ POD, NODE = "kubernetes:core/v1:Pod", "kubernetes:core/v1:Node"
 NODE_GROUP, GROUP = "aws:eks/nodeGroup:NodeGroup", "tandem-gpu-group"
 MODELS = ("llama2-7b", "mistral-7b")
 ON_OLD, ON_NEW = (dict.fromkeys(MODELS, kind) for kind in ("g4dn.xlarge", "g4dn.2xlarge"))
-"""Both models on the nodes of the group that is replaced, with 4 vCPUs each; and on those of the new one, with 8."""
+"""Both models on the old group's nodes, with 4 vCPUs each, and on the new group's nodes, with 8 each."""
 DELETE_FIRST = {"gpu-nodes": {"replacement": "delete-first"}}
 SHIPPED = {"gpu-nodes": {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}}
 LARGER = {"gpu-nodes": {"instance-types": ["g4dn.2xlarge"]}}
@@ -24,7 +24,7 @@ def allow(stack: Stack, vcpus: int) -> None:
 
 
 def serving(stack: Stack) -> dict[str, str]:
-    """The instance type under each model that runs, by the name of its pod."""
+    """The instance type of each running model's node, by the name of its pod."""
     found: dict[str, str] = {}
     entities = {one.key: one for one in stack.behind(World.entities)}
     for model in MODELS:
@@ -107,7 +107,7 @@ def test_delete_first_leaves_no_model_when_the_new_group_gets_no_capacity(raised
     assert stack.findings().agree
 
 
-def test_the_way_of_replacement_can_be_chosen_with_the_change_that_needs_it(raised: Raise) -> None:
+def test_the_order_of_replacement_can_be_chosen_with_the_change_that_needs_it(raised: Raise) -> None:
     stack = raised(STACK)
     allow(stack, 8)
     stack.configure({"gpu-nodes": {**DELETE_FIRST["gpu-nodes"], **LARGER["gpu-nodes"]}})

@@ -1,4 +1,4 @@
-"""What a newer pin does to a deployed stack: `docs/upgrades.yaml` holds, row by row. The guide has the same rows."""
+"""The effect of a newer pin on a deployed stack: each row of `docs/upgrades.yaml` is true, and the guide has them all."""
 
 import shutil
 from collections import Counter
@@ -19,7 +19,7 @@ KEPT = (
         "kubernetes:core/v1:PersistentVolumeClaim",
     ),
 )
-"""What an upgrade must not replace: as the guide says."""
+"""Types that an upgrade must not replace, according to the guide."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["upgrade"])
@@ -52,7 +52,7 @@ def test_a_control_plane_that_was_never_upgraded_refuses_an_older_version(raised
 
 
 def identities(stack: Stack) -> set[tuple[str, str]]:
-    """Type and id of what holds data, or what everything else stands on; without the disks of nodes."""
+    """Type and id of resources that hold data or that all others need; without the disks of nodes."""
     kept = [entity for kind in KEPT for entity in stack.entities(kind)]
     return {(entity.type, entity.id) for entity in kept if entity.made_by == "pulumi"}
 

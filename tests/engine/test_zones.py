@@ -1,4 +1,4 @@
-"""Zones under the real engine: taken by what AWS sells there, once, and kept whatever AWS sells later."""
+"""Zones under the real engine: chosen once, by the types that AWS sells there, and kept whatever AWS sells later."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def group_zones(stack: Stack, name: str = "tandem-gpu-group") -> str:
 
 @pytest.fixture(scope="module")
 def scarce(nothing: Raise, tmp_path_factory: pytest.TempPathFactory) -> Scarce:
-    """A stack that came up when two of five zones sold its type, neither of them the first."""
+    """A stack that was deployed when two of five zones sold its type, neither of them the first."""
     originals: dict[str, Stack] = {}
 
     def copied(sections: Mapping[str, Any]) -> Stack:

@@ -23,11 +23,11 @@ ANSWERS = Path(__file__).resolve().parent / "answers"
 TOOLS = ("pulumi", "aws", "kubectl", "helm", "curl")
 DRY_HOURS = 2.0
 SAMPLE = {"cluster": "c", "group": "g"}
-"""Values that only a deployed stack has, for commands that are only looked at."""
+"""Values that only a deployed stack has, for commands that are only checked."""
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the checklist; 0 when everything was asked and nothing is left, 1 when not, 2 for a usage error."""
+    """Runs the checklist; 0 if every question was asked and nothing is left, 1 if not, 2 for a usage error."""
     parsed = _parser().parse_args(arguments)
     if parsed.list:
         for question in QUESTIONS:
@@ -65,7 +65,7 @@ def _session(name: str) -> str:
 
 
 def dry_run(sessions: list[Session]) -> int:
-    """Takes every session through the emulated cloud, and checks the commands of its questions without running them."""
+    """Runs every session in the emulated cloud, and checks the commands of its questions without running them."""
     if shutil.which("pulumi") is None:
         print("skipped: `pulumi` is not on the PATH. Install it from https://www.pulumi.com/docs/install/.")
         return 0

@@ -1,4 +1,4 @@
-"""Runs a session: goes through its steps, asks the questions, and destroys whatever happens."""
+"""Runs a session: takes its steps, asks the questions, and always destroys the stack."""
 
 import json
 import signal
@@ -19,26 +19,26 @@ LEFTOVERS_SECONDS = 600
 BEFORE = "before"
 """Questions of this step need no stack."""
 Asker = Callable[[Question, Cloud, float, float], Answer]
-"""Answers a question: its cloud, how long the step took, how much time is left."""
+"""Answers a question, given its cloud, how long the step took, and how much time is left."""
 GROUPS = "aws eks list-nodegroups --region {region} --cluster-name {cluster} --output json"
 
 
 @dataclass
 class Record:
-    """What a session has brought."""
+    """The results of a session."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
-    """Questions by id, with the reason."""
+    """Reasons by the id of the question."""
     errors: list[str] = field(default_factory=list)
     is_deleted: bool = False
     """Whether the stack is destroyed, and nothing is left."""
 
 
 def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours: float, asker: Asker) -> Record:
-    """Runs the session. After an error, a delay or Ctrl-C it destroys the stack all the same.
+    """Runs the session. It also destroys the stack after an error, a delay or Ctrl-C.
 
-    Questions that disrupt the stack are the last of their step.
+    Each step asks the questions that disrupt the stack last.
     """
     asked = sorted((one for one in questions if one.session == session.name), key=lambda one: one.provokes)
     record = Record()
@@ -81,7 +81,7 @@ def from_the_account(question: Question, cloud: Cloud, took: float, left: float)
 
 
 def planned_values(cloud: Cloud) -> dict[str, str]:
-    """What commands need of the stack file. Raises StepError for a refused one."""
+    """Values of the stack file that commands need. Raises StepError for a refused file."""
     plan = cloud.plan()
     [plane] = [one["item"] for one in plan["cost"]["lines"] if one["item"].startswith("control plane")]
     kubernetes = str(plane).rpartition(" ")[2]
@@ -89,7 +89,7 @@ def planned_values(cloud: Cloud) -> dict[str, str]:
 
 
 def _deployed_values(cloud: Cloud, left: float) -> dict[str, str]:
-    """What commands need of the deployed stack; its kubeconfig is written for `kubectl`."""
+    """Values of the deployed stack that commands need; writes its kubeconfig for `kubectl`."""
     outputs = json.loads(cloud.ask("pulumi stack output --json --show-secrets", left))
     kubeconfig = outputs["kubeconfig"]
     text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
@@ -158,8 +158,8 @@ def _ending_politely() -> Iterator[None]:
 
 @contextmanager
 def _guarded(cloud: Cloud, hours: float) -> Iterator[None]:
-    """A second process that destroys the stack once when this one is killed, or does not end."""
-    # Later than the last attempt of `_destroy` and the search for leftovers: the guard takes away Pulumi's lock.
+    """A second process that destroys the stack once if this one is killed or does not end."""
+    # Later than the last attempt of `_destroy` and the search for leftovers: the guard removes Pulumi's lock.
     seconds = longest_hours(hours) * 3600 + 2 * LEFTOVERS_SECONDS
     command = [sys.executable, "-m", "tests.live.guard", f"{seconds:.0f}", *cloud.destroy]
     guard = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Where a session runs: an AWS account, or the emulated cloud. Commands of both are the real `pulumi`'s."""
+"""Where a session runs: an AWS account, or the emulated cloud. Both use the real `pulumi`."""
 
 import json
 import os
@@ -18,13 +18,13 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 TANDEM = (sys.executable, "-m", "tandem")
 ENDING_SECONDS = 300
-"""How long `pulumi` may take to end what it has begun, after it was interrupted."""
+"""How long an interrupted `pulumi` may take to finish its current operations."""
 DESTROYS = 3
 SALT = "encryptionsalt"
 
 
 class StepError(Exception):
-    """A step did not end well, or not in time."""
+    """A step failed, or did not end in time."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Cloud:
     up: tuple[str, ...]
     destroy: tuple[str, ...]
     leftovers: tuple[str, ...]
-    """Says by its exit code whether something is left; none where the destroy does."""
+    """Its exit code says whether anything is left; None if the destroy itself says so."""
     env: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -83,11 +83,11 @@ class Cloud:
         self.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
 
     def highest_usd_per_hour(self) -> float:
-        """What the stack file costs as it stands, while its nodes are replaced. Raises StepError for a refused one."""
+        """The cost of the current stack file while its nodes are replaced. Raises StepError for a refused file."""
         return float(self.plan()["cost"]["replacing_usd_per_hour"])
 
     def plan(self) -> dict[str, Any]:
-        """What `tandem plan` says of the stack file. Raises StepError for a refused one."""
+        """The JSON of `tandem plan` for the stack file. Raises StepError for a refused file."""
         done = subprocess.run(
             [*TANDEM, "plan", str(self.stack_file), "--json"],
             cwd=self.folder,
@@ -103,7 +103,7 @@ class Cloud:
     def run(self, command: Sequence[str], seconds: float) -> float:
         """Runs a command that changes the stack; returns how long it took. Raises StepError for a failure or a delay.
 
-        It is not in the terminal's process group: Ctrl-C comes here first, and is passed on once.
+        It is not in the terminal's process group: this process gets Ctrl-C first, and passes it on once.
         """
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment, start_new_session=True)
@@ -120,7 +120,7 @@ class Cloud:
         return time.monotonic() - began
 
     def ask(self, command: str, seconds: float) -> str:
-        """Runs a shell command that looks; returns what it prints. Raises StepError."""
+        """Runs a read-only shell command; returns its output. Raises StepError."""
         shell = ["bash", "-o", "pipefail", "-c", command]
         try:
             done = subprocess.run(
@@ -134,14 +134,14 @@ class Cloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What commands see."""
+        """The environment of commands."""
         return {**os.environ, "PYTHONPATH": str(ROOT), **self.env}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupts a command, waits until it has ended what it began, and kills it when it does not.
+    """Interrupts a command, waits until it has finished its operations, and kills it if it does not end.
 
-    A second Ctrl-C changes nothing: a destroy that began now would find the command's lock.
+    A second Ctrl-C has no effect: a destroy that starts now would find the command's lock.
     """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     process.send_signal(signal.SIGINT)
@@ -161,7 +161,7 @@ def emulated(folder: Path, name: str) -> Cloud:
 
 
 def account(folder: Path, name: str) -> Cloud:
-    """The AWS account of the ambient credentials, with a stack and a state that nobody else uses."""
+    """The AWS account of the ambient credentials, with a stack and a state of its own."""
     stack = f"live-{name}"
     options = ("--yes", "--skip-preview", "--stack", stack)
     cloud = Cloud(

@@ -1,8 +1,8 @@
-"""Destroys a stack when the program that deployed it is killed or does not end in time.
+"""Destroys a stack if the program that deployed it is killed or does not end in time.
 
     python -m tests.live.guard SECONDS COMMAND…
 
-`done` on standard input ends it. An end of input without that, or SECONDS without a word, runs the command.
+`done` on standard input ends it. If the input ends without it, or after SECONDS without input, the command runs.
 """
 
 import select
@@ -14,7 +14,7 @@ WORD = b"done"
 
 
 def main(arguments: list[str]) -> int:
-    """Waits for the word; returns the command's exit code, or 0 when there was no need for it."""
+    """Waits for `done`; returns the command's exit code, or 0 if the command was not needed."""
     for one in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
     seconds, *command = arguments
@@ -22,9 +22,9 @@ def main(arguments: list[str]) -> int:
     if ready and sys.stdin.buffer.readline().strip() == WORD:
         return 0
     if command[0] == "pulumi":
-        # The lock of a killed `pulumi`.
+        # A killed `pulumi` leaves its lock.
         subprocess.run(["pulumi", "cancel", "--yes", *command[-2:]])
-    # Signals are ignored by children, too, if nobody says otherwise; this one is not to be stopped.
+    # Children inherit ignored signals by default, so that nothing stops the command.
     return subprocess.run(command).returncode
 
 

@@ -1,4 +1,4 @@
-"""What only a real account answers: each question, why it is open, how it is asked, and what its answer changes."""
+"""Questions that only a real account answers, each with its doubt, its commands and the effect of its answer."""
 
 import re
 import tomllib
@@ -37,7 +37,7 @@ class Question(BaseModel):
     read: str | tuple[str, ...]
     """The function of `readings` that gets everything printed, or one for each command."""
     changes: str
-    """What to do with the answer."""
+    """What the answer changes."""
     after_failure: bool = False
     """Also asked when the step fails."""
     provokes: bool = False

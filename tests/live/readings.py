@@ -1,4 +1,4 @@
-"""What the answers of `kubectl` and `aws` say: small facts without names or ids of an account."""
+"""Reads small facts from the answers of `kubectl` and `aws`, without names or ids of an account."""
 
 import json
 import re
@@ -9,7 +9,7 @@ Answer = dict[str, Any]
 
 
 def advertised_gpus(said: str) -> Answer:
-    """GPUs that nodes have and give away; 0 of some is the race of the plugin's configuration."""
+    """GPUs that nodes have and offer; an offer of 0 shows the race of the plugin's configuration."""
     nodes = json.loads(said)["items"]
     counts = [(_count(node, "capacity"), _count(node, "allocatable")) for node in nodes]
     return {"capacity": [one for one, _ in counts], "allocatable": [one for _, one in counts]}
@@ -20,7 +20,7 @@ def _count(node: Any, key: str) -> int:
 
 
 def restarts(said: str) -> Answer:
-    """Restarts of each container, the most of any pod."""
+    """The highest number of restarts of each container in any pod."""
     found: dict[str, int] = {}
     for pod in json.loads(said)["items"]:
         status = pod["status"]
@@ -30,7 +30,7 @@ def restarts(said: str) -> Answer:
 
 
 def seconds_until_ready(said: str) -> Answer:
-    """From a pod's creation to its being ready, the longest."""
+    """The longest time from a pod's creation until it is ready."""
     times = [
         _seconds(one["lastTransitionTime"]) - _seconds(pod["metadata"]["creationTimestamp"])
         for pod in json.loads(said)["items"]
@@ -41,7 +41,7 @@ def seconds_until_ready(said: str) -> Answer:
 
 
 def one_patch(said: str) -> Answer:
-    """Whether labels and taints of a node were last written by the same call, as the fields' managers note it."""
+    """Whether one call wrote labels and taints of a node last, according to the fields' managers."""
     nodes = []
     for node in json.loads(said)["items"]:
         written = {"f:labels": "", "f:taints": ""}
@@ -55,7 +55,7 @@ def one_patch(said: str) -> Answer:
 
 
 def nodes_after_update(nodes: str, state: str) -> Answer:
-    """How many seconds after the update of the node group ended its nodes were last written."""
+    """Seconds from the end of the node group's update to the last write on its nodes."""
     taints = [one["taints"].partition(" ")[0] for one in one_patch(nodes)["nodes"]]
     groups = [one for one in json.loads(state)["deployment"]["resources"] if one["type"].endswith(":NodeGroup")]
     ended = [one["modified"] for one in groups if "gpu" in one["urn"].rpartition("::")[2]]
@@ -65,14 +65,14 @@ def nodes_after_update(nodes: str, state: str) -> Answer:
 
 
 def proved_memory(said: str) -> Answer:
-    """What the proof of the shares measured."""
+    """The measurements of the proof of the shares."""
     lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"proved"')]
     keys = ("total_mib", "info_total_mib", "held_mib", "refused_mib")
     return {key: [line.get(key) for line in lines] for key in keys}
 
 
 def on_the_gpu(said: str) -> Answer:
-    """What `ollama ps` says of where a model runs."""
+    """The processors on which models run, according to `ollama ps`."""
     return {"processor": re.findall(r"\d+%(?:/\d+%)? (?:GPU|CPU(?:/GPU)?)", said)}
 
 
@@ -87,7 +87,7 @@ def compute_mode(said: str) -> Answer:
 
 
 def answered(said: str) -> Answer:
-    """Whether a model that was asked says something."""
+    """Whether a model gave an answer."""
     return {"answered": bool(said.strip())}
 
 
@@ -137,7 +137,7 @@ def rate_limits(said: str) -> Answer:
 
 
 def failed_jobs(said: str) -> Answer:
-    """Pods of the proof's Jobs that failed, and Jobs that did."""
+    """Failed pods of the proof's Jobs, and failed Jobs."""
     jobs = [one["status"] for one in json.loads(said)["items"]]
     reasons = [c["reason"] for one in jobs for c in one.get("conditions", ()) if c["type"] == "Failed"]
     return {"failed_pods": sum(int(one.get("failed", 0)) for one in jobs), "failed_jobs": reasons}
@@ -149,7 +149,7 @@ def zones(said: str) -> Answer:
 
 
 def builds(said: str) -> Answer:
-    """Builds of an add-on on offer, newest first."""
+    """The offered builds of an add-on, newest first."""
     found = [version["addonVersion"] for addon in json.loads(said)["addons"] for version in addon["addonVersions"]]
     return {"count": len(found), "newest": found[:3]}
 
@@ -187,7 +187,7 @@ def scaling(said: str) -> Answer:
 
 
 def update_refused(said: str) -> Answer:
-    """What EKS answers to an update of a degraded group."""
+    """The answer of EKS to an update of a degraded group."""
     return {"refused": "ResourceInUseException" in said, "accepted": '"InProgress"' in said}
 
 

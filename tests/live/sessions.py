@@ -1,4 +1,4 @@
-"""What is deployed for the questions, in which steps, and what that may cost at most."""
+"""The stacks that are deployed for the questions, their steps, and their highest cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Any
 from tests.live.cloud import DESTROYS, ENDING_SECONDS
 
 RESERVE_HOURS = 0.75
-"""Of the time limit, what is left for the destroy: a control plane and a NAT gateway take 10 to 20 minutes to go."""
+"""The part of the time limit for the destroy: deleting a control plane and a NAT gateway takes 10 to 20 minutes."""
 RETRY_HOURS = (DESTROYS - 1) * RESERVE_HOURS + (DESTROYS + 1) * ENDING_SECONDS / 3600
-"""What a session may take beyond its time limit: later attempts to destroy, each with the whole reserve. A command that
-runs out of time is interrupted first, and has some minutes to end."""
+"""Time beyond a session's time limit: later attempts to destroy, each with the whole reserve. A command that runs out
+of time is interrupted first, and has some minutes to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,15 @@ class Step:
 
     name: str
     sections: Mapping[str, Any]
-    """What is put into the stack file before it."""
+    """Sections to write into the stack file before the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A stack that goes up, through its steps, and away."""
+    """A stack that is deployed, taken through its steps, and destroyed."""
 
     name: str
-    """The stack file that it begins with."""
+    """The first stack file."""
     steps: tuple[Step, ...]
 
 
@@ -59,7 +59,7 @@ def longest_hours(hours: float) -> float:
 
 
 def check_cap(usd_per_hour: float, hours: float, max_usd: float) -> float:
-    """What a session costs at most, in dollars. Raises RefusedError for more than the cap, or too little time."""
+    """The highest cost of a session, in dollars. Raises RefusedError for more than the cap, or too little time."""
     if hours <= RESERVE_HOURS:
         raise RefusedError(
             f"--hours {hours:g} leaves no time: {RESERVE_HOURS:g} h are for the destroy. Give more than that."

@@ -1,4 +1,4 @@
-"""The live checklist against the emulated cloud: every session comes up, goes through its steps, and leaves nothing."""
+"""The live checklist against the emulated cloud: every session deploys, takes its steps, and leaves nothing."""
 
 import pytest
 

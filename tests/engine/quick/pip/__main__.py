@@ -1,4 +1,4 @@
-"""What Pulumi's language host asks pip before every command, answered without pip: `--version` and `list`.
+"""Answers Pulumi's language host in place of pip, before every command: `--version` and `list`.
 
 The answers are the same. Pip needs a CPU second for both, which is a fifth of an `up`.
 """

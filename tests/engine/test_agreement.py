@@ -1,6 +1,6 @@
-"""Doors agree: the same program registers the same in this process and with the real engine.
+"""The same program registers the same resources in this process (the graph) and with the real engine.
 
-What differs, and why; nothing else may:
+Only these differences are allowed, with their reasons:
 - Default providers are in the engine's state alone: it makes one for each package and version that is asked for.
 - Names that providers make up (`__defaults` says which) are in the engine's inputs alone: it keeps what Check returned.
 - Inputs of a remote component, and on what each of them depends, are in the graph alone: the engine hands them to the
@@ -27,12 +27,12 @@ Entries = dict[str, dict[str, Any]]
 Outputs = Mapping[str, Mapping[str, Any]]
 CIPHERTEXT = "ciphertext"
 MADE_UP = ("id", "arn", "name", "nodeGroupName", "endpoint", "latestVersion", "hex")
-"""Outputs that are made up, or made of something made up, and that programs pass on."""
+"""Outputs that are made up, or derived from made-up values, and that programs pass on."""
 
 
 @pytest.fixture(scope="module")
 def both(raised: Raise) -> Any:
-    """What the engine keeps, and the graph, by stack."""
+    """The engine's entries, and the graph, by stack."""
 
     @cache
     def compared(name: str) -> tuple[Entries, Graph]:
@@ -49,14 +49,14 @@ def is_default_provider(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def test_both_doors_register_the_same_types_names_and_parents(both: Any, any_stack: str) -> None:
+def test_graph_and_engine_register_the_same_types_names_and_parents(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
     assert {urn: (one["type"], one.get("parent", "")) for urn, one in entries.items()} == {
         one.urn: (one.type, one.parent) for one in graph
     }
 
 
-def test_both_doors_see_the_same_dependencies(both: Any, any_stack: str) -> None:
+def test_graph_and_engine_have_the_same_dependencies(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
     for one in graph:
         assert set(entries[one.urn].get("dependencies") or ()) == set(one.dependencies), one.urn
@@ -68,7 +68,7 @@ def test_both_doors_see_the_same_dependencies(both: Any, any_stack: str) -> None
         }, one.urn
 
 
-def test_both_doors_use_the_same_providers(both: Any, any_stack: str) -> None:
+def test_graph_and_engine_use_the_same_providers(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
     for one in graph:
         used = entries[one.urn].get("provider", "").rpartition("::")[0]
@@ -76,9 +76,9 @@ def test_both_doors_use_the_same_providers(both: Any, any_stack: str) -> None:
         assert explicit == graph.effective_options(one.urn).get("provider", ""), one.urn
 
 
-def test_both_doors_see_the_same_inputs(both: Any, any_stack: str) -> None:
+def test_graph_and_engine_have_the_same_inputs(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
-    # Providers are left out: their ids are nothing but names here, and no program uses them.
+    # Providers are left out: their ids are only names here, and no program uses them.
     outputs_here = {
         one.urn: {**one.outputs, "id": one.id} for one in graph if not one.type.startswith(PROVIDER_TYPE_PREFIX)
     }
@@ -91,7 +91,7 @@ def test_both_doors_see_the_same_inputs(both: Any, any_stack: str) -> None:
 
 
 def kept(entry: Mapping[str, Any]) -> Any:
-    """Inputs in the state, without what Check added, secrets masked."""
+    """Inputs in the state, without the values that Check added, and with masked secrets."""
     inputs = dict(entry.get("inputs", {}))
     for key in inputs.pop(DEFAULTS, ()):
         inputs.pop(key)
@@ -107,7 +107,7 @@ def hidden(value: Any) -> Any:
 
 
 def named_values(outputs: Outputs, others: Outputs) -> dict[str, str]:
-    """Texts that the two doors make up differently, and which resource returned them under which name."""
+    """Texts that graph and engine make up differently, with the resource and the name that returned each."""
     found: dict[str, str] = {}
     for urn in sorted(outputs):
         other = dict(made_up(others[urn]))
@@ -132,7 +132,7 @@ def replaced(value: Any, names: Mapping[str, str]) -> Any:
     return json.loads(re.sub(made, lambda match: names[match[0]], json.dumps(value, sort_keys=True)))
 
 
-def test_what_providers_make_up_is_what_the_comparison_leaves_out(both: Any, any_stack: str) -> None:
+def test_the_comparison_leaves_out_exactly_the_names_that_providers_make_up(both: Any, any_stack: str) -> None:
     entries, _ = both(any_stack)
     left_out = {(one["type"], key) for one in entries.values() for key in one.get("inputs", {}).get(DEFAULTS, ())}
     assert left_out <= {(token, key) for token, (key, _) in AUTONAMES.items()}
