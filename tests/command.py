@@ -1,4 +1,4 @@
-"""The `tandem` command in this process, where its imports, most of the time of a short command, are paid for once."""
+"""Runs the `tandem` command in this process: its imports, most of the time of a short command, then run once."""
 
 import contextlib
 import io
@@ -15,16 +15,16 @@ from tandem.command import main
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")
-"""Variables by which anyone who runs the tests would change what the command prints."""
+"""Variables of the caller's environment that would change the command's output."""
 
 
 Printed = pytest.CaptureFixture[str]
-"""What a command of the test's own process has printed."""
+"""The output of a command that ran in the test's own process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended, by the names of `subprocess`."""
+    """The result of a command, with the names of `subprocess`."""
 
     returncode: int
     stdout: str
@@ -37,14 +37,14 @@ class Ended:
 
 
 class Screen(io.StringIO):
-    """A terminal, as far as the command asks."""
+    """A stream that the command takes for a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> Ended:
-    """The command, its output into pipes."""
+    """Runs the command with its output in pipes."""
     out, err = io.StringIO(), io.StringIO()
     code = _main(arguments, cwd, {"COLUMNS": str(columns)} if columns else {}, out, err)
     return Ended(code, out.getvalue(), err.getvalue())
@@ -61,7 +61,7 @@ def _main(arguments: tuple[str, ...], cwd: Path, added: dict[str, str], out: io.
     env = {key: value for key, value in os.environ.items() if key not in OF_THE_USER}
     with (
         mock.patch.dict(os.environ, {**env, **added}, clear=True),
-        # What a busy machine takes long for prints no more than what an idle one does.
+        # A busy machine prints the same as an idle one: no progress messages.
         mock.patch("tandem.terminal.PATIENCE_SECONDS", 10_000.0),
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(out),

@@ -1,4 +1,4 @@
-"""What all tests share: `--regen` for goldens, and the last line that says which tiers ran."""
+"""Shared by all tests: `--regen` for goldens, and the last line, which says which tiers ran."""
 
 import gc
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# An example may take as long as it likes: on a busy machine any deadline would be wrong at times.
+# Examples have no deadline: on a busy machine any deadline would sometimes be wrong.
 settings.register_profile("tandem", deadline=None)
 settings.load_profile("tandem")
 
@@ -31,9 +31,9 @@ TIERS = {
     "wheel": "wheel",
     "gpu": "program",
 }
-"""The tier of each folder; what lies in `tests/` itself belongs to `program`."""
+"""The tier of each folder; files directly in `tests/` belong to `program`."""
 Golden = Callable[[str, str], None]
-"""Of the fixture `golden`: takes the name of a file and the text that it must be."""
+"""The fixture `golden`: takes the name of a file and its expected text."""
 CUDA = Path(__file__).parent / "components" / "libcuda.c"
 OUTCOMES = ("passed", "failed", "skipped")
 ON_REQUEST = {
@@ -44,7 +44,7 @@ ON_REQUEST = {
     "ollama": "make test-ollama",
     "wheel": "make test-wheel",
 }
-"""Folders that are left alone unless they are named: they take minutes. How each is run."""
+"""Folders that run only if they are named, since they take minutes, with the command that runs each."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,16 +53,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Until all is imported: collecting garbage between thousands of new classes finds none.
+    # Off until everything is imported: garbage collection between thousands of new classes finds nothing.
     gc.disable()
-    # As at a terminal, for programs that tests start and interrupt: what runs in the background ignores Ctrl-C, and so
-    # do its children.
+    # As at a terminal, for programs that tests start and interrupt: a background process and its children would
+    # ignore Ctrl-C.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    # No later collection goes through what is imported: one takes milliseconds, not half a second.
+    # Later collections skip all imported objects: one takes milliseconds, not half a second.
     gc.freeze()
     gc.enable()
 
@@ -72,7 +72,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _left_alone(config: pytest.Config) -> dict[Path, str]:
-    """Folders of `ON_REQUEST` that the command line does not name, in part or whole, with how to run them."""
+    """Folders of `ON_REQUEST` that the command line does not name, entirely or in part, with their commands."""
     named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
     folders = {config.rootpath / "tests" / folder: how for folder, how in ON_REQUEST.items()}
     return {
@@ -84,10 +84,10 @@ def _left_alone(config: pytest.Config) -> dict[Path, str]:
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a libcuda.so.1 that pretends."""
+    """Folder with a fake libcuda.so.1."""
     compiler = shutil.which("cc")
     if compiler is None:
-        pytest.skip("there is no C compiler (`cc`) to build a driver that pretends")
+        pytest.skip("there is no C compiler (`cc`) to build a fake driver")
     folder = tmp_path_factory.mktemp("driver")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", CUDA], check=True)
     return folder
@@ -131,7 +131,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         shown += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
         if config.option.markexpr == "not slow":
             shown.append("slow not asked for (make test-slow)")
-        # It needs no pytest: what lies in tests/gpu are the tests of its own parts.
+        # It needs no pytest: the tests in tests/gpu test its parts.
         shown.append("gpu not asked for (make test-gpu)")
     if shown and (seed := config.getoption("randomly_seed", None)) is not None:
         shown.append(f"order of seed {seed} (make test-random SEED={seed})")

@@ -1,7 +1,7 @@
-"""The old words that a folder still has: `python -m tests.english FOLDER...` prints `FILE:LINE: word → replacement`.
+"""Finds the old words in a folder: `python -m tests.english FOLDER...` prints `FILE:LINE: word → replacement`.
 
-`tests/english.toml` has the words and the phrases in which they are right. Every file that Git tracks is read, names in
-code included. Left out are lock files, files that are not text, and what `english.toml` itself has to name.
+`tests/english.toml` has the words and the phrases in which they are right. It reads every file that Git tracks,
+with names in code. Lock files, files that are not text, and the word list itself are left out.
 """
 
 import re
@@ -18,7 +18,7 @@ HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class English:
-    """The rules: what to look for, and what to write."""
+    """The rules: old words, and their replacements."""
 
     def __init__(self, *, words: dict[str, str], allowed: Sequence[str] = ()) -> None:
         self._words = {re.compile(_pattern(word)): better for word, better in words.items()}

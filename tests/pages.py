@@ -20,7 +20,7 @@ class Block:
     """A block of code in a page."""
 
     head: str
-    """What follows the backticks: nothing for commands."""
+    """The text after the backticks: none for commands."""
     text: str
     reason: str | None
     """Why a test does not run it; None where one does."""
@@ -46,6 +46,6 @@ def commands(page: Path) -> list[Block]:
 
 
 def environment() -> dict[str, str]:
-    """What a reader has after `source .venv/bin/activate`."""
+    """The environment of a reader after `source .venv/bin/activate`."""
     path = os.pathsep.join((str(Path(sys.prefix) / "bin"), os.environ["PATH"]))
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}

@@ -1,10 +1,10 @@
-"""Tables of figures and cases that lie beside tests."""
+"""Tables of figures and cases beside the tests."""
 
 import csv
 from pathlib import Path
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, by its head. Lines that begin with `#` say where its figures come from."""
+    """The rows of a CSV file, by its head. Lines that begin with `#` name the sources of its figures."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))

@@ -1,4 +1,4 @@
-"""The stack file of the guide to several pools: tests plan, deploy and compare exactly that text."""
+"""The stack file of the guide to several pools: tests plan, deploy and compare exactly this file."""
 
 import re
 from pathlib import Path

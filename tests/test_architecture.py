@@ -1,4 +1,4 @@
-"""The shape of the house: which room may import which, who reads Pulumi's config, where versions live."""
+"""The structure of the code: which package may import which, which reads Pulumi's config, where versions are."""
 
 import ast
 import re
@@ -19,16 +19,16 @@ MAY_IMPORT = {
     "sandbox": {"sharing"},
     "tandem": {"sandbox", "stacks", "components", "sharing"},
 }
-"""Imports go towards `sharing`, which imports nothing of ours."""
-FLOORS = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "deployed")
-"""What several rooms of `tandem` share, from the ground up: each imports only those before it."""
+"""The packages that each package may import; `sharing` imports nothing of ours."""
+SHARED = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "deployed")
+"""The packages that several commands of `tandem` share: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},
     "preview": {"cloud", "preview"},
     "world": {"cloud", "world"},
     "engine": {"cloud", "world", "engine"},
 }
-"""What each room of `sandbox` may import, beside `sandbox.graph` and `sandbox.wire`."""
+"""The packages that each package of `sandbox` may import, besides `sandbox.graph` and `sandbox.wire`."""
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "tandem",
@@ -46,7 +46,7 @@ WITHOUT_PULUMI = (
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "markdown_it", "asyncio")
 CLOCKS = {f"time.{name}" for name in ("monotonic", "perf_counter", "process_time", "time")}
 MEASURING = ("bench", "gpu", "live")
-"""Folders of tests whose programs measure times, or have a budget of them."""
+"""Folders of tests whose programs measure times, or have a time limit."""
 VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")
 
 
@@ -65,14 +65,14 @@ def imported(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_imports_go_towards_the_rules(room: str) -> None:
+def test_a_package_imports_only_the_packages_that_it_may(room: str) -> None:
     for path in sources(room):
         rooms = {name.split(".")[0] for name in imported(path)} & set(MAY_IMPORT)
         assert rooms <= MAY_IMPORT[room] | {room}, path
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Imports inside functions and those for types count: to read one module of a cycle means to read them all."""
+def test_no_imports_form_a_cycle() -> None:
+    """Imports inside functions and for types count: to understand one module of a cycle, you must read them all."""
     graph = import_graph(*MAY_IMPORT)
     open_: list[str] = []
     done: set[str] = set()
@@ -89,19 +89,19 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
         visit(module)
 
 
-def test_a_room_of_the_command_imports_no_other_room() -> None:
-    """What rooms share lies in the floors, each of which imports only those before it."""
+def test_the_package_of_a_command_imports_no_other_command() -> None:
+    """Commands share only the packages in `SHARED`, each of which imports only those before it."""
     for module, others in import_graph("tandem").items():
         _, own, *_ = [*module.split("."), ""]
         if own in ("", "command", "__main__"):
             continue
-        below = FLOORS[: FLOORS.index(own)] if own in FLOORS else FLOORS
+        below = SHARED[: SHARED.index(own)] if own in SHARED else SHARED
         rooms = {other.split(".")[1] for other in others if other.startswith("tandem.")}
         assert rooms <= {*below, own}, module
 
 
 @pytest.mark.parametrize("room", IN_SANDBOX)
-def test_a_room_of_the_sandbox_imports_what_lies_below_it(room: str) -> None:
+def test_a_package_of_the_sandbox_imports_only_the_packages_that_it_may(room: str) -> None:
     for module, others in import_graph("sandbox").items():
         if module.startswith(f"sandbox.{room}"):
             rooms = {other.split(".")[1] for other in others if other != "sandbox"} - {"graph", "wire"}
@@ -123,7 +123,7 @@ def import_graph(*rooms: str) -> dict[str, set[str]]:
     return graph
 
 
-def test_rules_know_no_pulumi() -> None:
+def test_rules_do_not_import_pulumi() -> None:
     for path in sources("sharing"):
         assert not any(name.split(".")[0].startswith("pulumi") for name in imported(path)), path
 
@@ -136,7 +136,7 @@ def test_only_stacks_read_pulumis_config_and_export() -> None:
                 assert node.attr not in ("Config", "export", "get_stack", "get_project"), path
 
 
-def test_what_answers_first_imports_nothing_heavy() -> None:
+def test_modules_of_fast_commands_import_nothing_heavy() -> None:
     program = (
         f"import importlib, sys\nfor module in {WITHOUT_PULUMI}:\n importlib.import_module(module)\n"
         f" heavy = [name for name in sys.modules if name.split('.')[0] in {HEAVY}]\n"
@@ -160,7 +160,7 @@ def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
 
 @pytest.mark.slow
 def test_files_are_written_durably_and_locked_in_one_place() -> None:
-    """`sharing.files` knows how, and its tests what a full disk, a kill and a link do."""
+    """`sharing.files` does both, and its tests cover a full disk, a kill and a link."""
     calls = {"os.fsync", "os.replace", "os.rename", "fcntl.flock", "fcntl.lockf", "tempfile.mkstemp"}
     for path in sources(*MAY_IMPORT):
         if path != ROOT / "sharing" / "files.py":
@@ -183,7 +183,7 @@ def test_files_are_short_enough_to_read() -> None:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, path
 
 
-def test_no_room_is_called_after_nothing() -> None:
+def test_no_package_has_a_meaningless_name() -> None:
     for path in sources(*MAY_IMPORT):
         assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path
 
@@ -225,13 +225,13 @@ def _names(node: ast.AST) -> set[str]:
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
-def test_text_from_outside_gets_into_markup_by_one_function() -> None:
-    """`tandem.terminal.in_markup` also takes out line feeds, which would end a row of a table."""
+def test_text_from_outside_enters_markup_through_one_function() -> None:
+    """`tandem.terminal.in_markup` also removes line feeds, which would end a row of a table."""
     using = [path for path in sources("tandem") if "rich.markup.escape" in imported(path)]
     assert using == [ROOT / "tandem" / "terminal.py"]
 
 
-def test_what_commands_print_passes_one_place() -> None:
+def test_all_output_of_commands_passes_through_one_place() -> None:
     """`print_line`, `print_json` and `open_console` make text printable; elsewhere only constants are printed."""
     for path in sources("tandem"):
         if path == ROOT / "tandem" / "terminal.py":

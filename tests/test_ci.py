@@ -17,7 +17,7 @@ case "$1" in
   "$FAILS") echo "it broke"; exit 2 ;;
 esac
 """
-"""Says what `make` says at the end of each tier."""
+"""Prints the last line of `make` for each tier."""
 
 
 def ci(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What the documents say is what the code does."""
+"""The documents agree with the code."""
 
 import json
 import re
@@ -19,15 +19,15 @@ from tests.command import call
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWERS = "tests/live/answers/"
-"""Where a run of the live checklist leaves what it was answered."""
+"""Where a run of the live checklist keeps its answers."""
 REFERENCE = ROOT / "docs" / "reference"
 DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
-"""Documents that say how resources are now: decisions and changes name what was there then."""
+"""Documents that describe the current state: decisions and the changelog describe earlier ones."""
 
 
 def paths(values: object, above: str = "") -> Iterator[str]:
-    """Every key as messages of a stack file name it, without the numbers of list items."""
+    """Every key as messages about a stack file name it, without the numbers of list items."""
     if isinstance(values, list):
         for item in values:
             yield from paths(item, above)
@@ -46,7 +46,7 @@ def test_derived_documents_are_up_to_date() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: Path) -> None:
+def test_the_dev_stack_with_every_comment_switched_on_has_the_same_meaning(tmp_path: Path) -> None:
     text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
     whole = re.sub(r"^( +)# (?=[a-z-]+(:[a-zA-Z-]+)?: )", r"\1", text, flags=re.MULTILINE)
     assert whole.count("\n") == text.count("\n")
@@ -99,21 +99,21 @@ def test_every_key_of_a_stack_file_is_in_the_stack_file_that_shows_all_and_in_th
 
 
 @pytest.mark.parametrize("document", sorted(DOCUMENTS))
-def test_links_of_a_document_lead_somewhere(document: str) -> None:
+def test_links_of_a_document_have_a_target(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", text):
         assert ((ROOT / document).parent / target).exists(), target
 
 
 @pytest.mark.parametrize("document", CURRENT)
-def test_files_that_a_document_names_are_there(document: str) -> None:
+def test_files_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`", text):
         assert name in (MODE_TAINT, POOL_LABEL, ANSWERS) or (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("document", CURRENT)
-def test_make_targets_that_a_document_names_are_there(document: str) -> None:
+def test_make_targets_that_a_document_names_exist(document: str) -> None:
     text, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in (document, "Makefile"))
     for target in re.findall(r"(?:`|^)make ([\w-]+)", text, flags=re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target

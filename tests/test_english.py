@@ -1,4 +1,4 @@
-"""The English of the project stays plain: old words are found wherever they hide, and good sentences pass."""
+"""The English of the project stays plain: the check finds old words in any form, and good sentences pass."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_an_old_word_is_found_however_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["alold word", "old worddays", "old, word", "OldwordX"])
-def test_a_part_of_a_word_is_none(text: str) -> None:
+def test_a_part_of_a_word_is_no_old_word(text: str) -> None:
     assert list(English(words={"old word": "new word"}).old_words(text)) == []
 
 

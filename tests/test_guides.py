@@ -1,4 +1,4 @@
-"""The commands in the guides about `up`: those of ours and of AWS exist, with the options that stand there."""
+"""The commands in the guides about `up`: our commands and those of AWS exist, with the options of the guides."""
 
 import re
 import shlex
@@ -40,7 +40,7 @@ OTHERS = {
     "git": {"pull"},
     "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
-"""Subcommands of programs that are not here to be asked. The engine tier asks the real `pulumi`, flags included."""
+"""Subcommands of programs that these tests cannot run. The engine tier runs the real `pulumi`, with flags."""
 
 
 DELETES = (
@@ -72,7 +72,7 @@ def test_a_command_that_deletes_is_alone_in_its_block(guide: str) -> None:
 
 
 def deletes(words: list[str]) -> bool:
-    """Whether a command deletes as it stands: one with a word to fill in (`URN`) fails before."""
+    """Whether a command deletes without a change: one with a placeholder (`URN`) fails before it deletes."""
     return any(set(kind) <= set(words) for kind in DELETES) and not any(map(str.isupper, words))
 
 

@@ -1,4 +1,4 @@
-"""What modules of the wheel import: names of the checkout are moved where they name modules, and nowhere else."""
+"""The build renames modules of the checkout for the wheel: only where a name is a module's."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_everything_else_stays(text: str) -> None:
         ("import_module(f'stacks.{mode}')", "m.py:1: 'stacks.' begins the name of a module. Use `__package__`."),
     ],
 )
-def test_what_cannot_be_moved_stops_the_build(text: str, error: str) -> None:
+def test_an_import_that_cannot_be_moved_stops_the_build(text: str, error: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  # the whole text is compared
         rewritten(text.encode(), "m.py")
     assert str(refused.value) == error

@@ -1,4 +1,4 @@
-"""What `make` says on a machine where it cannot install."""
+"""The error of `make` on a machine where it cannot install."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("not a requirement", "ERROR: Invalid requirement"),
     ],
 )
-def test_make_plan_says_in_a_line_that_the_index_cannot_be_reached(requirement: str, said: str, tmp_path: Path) -> None:
+def test_make_plan_reports_an_unreachable_index_in_one_line(requirement: str, said: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name, text in {
         ".venv/bin/python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',

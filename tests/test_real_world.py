@@ -1,4 +1,4 @@
-"""The table of real-world behaviours has every marker, and no marker that it cannot read."""
+"""The table of real-world behaviours has every marker; a marker that it cannot read is an error."""
 
 import importlib.util
 from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = json.loads((ROOT / ".github" / "renovate.json").read_text(encoding="utf-8"))
 DATASOURCES = {"aws-eks-addon", "docker", "endoflife-date", "github-releases", "go", "helm"}
-"""Those of Renovate that we use (renovatebot/renovate, `lib/modules/datasource/`, commit c2dd4f8, 2026-08-22)."""
+"""Renovate's datasources that we use (renovatebot/renovate, `lib/modules/datasource/`, commit c2dd4f8, 2026-08-22)."""
 PINS = [
     path
     for path in sorted(ROOT.glob("*/**/*.py"))
@@ -20,10 +20,10 @@ Found = dict[str, str | None]
 
 
 def found(text: str) -> list[Found]:
-    """What Renovate takes from a file (its `strategies.ts`): each string searches what the one before it found."""
+    """The pins that Renovate finds in a file (`strategies.ts`): each string searches the result of the one before."""
     pins: list[Found] = []
     for manager in CONFIG["customManagers"]:
-        # Python writes a named group in another way; both have the rest in common.
+        # Python writes a named group differently; everything else is the same.
         expressions = [string.replace("(?<", "(?P<") for string in manager["matchStrings"]]
         matches: list[tuple[str, Found]] = [(text, {})]
         for expression in expressions:
@@ -37,7 +37,7 @@ def found(text: str) -> list[Found]:
 
 
 @pytest.mark.parametrize("path", PINS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_renovate_reads_every_comment_and_what_is_below_it(path: Path) -> None:
+def test_renovate_reads_every_comment_and_the_pin_below_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for manager in CONFIG["customManagers"]:
         [pattern] = manager["managerFilePatterns"]

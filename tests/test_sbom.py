@@ -35,7 +35,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def test_it_follows_the_schema_of_cyclonedx(made: Path) -> None:
-    """The validator and its schemas come with cyclonedx-bom: no network."""
+    """The validator and its schemas are part of cyclonedx-bom, so it needs no network."""
     validation, schema = (importlib.import_module(f"cyclonedx.{name}") for name in ("validation.json", "schema"))
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
     bom = json.loads(made.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What is installed and what builds the project have a hash each."""
+"""Every installed package and every build tool has a hash."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_what_builds_the_project_is_in_the_lock_that_is_installed_first() -> None:
+def test_build_tools_are_in_the_lock_that_is_installed_first() -> None:
     project = tomllib.loads(text("pyproject.toml"))
     builds = project["build-system"]["requires"]
     assert project["project"]["optional-dependencies"]["build"] == builds
@@ -59,7 +59,7 @@ def test_pip_builds_with_nothing_that_it_fetches_itself() -> None:
 
 
 TYPES_ALONE = {"_typeshed"}
-"""What type checkers bring, and no program imports."""
+"""Packages that only type checkers provide, and no program imports."""
 
 
 @pytest.mark.slow

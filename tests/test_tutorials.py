@@ -1,4 +1,4 @@
-"""Readers copy the commands of the README and the tutorials: these run, and the others exist."""
+"""Readers copy the commands of the README and the tutorials: tests run them, or check that they exist."""
 
 import re
 import runpy
@@ -19,7 +19,7 @@ MAKE = re.compile(r"^make (\S+).*$", re.MULTILINE)
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with what a clone has, as far as the commands look."""
+    """A folder with the files of a clone that the commands read."""
     for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     activate = tmp_path / ".venv" / "bin" / "activate"
@@ -48,7 +48,7 @@ def test_targets_of_make_in_these_pages_are_steps_of_a_submission() -> None:
     assert named <= steps
 
 
-def test_what_is_not_tested_is_counted_and_has_a_reason() -> None:
+def test_commands_that_are_not_tested_are_counted_and_have_a_reason() -> None:
     reasons = Counter(block.reason for page in PAGES for block in blocks(page) if block.reason)
     assert reasons == {
         "needs an AWS account": 2,

@@ -1,4 +1,4 @@
-"""The effect of a newer pin on a deployed stack: each row of `docs/upgrades.yaml` is true, and the guide has them all."""
+"""The effect of a newer pin on a deployed stack: each row of `docs/upgrades.yaml` is true and in the guide."""
 
 import shutil
 from collections import Counter
