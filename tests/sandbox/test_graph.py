@@ -51,7 +51,7 @@ def test_secrets_and_references_are_found_at_any_depth() -> None:
     assert references({"a": [Secret({"b": Ref("urn:x")})], "c": Ref("urn:y")}) == {"urn:x", "urn:y"}
 
 
-def test_children_of_type_and_names_find_resources() -> None:
+def test_resources_are_found_by_parent_type_and_name() -> None:
     parent = resource("tandem:index:Net", "net", custom=False)
     child = resource("aws:ec2/vpc:Vpc", "net-vpc", parent=parent.urn)
     below = resource("aws:ec2/subnet:Subnet", "net-subnet", parent=child.urn)
@@ -63,7 +63,7 @@ def test_children_of_type_and_names_find_resources() -> None:
     assert found.named("net-vpc") is child
 
 
-def test_a_name_that_two_resources_have_needs_a_type() -> None:
+def test_a_name_of_two_resources_needs_a_type() -> None:
     first, second = resource("aws:ec2/vpc:Vpc", "x"), resource("aws:ec2/subnet:Subnet", "x")
     found = graph(first, second)
     with pytest.raises(KeyError, match="2 resources have the name 'x'"):
@@ -89,7 +89,7 @@ OF_AWS = {"provider": PROVIDER}
         ({"custom": True, "provider": PROVIDER}, {"type": "kubernetes:core/v1:Namespace"}, {}),
     ],
 )
-def test_a_child_inherits_what_the_engine_hands_down(
+def test_a_child_inherits_options_as_in_the_engine(
     above: dict[str, object], own: dict[str, str], effective: dict[str, object]
 ) -> None:
     parent = resource("tandem:index:Net", "net", **{"custom": False, **above})

@@ -40,6 +40,6 @@ def test_whole_numbers_come_back_as_integers() -> None:
     assert repr(wire.read(struct)) == "{'replicas': 2}"
 
 
-def test_a_value_that_the_wire_does_not_know_is_refused() -> None:
+def test_a_value_that_the_wire_does_not_support_is_refused() -> None:
     with pytest.raises(TypeError, match="a set cannot be sent"):
         wire.write({"tags": {1, 2}}, struct_pb2.Struct())

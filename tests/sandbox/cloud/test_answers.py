@@ -25,12 +25,12 @@ def test_a_new_resource_has_the_id_and_outputs_of_the_real_kind(case: dict[str, 
     assert (made.id, made.outputs) == (case["id"], {**inputs, **case["computed"]})
 
 
-def test_every_type_with_a_rule_is_among_them() -> None:
+def test_every_type_with_a_rule_has_a_case() -> None:
     assert {case["type"] for case in ANSWERS["resource"]} >= RULES.keys()
 
 
 @pytest.mark.parametrize("case", ANSWERS["function"], ids=lambda case: case["token"])
-def test_a_function_answers_as_the_real_one(case: dict[str, Any]) -> None:
+def test_a_function_has_the_result_of_the_real_one(case: dict[str, Any]) -> None:
     question = Question(token=case["token"], args=case.get("args", {}), provider=case.get("provider", {}))
     assert Cloud().answer(question) == case["answer"]
 

@@ -81,7 +81,7 @@ def test_without_access_entries_nothing_waits_for_them(cluster_graph: Built) -> 
     assert graph.named("c-vpc-cni", "eks:index:VpcCniAddon").dependencies == ()
 
 
-def test_what_takes_an_output_depends_on_the_component_and_on_the_control_plane(cluster_graph: Built) -> None:
+def test_users_of_an_output_depend_on_the_component_and_on_the_control_plane(cluster_graph: Built) -> None:
     # The latter through propertyDependencies: without them a replaced control plane would not reach its dependents.
     graph = cluster_graph(lambda cluster: k8s.Provider("own", kubeconfig=cluster.kubeconfig_json))
     assert names(graph, graph.named("own").dependencies) == ["c Cluster", "c-eksCluster Cluster"]
@@ -98,7 +98,7 @@ def configured(graph: Graph) -> dict[str, Any]:
     return found
 
 
-def test_configuration_values_win_over_defaults_and_are_kept_whole(cluster_graph: Built) -> None:
+def test_configuration_values_override_defaults_and_are_kept_unchanged(cluster_graph: Built) -> None:
     values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "init": {"image": "x"}, "nodeAgent": {"enabled": "true"}}
     config = configured(cluster_graph(vpc_cni_options={"addon_version": "v1", "configuration_values": values}))
     assert config["env"]["AWS_VPC_K8S_CNI_LOGLEVEL"] == "WARN"
@@ -108,7 +108,7 @@ def test_configuration_values_win_over_defaults_and_are_kept_whole(cluster_graph
 
 
 @pytest.mark.parametrize(("values", "written"), [({}, "false"), ({"enableNetworkPolicy": "true"}, "true")])
-def test_network_policy_is_a_text_beside_the_environment(
+def test_network_policy_is_a_string_next_to_the_environment(
     cluster_graph: Built, values: dict[str, str], written: str
 ) -> None:
     options = {"addon_version": "v1", "enable_network_policy": False, "configuration_values": values}
@@ -134,12 +134,12 @@ def test_network_policy_is_a_text_beside_the_environment(
         ),
     ],
 )
-def test_what_is_wrong_or_not_emulated_is_refused_by_name(
+def test_wrong_and_unsupported_arguments_are_refused_by_name(
     cluster_graph: Built, arguments: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(Refused, match=re.escape(named)):
         cluster_graph(**arguments)
 
 
-def test_the_repeated_run_had_the_sdk_that_is_installed() -> None:
+def test_the_recorded_run_used_the_installed_sdk() -> None:
     assert importlib.metadata.version("pulumi_eks") == PULUMI_EKS

@@ -65,7 +65,7 @@ def test_the_process_is_as_before_even_after_a_failure() -> None:
     assert (pulumi.runtime.resource._get_stack_trace, SETTINGS.callbacks, SETTINGS.monitor, ROOT.get()) == before
 
 
-def test_a_stack_and_a_configuration_left_behind_by_mocks_do_no_harm() -> None:
+def test_a_stack_and_a_configuration_left_behind_by_mocks_have_no_effect() -> None:
     def after_mocks() -> Graph:
         ROOT.set(pulumi.Resource.__new__(pulumi.Resource))
         set_all_config({"p:a": "left"})

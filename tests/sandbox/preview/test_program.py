@@ -58,7 +58,7 @@ def everything() -> None:
     pulumi.export("arns", [role.arn, outer.pair.second.arn])
 
 
-def test_a_run_returns_all_that_the_program_asked_for(golden: Golden) -> None:
+def test_a_run_returns_everything_that_the_program_registered(golden: Golden) -> None:
     graph = ran(everything)
     shown = {
         "resources": [{one.name: getattr(resource, one.name) for one in fields(resource)} for resource in graph],
@@ -101,7 +101,7 @@ def test_a_secret_keeps_its_mark_in_inputs_outputs_and_exports_and_never_prints(
     assert masked(config_map.outputs)["data"] == {"plain": "x", "token": "[secret]"}
 
 
-def test_a_run_can_bring_its_own_answers() -> None:
+def test_a_run_can_have_its_own_answers() -> None:
     def program() -> None:
         pulumi.export("image", aws.ec2.get_ami(most_recent=True).id)
 
@@ -109,7 +109,7 @@ def test_a_run_can_bring_its_own_answers() -> None:
     assert ran(program, cloud=cloud).stack_outputs == {"image": "ami-1"}
 
 
-def test_an_unknown_output_reaches_dependents_and_holds_back_applies() -> None:
+def test_an_unknown_output_makes_dependents_unknown_and_skips_applies() -> None:
     seen: list[str] = []
 
     class Unknown(Cloud):

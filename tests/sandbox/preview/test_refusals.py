@@ -134,7 +134,7 @@ def test_the_monitor_refuses_a_dependency_on_an_ancestor_that_is_a_local_compone
         {"options": {"deletedWith": "urn:x"}},
     ],
 )
-def test_the_monitor_refuses_what_was_never_registered(given: dict[str, Any]) -> None:
+def test_the_monitor_refuses_unregistered_resources(given: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="x', which was never registered"):
         Monitor(Cloud(), "p", "s").register(Registration(type="a:b:C", name="c", **given))
 

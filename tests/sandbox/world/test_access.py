@@ -20,7 +20,7 @@ def account() -> Account:
     return found
 
 
-def test_only_the_creator_is_admitted_and_cannot_be_admitted_again(account: Account) -> None:
+def test_only_the_creator_has_access_and_cannot_get_it_twice(account: Account) -> None:
     account.cluster()
     account.make(tokens.NAMESPACE, metadata=meta("one"))
     with refused("ResourceInUseException", "made by eks"):
@@ -32,7 +32,7 @@ def test_only_the_creator_is_admitted_and_cannot_be_admitted_again(account: Acco
         account.drop(tokens.NAMESPACE, "one")
 
 
-def test_without_a_bootstrap_nobody_is_admitted_and_an_entry_alone_allows_nothing(account: Account) -> None:
+def test_without_a_bootstrap_nobody_has_access_and_an_entry_alone_allows_nothing(account: Account) -> None:
     account.cluster(accessConfig=EXPLICIT)
     with refused("Unauthorized"):
         account.make(tokens.NAMESPACE, metadata=meta("one"))
@@ -46,7 +46,7 @@ def test_without_a_bootstrap_nobody_is_admitted_and_an_entry_alone_allows_nothin
 
 
 @pytest.mark.parametrize("options", [["--profile", "ci"], ["--role-arn", CI], ["--role", CI]])
-def test_a_kubeconfig_says_whose_credentials_are_used(account: Account, options: list[str]) -> None:
+def test_a_kubeconfig_selects_the_credentials(account: Account, options: list[str]) -> None:
     account.cluster()
     config = json.loads(account.provider["kubeconfig"])
     config["users"][0]["user"]["exec"]["args"] += options
@@ -55,7 +55,7 @@ def test_a_kubeconfig_says_whose_credentials_are_used(account: Account, options:
         account.make(tokens.NAMESPACE, metadata=meta("one"))
 
 
-def test_aws_says_a_role_as_a_session_without_its_path_and_finds_the_way_back(account: Account) -> None:
+def test_aws_shows_a_role_as_a_session_without_its_path_and_finds_the_role(account: Account) -> None:
     identity = account.world.invoke("aws:index/getCallerIdentity:getCallerIdentity", {}, {})
     assert identity["arn"] == "arn:aws:sts::123456789012:assumed-role/anna/session"
     context = account.world.invoke("aws:iam/getSessionContext:getSessionContext", {"arn": identity["arn"]}, {})
@@ -64,7 +64,7 @@ def test_aws_says_a_role_as_a_session_without_its_path_and_finds_the_way_back(ac
     assert (other["arn"], other["accountId"]) == (CI, "999999999999")
 
 
-def test_only_a_role_may_be_forbidden_to_look_itself_up(account: Account) -> None:
+def test_only_a_role_can_lack_the_permission_to_read_itself(account: Account) -> None:
     account.world.callers = Callers(ambient=ANNA, may_get_role=False)
     lookup = "aws:iam/getSessionContext:getSessionContext"
     assert account.world.invoke(lookup, {"arn": CI}, {})["issuerArn"] == CI
@@ -72,7 +72,7 @@ def test_only_a_role_may_be_forbidden_to_look_itself_up(account: Account) -> Non
         account.world.invoke(lookup, {"arn": "arn:aws:sts::123456789012:assumed-role/anna/session"}, {})
 
 
-def test_eks_takes_no_sessions_and_no_identity_center_role_without_its_path(account: Account) -> None:
+def test_eks_refuses_sessions_and_an_identity_center_role_without_its_path(account: Account) -> None:
     account.cluster()
     with refused("InvalidParameterException", "format is not valid"):
         account.make(

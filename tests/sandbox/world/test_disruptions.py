@@ -56,7 +56,7 @@ def unprepared(spec: dict[str, Any], **changed: Any) -> dict[str, Any]:
     behaviour="The MIG manager reboots a node whose GPUs change their MIG mode only by a reset, and fails its pods",
     source="mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go; kubernetes v1.36 nodeshutdown_manager.go",
 )
-def test_a_job_on_a_node_that_is_being_cut_fails_once(cut: Account) -> None:
+def test_a_job_on_a_node_that_is_being_partitioned_fails_once(cut: Account) -> None:
     given = unprepared(specs()["node"])
     with refused("BackoffLimitExceeded", "imminent node shutdown"):
         cut.make(tokens.JOB, **given)
@@ -64,18 +64,18 @@ def test_a_job_on_a_node_that_is_being_cut_fails_once(cut: Account) -> None:
     cut.make(tokens.JOB, **given)
 
 
-def test_a_job_that_ignores_disruptions_lives_through_the_reboot(cut: Account) -> None:
+def test_a_job_that_ignores_disruptions_survives_the_reboot(cut: Account) -> None:
     cut.make(tokens.JOB, **unprepared(specs()["node"], podFailurePolicy=IGNORED))
 
 
-def test_pods_that_wait_for_the_slices_never_meet_the_reboot(cut: Account) -> None:
+def test_pods_that_wait_for_the_slices_start_after_the_reboot(cut: Account) -> None:
     given = unprepared(specs()["node"])
     given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mig.config.state": "success"}
     cut.make(tokens.JOB, **given)
 
 
 @pytest.mark.parametrize("role", ["node", "shares"])
-def test_the_proof_waits_for_the_slices_and_would_bear_a_reboot(cut: Account, role: str) -> None:
+def test_the_proof_waits_for_the_slices_and_would_survive_a_reboot(cut: Account, role: str) -> None:
     given = job(specs()[role])
     assert given["spec"]["podFailurePolicy"] == IGNORED
     assert given["spec"]["template"]["spec"]["nodeSelector"]["nvidia.com/mig.config.state"] == "success"
@@ -87,7 +87,7 @@ def test_the_proof_waits_for_the_slices_and_would_bear_a_reboot(cut: Account, ro
     source="k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/daemon.go, Stop",
 )
 @pytest.mark.parametrize("now", [TURNS, WHOLE], ids=["timeslice", "exclusive"])
-def test_a_process_that_does_not_retry_fails_just_after_mps(now: Any) -> None:
+def test_a_process_that_does_not_retry_fails_right_after_mps(now: Any) -> None:
     given = job(shares_spec(now))
     [container] = given["spec"]["template"]["spec"]["containers"]
     container["env"] = [one for one in container["env"] if one["name"] != "EXCLUSIVE_SECONDS"]
@@ -111,7 +111,7 @@ def test_the_proof_outlasts_the_end_of_the_mps_daemon(now: Any) -> None:
     behaviour="Feature discovery labels a node without MPS `nvidia.com/mps.capable=false`",
     source="k8s-device-plugin v0.20.0 internal/lm/nvml.go, newSharingLabeler",
 )
-def test_a_node_says_whether_it_shares_by_mps() -> None:
+def test_a_label_of_the_node_shows_whether_it_uses_mps() -> None:
     account = Switching(MPS)
     given = job(shares_spec(MPS))
     given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mps.capable": "true"}

@@ -82,7 +82,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_what_is_used_stays_until_its_user_no_longer_exists(account: Account, case: str) -> None:
+def test_a_used_resource_stays_until_its_user_is_deleted(account: Account, case: str) -> None:
     build, code = HELD[case]
     held, user = build(account)
     with refused(code):
@@ -126,7 +126,7 @@ ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ABSENT)
-def test_what_is_named_must_be_there(account: Account, case: str) -> None:
+def test_a_referenced_resource_must_exist(account: Account, case: str) -> None:
     token, inputs, code = ABSENT[case]
     account.network(routed=False)
     there = {"{vpc}": account.vpc, "{subnet}": account.subnets[0], "{table}": account.table}
@@ -174,14 +174,14 @@ def test_a_table_has_one_route_to_a_destination_and_only_in_its_vpc(account: Acc
     )
 
 
-def test_the_name_of_a_launch_template_is_taken_once(account: Account) -> None:
+def test_the_name_of_a_launch_template_is_unique(account: Account) -> None:
     account.make(tokens.TEMPLATE, name="t")
     with refused("InvalidLaunchTemplateName.AlreadyExistsException"):
         account.make(tokens.TEMPLATE, name="t")
     account.make(tokens.TEMPLATE, name="u")
 
 
-def test_interfaces_and_root_volumes_come_and_go_with_nodes(account: Account) -> None:
+def test_interfaces_and_root_volumes_are_created_and_deleted_with_nodes(account: Account) -> None:
     account.cluster()
     group = account.nodes(count=2)
     interfaces = [one for one in account.of("aws:ec2/networkInterface:NetworkInterface") if "instance" in one.inputs]
@@ -205,7 +205,7 @@ def test_a_volume_grows_and_never_shrinks(account: Account) -> None:
     assert account.change(tokens.VOLUME, volume, size=30)["size"] == 30
 
 
-def test_a_gateway_without_routes_a_table_without_subnets_and_a_lone_volume_go_at_once() -> None:
+def test_unused_gateways_tables_and_volumes_can_be_deleted() -> None:
     account = Account(World())
     vpc = account.make(tokens.VPC)
     pairs = [(token, account.make(token, vpcId=vpc)) for token in (tokens.GATEWAY, tokens.ROUTE_TABLE)]

@@ -29,7 +29,7 @@ def test_a_cluster_needs_its_role_the_roles_policy_and_subnets_of_two_zones(acco
     behaviour="EKS does not delete a cluster that has node groups",
     source="docs.aws.amazon.com/eks/latest/APIReference/API_DeleteCluster.html",
 )
-def test_a_cluster_with_node_groups_stays(account: Account) -> None:
+def test_a_cluster_with_node_groups_cannot_be_deleted(account: Account) -> None:
     cluster = account.cluster()
     group = account.nodes(count=0)
     with refused("ResourceInUseException", "nodegroups attached"):
@@ -39,7 +39,7 @@ def test_a_cluster_with_node_groups_stays(account: Account) -> None:
     assert account.world.read(tokens.ADDON, "c:vpc-cni") is None
 
 
-def test_a_name_is_taken_once(account: Account) -> None:
+def test_a_name_is_unique(account: Account) -> None:
     account.cluster()
     arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
     with refused("ResourceInUseException"):
@@ -58,7 +58,7 @@ def test_a_name_is_taken_once(account: Account) -> None:
     "before (a rollback within 7 days of an upgrade is not emulated)",
     source="docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html",
 )
-def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, goes: bool) -> None:
+def test_a_control_plane_is_upgraded_by_one_minor_version(account: Account, to: str, goes: bool) -> None:
     account.cluster()
     if goes:
         assert account.change(tokens.CLUSTER, "c", version=to)["version"] == to
@@ -70,7 +70,7 @@ def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, go
 @pytest.mark.parametrize(
     "token", [tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY]
 )
-def test_whatever_belongs_to_a_cluster_needs_it(account: Account, token: str) -> None:
+def test_every_part_of_a_cluster_needs_the_cluster(account: Account, token: str) -> None:
     with refused("ResourceNotFoundException", "No cluster"):
         account.make(token, clusterName="c")
 
@@ -117,7 +117,7 @@ def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
     account.nodes("b")
 
 
-def test_nodes_need_a_way_to_the_internet_and_in_public_subnets_an_address(account: Account) -> None:
+def test_nodes_need_internet_access_and_an_address_in_public_subnets(account: Account) -> None:
     account.network(public=False, routed=False)
     account.cluster()
     with refused("NodeCreationFailure", "no route"):
@@ -134,7 +134,7 @@ def test_nodes_need_a_way_to_the_internet_and_in_public_subnets_an_address(accou
         account.nodes("d")
 
 
-def test_a_route_to_a_nat_gateway_that_no_longer_exists_leads_nowhere(account: Account) -> None:
+def test_a_route_to_a_deleted_nat_gateway_gives_no_internet_access(account: Account) -> None:
     account.network(public=False, routed=False)
     nat = account.nat()
     account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
@@ -196,7 +196,7 @@ def test_identities_need_their_roles(account: Account) -> None:
     behaviour="EKS creates the access entry of a managed node group's role",
     source="docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
 )
-def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) -> None:
+def test_eks_creates_the_access_entry_of_its_node_groups(account: Account) -> None:
     account.cluster()
     account.nodes(count=0)
     nodes, other = account.outputs(tokens.NODE_GROUP, "c:system")["nodeRoleArn"], account.role("other")
@@ -216,13 +216,13 @@ def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) 
     behaviour="EKS creates a log group for control-plane logs that outlives the cluster",
     source="docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html",
 )
-def test_eks_makes_a_log_group_that_outlives_the_cluster_when_it_finds_none(account: Account) -> None:
+def test_eks_creates_a_missing_log_group_that_outlives_the_cluster(account: Account) -> None:
     account.cluster(enabledClusterLogTypes=["api"])
     account.drop(tokens.CLUSTER, "c")
     assert [one.id for one in account.of(tokens.LOG_GROUP, made_by="eks")] == ["/aws/eks/c/cluster"]
 
 
-def test_a_log_group_of_ours_is_used(account: Account) -> None:
+def test_eks_uses_an_existing_log_group(account: Account) -> None:
     account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
     account.cluster(enabledClusterLogTypes=["api"])
     assert account.of(tokens.LOG_GROUP, made_by="eks") == []
@@ -259,7 +259,7 @@ def test_a_new_template_version_or_release_recycles_the_nodes(
     assert (len(after), len(before & after)) == (2, 2 - recycled)
 
 
-def test_labels_taints_and_size_reach_the_nodes_in_place(account: Account) -> None:
+def test_labels_taints_and_size_are_updated_in_place(account: Account) -> None:
     account.cluster()
     group = account.nodes()
     sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 3}
@@ -271,7 +271,7 @@ def test_labels_taints_and_size_reach_the_nodes_in_place(account: Account) -> No
     assert len(account.of(tokens.NODE)) == 1
 
 
-def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> None:
+def test_a_changed_launch_template_keeps_its_identity(account: Account) -> None:
     template = account.make(tokens.TEMPLATE, name="t")
     first = account.outputs(tokens.TEMPLATE, template)
     assert account.change(tokens.TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}
@@ -282,7 +282,7 @@ def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> No
     source="awslabs/ec2-spot-workshops#154, eksctl-io/eksctl#6461, eksctl-io/eksctl#3531",
 )
 @pytest.mark.parametrize(("second", "count"), [("g4dn.2xlarge", 1), ("g4dn.xlarge", 1), ("g4dn.xlarge", 0)])
-def test_each_zone_of_a_group_must_sell_each_of_its_types(account: Account, second: str, count: int) -> None:
+def test_each_zone_of_a_group_must_offer_each_of_its_types(account: Account, second: str, count: int) -> None:
     account.cluster()
     account.world.sell(second, ["us-east-1a"])
     with refused("InvalidRequestException", rf"\({second}\) is not supported in your requested Availability Zone"):

@@ -21,7 +21,7 @@ def failing(token: str, kind: Any = "failed") -> Account:
     behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
     source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
 )
-def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_update() -> None:
+def test_a_node_group_that_failed_to_create_exists_without_nodes_and_refuses_updates() -> None:
     account = failing(tokens.NODE_GROUP)
     account.cluster()
     with pytest.raises(IncompleteError, match="AsgInstanceLaunchFailures") as caught:

@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "world.json"
 
 
-def test_everything_is_there_in_the_next_process(path: Path) -> None:
+def test_the_next_process_has_all_resources(path: Path) -> None:
     account = Switching(TURNS, World(path, patience=0.0))
     account.serve("m", TURNS)
     account.world.allow_vcpus("L-DB2E81BA", 4)
@@ -40,7 +40,7 @@ def test_everything_is_there_in_the_next_process(path: Path) -> None:
         again.read(tokens.RELEASE, "default/m")
 
 
-def test_what_a_controller_made_belongs_to_its_owner_in_the_next_process(path: Path) -> None:
+def test_resources_of_a_controller_keep_their_owner_in_the_next_process(path: Path) -> None:
     owner = (tokens.RELEASE, "default/m")
     store = Store(path)
     store.save(Entities([Entity(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=owner)]))
@@ -48,7 +48,7 @@ def test_what_a_controller_made_belongs_to_its_owner_in_the_next_process(path: P
     assert [one.owner for one in Store(path).load()] == [owner]
 
 
-def test_ids_stay_unique_over_processes(path: Path) -> None:
+def test_ids_stay_unique_across_processes(path: Path) -> None:
     ids = set()
     for _ in range(3):
         world = World(path)
@@ -73,7 +73,7 @@ def test_ids_stay_unique_over_processes(path: Path) -> None:
         ),
     ],
 )
-def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: bytes, words: str) -> None:
+def test_an_unusable_state_is_named_and_not_changed(path: Path, text: bytes, words: str) -> None:
     path.parent.mkdir()
     path.write_bytes(text)
     errors = []  # of which none keeps the lock
@@ -86,13 +86,13 @@ def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: b
     assert path.read_bytes() == text
 
 
-def test_a_state_that_cannot_be_read_says_why(path: Path) -> None:
+def test_an_error_shows_why_a_state_cannot_be_read(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(StateError, match=r"world\.json cannot be read \(Is a directory\)\."):
         World(path)
 
 
-def test_a_state_has_one_process_at_a_time(path: Path) -> None:
+def test_only_one_process_at_a_time_uses_a_state(path: Path) -> None:
     opening = f"import sys, pathlib, sandbox.world as w; opened = w.World(pathlib.Path({str(path)!r}))"
     code = f"{opening}; print(1, flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -107,7 +107,7 @@ def test_a_state_has_one_process_at_a_time(path: Path) -> None:
     World(path).close()
 
 
-def test_the_holder_is_the_last_one(path: Path) -> None:
+def test_an_error_names_the_current_holder(path: Path) -> None:
     path.parent.mkdir()
     path.with_name("world.json.lock").write_text("1234567890")
     world = World(path)
@@ -116,14 +116,14 @@ def test_the_holder_is_the_last_one(path: Path) -> None:
     world.close()
 
 
-def test_a_closed_world_refuses_to_forget(path: Path) -> None:
+def test_a_closed_world_refuses_changes(path: Path) -> None:
     world = World(path)
     world.close()
     with pytest.raises(StateError, match="closed"):
         world.create(tokens.VPC, "v", {}, {})
 
 
-def test_many_threads_lose_nothing(path: Path) -> None:
+def test_many_threads_lose_no_change(path: Path) -> None:
     world = World(path)
     threads = [
         threading.Thread(target=lambda: [world.create(tokens.VPC, "v", {}, {}) for _ in range(10)]) for _ in range(8)

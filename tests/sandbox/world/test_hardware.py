@@ -93,12 +93,12 @@ def test_known_layouts_of_an_a100(layout: dict[str, int], fits: bool) -> None:
     assert hardware.fits(wanted, gpu) is fits
 
 
-def test_a_part_of_a_gpu_is_one_for_the_plugin_and_none_for_ec2() -> None:
+def test_the_plugin_counts_a_part_of_a_gpu_as_one_and_ec2_as_none() -> None:
     part = hardware.instance_types()["g6f.large"]
     assert (part.gpus, part.gpu.is_slice, part.gpu.memory_mib) == (1, True, 2861)
 
 
-def test_no_amd_gpu_is_found_by_nvidias_plugin() -> None:
+def test_nvidias_plugin_finds_no_amd_gpu() -> None:
     assert "g4ad.xlarge" not in hardware.instance_types()
 
 

@@ -14,7 +14,7 @@ def account() -> Account:
 
 
 @pytest.mark.parametrize("by", [tokens.ATTACHED_POLICY, tokens.PROFILE])
-def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: str) -> None:
+def test_a_role_can_be_deleted_when_no_policy_or_profile_uses_it(account: Account, by: str) -> None:
     role = account.make(tokens.ROLE, name="r")
     user = account.make(by, role=role, **({"policyArn": MANAGED} if by == tokens.ATTACHED_POLICY else {}))
     with refused("DeleteConflict"):
@@ -24,7 +24,7 @@ def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: 
     assert account.world.entities() == []
 
 
-def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:
+def test_a_policy_can_be_deleted_when_no_role_has_it(account: Account) -> None:
     policy, role = account.make(tokens.POLICY, name="p", policy="{}"), account.make(tokens.ROLE, name="r")
     attached = account.make(tokens.ATTACHED_POLICY, role=role, policyArn=policy)
     with refused("DeleteConflict"):
@@ -45,7 +45,7 @@ def test_role_names_have_at_most_64_characters(account: Account) -> None:
         account.world.check(tokens.ROLE, "r", {"name": "a role"}, None)
 
 
-def test_a_made_up_role_name_must_fit_too(account: Account) -> None:
+def test_a_generated_role_name_must_also_fit(account: Account) -> None:
     assert len(account.world.check(tokens.ROLE, "r" * 56, {}, None)["name"]) == 64
     with refused("ValidationError", "maximum length 64"):
         account.world.check(tokens.ROLE, "r" * 57, {}, None)
@@ -72,14 +72,14 @@ def test_a_managed_policy_has_at_most_6144_characters_without_white_space(accoun
         (tokens.QUEUE, "QueueNameExists"),
     ],
 )
-def test_a_name_is_taken_once(account: Account, token: str, code: str) -> None:
+def test_a_name_is_unique(account: Account, token: str, code: str) -> None:
     account.make(token, name="n")
     with refused(code):
         account.make(token, name="n")
     account.make(token, name="m")
 
 
-def test_policies_are_attached_to_roles_and_from_policies_that_are_there(account: Account) -> None:
+def test_attaching_a_policy_needs_an_existing_role_and_policy(account: Account) -> None:
     with refused("NoSuchEntity"):
         account.make(tokens.ATTACHED_POLICY, role="nobody", policyArn=MANAGED)
     role = account.make(tokens.ROLE, name="r")
@@ -88,7 +88,7 @@ def test_policies_are_attached_to_roles_and_from_policies_that_are_there(account
     assert account.make(tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED)
 
 
-def test_attaching_twice_is_attaching_once(account: Account) -> None:
+def test_attaching_a_policy_twice_has_no_further_effect(account: Account) -> None:
     role = account.make(tokens.ROLE, name="r")
     assert account.make(tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED) == account.make(
         tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED
@@ -96,7 +96,7 @@ def test_attaching_twice_is_attaching_once(account: Account) -> None:
     assert len(account.of(tokens.ATTACHED_POLICY)) == 1
 
 
-def test_queues_and_event_rules_come_first_and_targets_go_first(account: Account) -> None:
+def test_queues_and_event_rules_exist_before_targets_and_targets_are_deleted_first(account: Account) -> None:
     with refused("AWS.SimpleQueueService.NonExistentQueue"):
         account.make(tokens.QUEUE_POLICY, queueUrl="https://nowhere")
     account.make(tokens.QUEUE_POLICY, queueUrl=account.make(tokens.QUEUE, name="q"))

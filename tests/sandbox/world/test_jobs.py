@@ -34,7 +34,7 @@ def status(account: Account, identity: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sharing", MODES, ids=lambda mode: mode.config_name)
-def test_a_proof_completes_on_a_node_of_its_mode_and_holds_nothing_afterwards(sharing: Sharing) -> None:
+def test_a_proof_completes_on_a_node_of_its_mode_and_then_uses_no_resources(sharing: Sharing) -> None:
     account = Switching(sharing)
     for name in prove(account, sharing):
         assert [one["type"] for one in status(account, name)["conditions"]] == ["Complete"]
@@ -46,7 +46,7 @@ def test_a_proof_completes_on_a_node_of_its_mode_and_holds_nothing_afterwards(sh
         account.serve("more", sharing)
 
 
-def test_a_job_whose_pods_find_no_room_fails_at_its_deadline_and_stays(account: Switching) -> None:
+def test_a_job_whose_pods_find_no_node_fails_at_its_deadline_and_stays(account: Switching) -> None:
     held = account.serve("m", TURNS)
     with refused("DeadlineExceeded", r"pod job-0 is Pending: .*1 Insufficient nvidia.com/gpu"):
         account.make(tokens.JOB, **job(shares_spec(TURNS)))
@@ -59,7 +59,7 @@ def test_a_job_whose_pods_find_no_room_fails_at_its_deadline_and_stays(account: 
     account.make(tokens.JOB, **job(shares_spec(TURNS)))
 
 
-def test_a_job_waits_for_room_that_comes_meanwhile() -> None:
+def test_a_job_waits_for_shares_that_become_free() -> None:
     account = Switching(TURNS, World(patience=5.0))
     held = account.serve("m", TURNS)
     made: list[str] = []
@@ -89,7 +89,7 @@ def test_pods_that_only_run_together_need_all_their_shares_on_one_node() -> None
     account.make(tokens.JOB, **job(shares_spec(TURNS), "together-again"))
 
 
-def test_pods_that_find_no_node_together_take_nothing_of_one() -> None:
+def test_pods_that_fit_on_no_single_node_use_no_share() -> None:
     account = Switching(TURNS, count=2)
     for name in ("a", "b", "c"):
         account.serve(name, TURNS)
@@ -115,7 +115,7 @@ def of_type(kind: str) -> Spec:
         ({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}, "untolerated taint {tandem/mode"),
     ],
 )
-def test_a_job_keeps_to_selector_affinity_and_taints(account: Switching, change: Spec, words: str) -> None:
+def test_a_job_respects_selector_affinity_and_taints(account: Switching, change: Spec, words: str) -> None:
     spec = node_spec(TURNS)
     spec["template"]["spec"]["affinity"] = of_type("g4dn.xlarge")
     account.make(tokens.JOB, **job(spec, "as-it-should-be"))
@@ -124,7 +124,7 @@ def test_a_job_keeps_to_selector_affinity_and_taints(account: Switching, change:
         account.make(tokens.JOB, **job(spec))
 
 
-def test_a_job_that_proves_nothing_completes_where_there_is_a_node(account: Switching) -> None:
+def test_a_job_without_a_proof_completes_if_it_finds_a_node(account: Switching) -> None:
     account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}))
     assert status(account, f"{PROOF}/job")["succeeded"] == 1
     account.change(tokens.NODE_GROUP, "c:system", taints=[{"key": "a", "effect": "NO_SCHEDULE"}])
@@ -136,7 +136,7 @@ def test_a_job_that_proves_nothing_completes_where_there_is_a_node(account: Swit
     ("token", "name", "words"),
     [(tokens.SERVICE_ACCOUNT, "node-prober", "service account"), (tokens.CONFIG_MAP, "scripts", "configmap")],
 )
-def test_pods_of_a_job_need_their_account_and_what_they_mount(
+def test_pods_of_a_job_need_their_account_and_their_mounts(
     account: Switching, token: str, name: str, words: str
 ) -> None:
     account.drop(token, f"{PROOF}/{name}")
@@ -185,7 +185,7 @@ WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_the_node_is_read_and_expectation_and_fact_are_reported(account: Switching, case: str) -> None:
+def test_the_report_on_a_node_has_expectation_and_finding(account: Switching, case: str) -> None:
     account.make(tokens.JOB, **job(node_spec(TURNS), "before"))
     change, words = WRONG[case]
     change(account)
@@ -199,7 +199,7 @@ def test_the_node_is_read_and_expectation_and_fact_are_reported(account: Switchi
     ("change", "words"),
     [(changed_(3), "advertises 3 nvidia.com/gpu, expected 2"), (None, "more than the .* MiB")],
 )
-def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
+def test_pods_on_shares_find_their_number_and_whether_they_are_enforced(
     account: Switching, change: Callable[[Switching], object] | None, words: str
 ) -> None:
     account.make(tokens.JOB, **job(shares_spec(TURNS), "before"))
@@ -250,7 +250,7 @@ def test_an_update_of_a_job_that_failed_fails_and_one_that_completed_is_only_cha
         assert account.outputs(tokens.JOB, f"{PROOF}/{name}")["metadata"]["labels"] == labels
 
 
-def test_the_namespace_of_a_proof_takes_its_jobs_along(account: Switching) -> None:
+def test_deleting_the_namespace_of_a_proof_deletes_its_jobs(account: Switching) -> None:
     role = account.make("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", metadata=meta("proof-node-prober"))
     account.make("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", metadata=meta("proof-node-prober"))
     account.make("kubernetes:core/v1:Service", metadata=meta("shares", namespace=PROOF), spec={"clusterIP": "None"})

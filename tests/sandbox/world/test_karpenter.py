@@ -30,7 +30,7 @@ def ready(account: Karpenter) -> Karpenter:
 # Nodes come.
 
 
-def test_a_pod_that_waits_gets_a_node_with_all_that_belongs_to_it(ready: Karpenter) -> None:
+def test_a_pending_pod_gets_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
     assert ready.own == []
     ready.models(1)
     [instance], [claim] = ready.own, ready.of(tokens.NODE_CLAIM)
@@ -74,7 +74,7 @@ OVERLAYS: dict[str, tuple[list[dict[str, Any]], int, int]] = {
 
 
 @pytest.mark.parametrize("case", OVERLAYS)
-def test_nodes_are_counted_by_the_overlay_that_matches_with_the_greatest_weight(account: Karpenter, case: str) -> None:
+def test_the_matching_overlay_with_the_greatest_weight_applies(account: Karpenter, case: str) -> None:
     overlays, pods, nodes = OVERLAYS[case]
     account.node_class()
     for number, spec in enumerate(overlays):
@@ -112,7 +112,7 @@ def test_a_slice_of_a_gpu_needs_an_overlay(account: Karpenter) -> None:
     assert len(account.own) == 1
 
 
-def test_a_limit_of_nodes_stops_only_pods_that_come_later(account: Karpenter) -> None:
+def test_a_limit_of_nodes_stops_only_later_pods(account: Karpenter) -> None:
     account.node_class()
     account.overlay("2")
     account.pool(nodes=2)
@@ -143,14 +143,14 @@ def test_a_limit_of_shares_holds(account: Karpenter) -> None:
     assert len(account.own) == 3
 
 
-def test_a_pod_that_no_pool_is_made_for_brings_none(ready: Karpenter) -> None:
+def test_a_pod_that_fits_no_pool_gets_no_node(ready: Karpenter) -> None:
     for values in ({"nodeSelector": {"tandem/pool": "other"}}, {"ollama": {"gpu": {"enabled": True, "number": 3}}}):
         with refused("Timeout", "no instance type satisfied"):
             ready.model(**values)
     assert ready.own == []
 
 
-def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> None:
+def test_a_pod_with_a_volume_gets_a_node_in_its_zone(ready: Karpenter) -> None:
     ready.driver()
     zone = "us-east-1b"
     ready.volume("files", zone)
@@ -158,7 +158,7 @@ def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> No
     assert [one.inputs["availabilityZone"] for one in ready.of(tokens.INSTANCE, "karpenter")] == [zone]
 
 
-def test_a_pool_of_one_zone_brings_its_nodes_there(account: Karpenter) -> None:
+def test_a_pool_of_one_zone_launches_its_nodes_there(account: Karpenter) -> None:
     account.node_class()
     account.pool(zone="us-east-1b")
     account.models(2)
@@ -219,7 +219,7 @@ LACKING: list[tuple[Callable[[Karpenter], None], str]] = [
 
 
 @pytest.mark.parametrize(("take_away", "words"), LACKING)
-def test_nodes_come_only_as_long_as_the_controller_can_work(ready: Karpenter, take_away: Any, words: str) -> None:
+def test_nodes_are_launched_only_while_the_controller_can_work(ready: Karpenter, take_away: Any, words: str) -> None:
     take_away(ready)
     with refused("Timeout", words):
         ready.models(1)
@@ -227,7 +227,7 @@ def test_nodes_come_only_as_long_as_the_controller_can_work(ready: Karpenter, ta
 
 
 @pytest.mark.parametrize(("take_away", "words"), LACKING)
-def test_a_pool_with_nodes_goes_only_as_long_as_the_controller_can_work(
+def test_a_pool_with_nodes_is_deleted_only_while_the_controller_can_work(
     ready: Karpenter, take_away: Any, words: str
 ) -> None:
     ready.models(1)
@@ -237,7 +237,7 @@ def test_a_pool_with_nodes_goes_only_as_long_as_the_controller_can_work(
     assert len(ready.own) == 1
 
 
-def test_a_pool_takes_its_nodes_along_and_needs_nobody_without_nodes(ready: Karpenter) -> None:
+def test_deleting_a_pool_deletes_its_nodes_and_without_nodes_needs_no_controller(ready: Karpenter) -> None:
     ready.models(3)
     assert len(ready.own) == 2
     ready.drop(tokens.NODE_POOL, "gpu")
@@ -250,7 +250,7 @@ def test_a_pool_takes_its_nodes_along_and_needs_nobody_without_nodes(ready: Karp
     ready.drop(tokens.NODE_POOL, "gpu")
 
 
-def test_instances_outlive_a_cluster_that_goes_first(ready: Karpenter) -> None:
+def test_instances_outlive_a_cluster_that_is_deleted_first(ready: Karpenter) -> None:
     ready.models(1)
     ready.drop(tokens.NODE_GROUP, "c:system")
     ready.drop(tokens.CLUSTER, "c")
@@ -280,7 +280,7 @@ def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpente
 
 
 @pytest.mark.parametrize("take_away", [one for one, _ in LACKING if one is not without_node_policy])
-def test_a_class_goes_only_as_long_as_the_controller_can_work(account: Karpenter, take_away: Any) -> None:
+def test_a_class_is_deleted_only_while_the_controller_can_work(account: Karpenter, take_away: Any) -> None:
     account.node_class()
     take_away(account)
     with refused("Timeout", "finalizer"):
@@ -290,7 +290,7 @@ def test_a_class_goes_only_as_long_as_the_controller_can_work(account: Karpenter
         account.drop(tokens.NODE_CLASS, "gpu")
 
 
-def test_a_class_goes_only_if_instance_profiles_may_be_listed(account: Karpenter) -> None:
+def test_a_class_is_deleted_only_if_instance_profiles_can_be_listed(account: Karpenter) -> None:
     account.node_class()
     account.drop(tokens.ATTACHED_POLICY, account.attached["account"])
     with refused("Timeout", "not authorized to perform iam:ListInstanceProfiles"):
@@ -309,7 +309,7 @@ def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
     ready.drop(tokens.NODE_CLASS, "gpu")
 
 
-def test_a_pool_without_its_class_brings_nothing(account: Karpenter) -> None:
+def test_a_pool_without_its_class_launches_nothing(account: Karpenter) -> None:
     account.pool()
     with refused("Timeout", "EC2NodeClass is not ready"):
         account.models(1)
@@ -319,9 +319,7 @@ def test_a_pool_without_its_class_brings_nothing(account: Karpenter) -> None:
 
 
 @pytest.mark.parametrize(("take_away", "words"), LACKING[:6])
-def test_who_waits_for_an_object_to_be_ready_waits_for_the_controller(
-    account: Karpenter, take_away: Any, words: str
-) -> None:
+def test_waiting_for_a_ready_object_needs_the_controller(account: Karpenter, take_away: Any, words: str) -> None:
     take_away(account)
     with refused("Timeout", words):
         account.node_class(annotations=WAITS)
@@ -354,7 +352,7 @@ def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
 @pytest.mark.real_world(
     behaviour="Deleting a NodePool deletes its nodes", source="karpenter.sh/docs/concepts/disruption/#manual-methods"
 )
-def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> None:
+def test_uninstalling_the_crds_deletes_pools_and_nodes(ready: Karpenter) -> None:
     ready.models(1)
     ready.drop(tokens.RELEASE, ready.crds)
     assert (
@@ -366,7 +364,7 @@ def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> 
     ) == ([], [], [], [], [])
 
 
-def test_the_crds_stay_while_a_node_has_nobody_to_remove_it(ready: Karpenter) -> None:
+def test_the_crds_stay_while_no_controller_can_remove_a_node(ready: Karpenter) -> None:
     ready.models(1)
     without_identity(ready)
     with refused("Timeout", "holds the CRD"):
@@ -429,7 +427,7 @@ def test_an_upgrade_of_kubernetes_replaces_the_nodes_whose_image_is_an_alias(
     assert account.world.recycled == ({"gpu": 1} if goes else {})
 
 
-def test_releases_that_come_one_by_one_share_a_node(ready: Karpenter) -> None:
+def test_releases_that_are_installed_one_by_one_share_a_node(ready: Karpenter) -> None:
     for name in ("a", "b"):
         ready.model(name)
     assert len(ready.own) == 1

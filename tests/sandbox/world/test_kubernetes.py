@@ -15,7 +15,7 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 # Who answers.
 
 
-def test_nothing_answers_before_the_cluster_is_there() -> None:
+def test_no_server_answers_before_the_cluster_exists() -> None:
     account = Account()
     with refused("Unreachable"):
         account.make(tokens.NAMESPACE, metadata=meta("n"))
@@ -23,7 +23,7 @@ def test_nothing_answers_before_the_cluster_is_there() -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
 
 
-def test_nothing_answers_once_the_cluster_no_longer_exists(account: Account) -> None:
+def test_no_server_answers_after_the_cluster_is_deleted(account: Account) -> None:
     namespace = account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.drop(tokens.NODE_GROUP, "c:system")
     account.drop(tokens.CLUSTER, "c")
@@ -37,7 +37,7 @@ def test_nothing_answers_once_the_cluster_no_longer_exists(account: Account) -> 
             call()
 
 
-def test_a_new_cluster_of_the_same_name_is_another_one(account: Account) -> None:
+def test_a_new_cluster_with_the_same_name_is_a_different_one(account: Account) -> None:
     old = account.provider
     account.drop(tokens.NODE_GROUP, "c:system")
     arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
@@ -64,7 +64,7 @@ def test_objects_and_releases_need_their_namespace(account: Account) -> None:
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
 
 
-def test_a_name_is_taken_once_in_its_namespace(account: Account) -> None:
+def test_a_name_is_unique_in_its_namespace(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
     for token, inputs in (
         ("kubernetes:core/v1:ConfigMap", {"metadata": meta("a")}),
@@ -77,7 +77,7 @@ def test_a_name_is_taken_once_in_its_namespace(account: Account) -> None:
     account.make(tokens.RELEASE, name="a", namespace="n", chart="some")
 
 
-def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
+def test_deleting_a_namespace_deletes_its_contents(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
     release = account.make(tokens.RELEASE, name="r", namespace="n", chart="karpenter")
@@ -107,7 +107,7 @@ def test_a_release_whose_pods_find_no_node_times_out(account: Account) -> None:
     account.model()
 
 
-def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> None:
+def test_a_release_without_a_free_share_times_out(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
     with refused("Timeout", "1 Insufficient nvidia.com/gpu"):
@@ -120,7 +120,7 @@ def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> Non
     behaviour="A Helm release that times out exists and has failed, and the next update repairs it",
     source="pulumi-kubernetes provider/pkg/provider/helm_release.go (partialError)",
 )
-def test_a_release_that_times_out_is_there_and_gets_its_share_when_there_is_one(ready: Account) -> None:
+def test_a_release_that_times_out_exists_and_later_gets_a_free_share(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
     given = {
@@ -140,7 +140,7 @@ def test_a_release_that_times_out_is_there_and_gets_its_share_when_there_is_one(
     assert not [one for one in ready.of(tokens.POD) if one.owner == (tokens.RELEASE, "default/c")]
 
 
-def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) -> None:
+def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account) -> None:
     none: dict[str, Any] = {"ollama": {"gpu": {"enabled": False}}}
     with refused("Timeout", "untolerated taint"):
         ready.model(**none)
@@ -171,7 +171,7 @@ def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) ->
         ("unknown", None, {}, 0),
     ],
 )
-def test_a_node_offers_the_shares_of_the_plugins_default_and_none_where_its_label_names_another(
+def test_a_node_offers_the_shares_of_the_plugins_default_and_none_if_its_label_names_another(
     account: Account, default: str, label: str | None, values: dict[str, Any], shares: int
 ) -> None:
     labels = {key: value for key, value in GPU_LABELS.items() if "config" not in key}
@@ -249,7 +249,7 @@ def test_a_node_offers_the_slices_of_its_layout(
             account.model("more", ollama=gpu, tolerations=tolerations)
 
 
-def test_a_layout_that_nobody_knows_leaves_the_gpu_whole_and_its_node_not_ready(account: Account) -> None:
+def test_an_unknown_layout_leaves_the_gpu_unpartitioned_and_its_node_not_ready(account: Account) -> None:
     cut_nodes(account, "odd")
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
@@ -259,7 +259,7 @@ def test_a_layout_that_nobody_knows_leaves_the_gpu_whole_and_its_node_not_ready(
     account.model(nodeSelector=ready)
 
 
-def test_two_device_plugins_at_a_time_offer_nothing_to_count_on(account: Account) -> None:
+def test_two_device_plugins_at_a_time_offer_no_reliable_shares(account: Account) -> None:
     cut_nodes(account)
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     account.device_plugin()
@@ -278,7 +278,7 @@ def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account
         ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
 
 
-def test_pods_of_a_lost_node_come_back_on_the_next_one(ready: Account) -> None:
+def test_pods_of_a_lost_node_restart_on_the_next_one(ready: Account) -> None:
     ready.model()
     before = [one.outputs["node"] for one in ready.of(tokens.POD) if one.name == "m-0"]
     ready.change(tokens.NODE_GROUP, "c:gpu", releaseVersion="later")
@@ -294,7 +294,7 @@ def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Acc
         account.release("k", "karpenter")
 
 
-def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
+def test_a_release_waits_for_shares_that_appear_later() -> None:
     account = Account(World(patience=5.0))
     account.cluster()
     account.nodes()
@@ -374,7 +374,7 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
     behaviour="Helm does not delete the CRDs in a chart's crds/ folder on uninstall",
     source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
 )
-def test_crds_of_other_charts_outlive_them(account: Account) -> None:
+def test_crds_of_other_charts_outlive_their_releases(account: Account) -> None:
     account.drop(tokens.RELEASE, account.discovery())
     assert {one.inputs["spec"]["group"] for one in account.of(tokens.CRD)} == {"nfd.k8s-sigs.io"}
     assert account.world.leftovers([])

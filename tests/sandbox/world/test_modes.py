@@ -56,7 +56,7 @@ def kinds(events: list[Event]) -> list[str]:
 # Taints.
 
 
-def test_a_taint_for_another_mode_evicts_at_once_and_lets_back_in_who_tolerates_it() -> None:
+def test_a_taint_for_another_mode_evicts_pods_and_readmits_those_that_tolerate_it() -> None:
     account = Switching(TURNS)
     account.serve("old", TURNS)
     account.serve("both", TURNS, MPS)
@@ -90,7 +90,7 @@ def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
             account.serve("later", TURNS)
 
 
-def test_somebody_who_taints_the_group_by_hand_evicts_too() -> None:
+def test_a_taint_that_a_user_adds_to_the_group_also_evicts() -> None:
     account = Switching(TURNS)
     account.serve("m", TURNS)
     account.world.tamper(tokens.NODE_GROUP, "c:gpu", lambda group: group.inputs.update(taints=[TAINT, mode_taint(MPS)]))
@@ -98,7 +98,7 @@ def test_somebody_who_taints_the_group_by_hand_evicts_too() -> None:
 
 
 @pytest.mark.parametrize(("effect", "stays"), [("", True), ("NoExecute", True), ("NoSchedule", False)])
-def test_a_toleration_holds_for_the_effect_that_it_names(effect: str, stays: bool) -> None:
+def test_a_toleration_applies_to_the_effect_that_it_names(effect: str, stays: bool) -> None:
     account = Switching(TURNS)
     account.change(tokens.NODE_GROUP, "c:gpu", taints=[])
     named = {"effect": effect} if effect else {}
@@ -129,7 +129,7 @@ LOST, EXCLUSIVE, FULL = "lost its MPS server", "GPU in EXCLUSIVE_PROCESS mode", 
     behaviour="Under MPS a GPU is in compute mode EXCLUSIVE_PROCESS, so a process outside MPS keeps clients out",
     source="docs.nvidia.com/deploy/mps/ (compute modes); k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go",
 )
-def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharing, new: Sharing, words: str) -> None:
+def test_a_process_that_outlives_a_change_of_mode_blocks_new_processes(old: Sharing, new: Sharing, words: str) -> None:
     account = Switching(old)
     account.serve("old", *MODES)
     account.reconfigure(new)
@@ -148,7 +148,7 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
     account.serve("new", *MODES)
 
 
-def test_a_process_keeps_nobody_out_of_a_gpu_without_mps_nor_of_one_with_its_own_config() -> None:
+def test_a_process_blocks_none_on_a_gpu_without_mps_or_with_its_own_config() -> None:
     account = Switching(WHOLE)
     account.serve("old", *MODES)
     account.reconfigure(TURNS)
@@ -163,7 +163,7 @@ def test_a_process_keeps_nobody_out_of_a_gpu_without_mps_nor_of_one_with_its_own
     account.serve("new", *MODES)
 
 
-def test_a_release_that_is_upgraded_ends_its_own_process_first() -> None:
+def test_an_upgraded_release_first_ends_its_own_process() -> None:
     account = Switching(TURNS)
     for name in "ab":
         account.serve(name, *MODES)
@@ -294,7 +294,7 @@ def karpenter() -> Karpenter:
     return account
 
 
-def test_the_pods_of_a_job_bring_one_node_that_the_models_then_use(karpenter: Karpenter) -> None:
+def test_the_pods_of_a_job_get_one_node_that_the_models_then_use(karpenter: Karpenter) -> None:
     karpenter.make(tokens.JOB, **job(shares_spec(TURNS)))
     [node] = karpenter.own
     for name in "ab":
@@ -304,12 +304,12 @@ def test_the_pods_of_a_job_bring_one_node_that_the_models_then_use(karpenter: Ka
     assert kinds(karpenter.world.journal) == ["mode", "prove", "start", "start", "prove"]
 
 
-def test_a_job_that_only_reads_the_node_brings_one_too(karpenter: Karpenter) -> None:
+def test_a_job_that_only_reads_the_node_also_gets_one(karpenter: Karpenter) -> None:
     prove(karpenter, TURNS)
     assert len(karpenter.own) == 1
 
 
-def test_pods_of_a_job_that_no_node_takes_together_bring_none(karpenter: Karpenter) -> None:
+def test_pods_of_a_job_that_fit_on_no_single_node_get_none(karpenter: Karpenter) -> None:
     spec = shares_spec(TURNS)
     spec["parallelism"] = spec["completions"] = 3
     with refused("DeadlineExceeded", "no instance type satisfied"):
@@ -320,7 +320,7 @@ def test_pods_of_a_job_that_no_node_takes_together_bring_none(karpenter: Karpent
     assert len(karpenter.own) == 2
 
 
-def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_none_of_the_new(
+def test_deleting_a_pool_deletes_its_nodes_and_pods_of_the_old_mode_get_none_of_the_new(
     karpenter: Karpenter,
 ) -> None:
     prove(karpenter, TURNS)

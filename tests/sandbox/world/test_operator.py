@@ -83,7 +83,7 @@ def test_the_emulation_has_the_plugins_and_labels_of_the_trace(trace: dict[str, 
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=IDS)
-def test_no_node_ever_had_two_plugins_and_the_label_keeps_the_whole_operator_away(trace: dict[str, Any]) -> None:
+def test_no_node_ever_has_two_plugins_and_the_label_excludes_the_entire_operator(trace: dict[str, Any]) -> None:
     for pool, ever in trace["ever"].items():
         labelled = pool == "whole" and not trace["unlabelled"]
         [plugin] = set(ever["daemons"]) & PLUGINS.keys()

@@ -125,7 +125,7 @@ def drifted(karpenter: Karpenter) -> None:
     behaviour="Karpenter has one node more than the limit while it replaces a node that has drifted",
     source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
 )
-def test_a_drifted_node_has_its_replacement_beside_it(brought: Karpenter) -> None:
+def test_a_drifted_node_and_its_replacement_run_at_the_same_time(brought: Karpenter) -> None:
     before = brought.own
     drifted(brought)
     assert len(brought.own) == 1
@@ -140,7 +140,7 @@ def test_without_quota_for_its_replacement_a_drifted_node_stays(brought: Karpent
     assert brought.own == before
 
 
-def test_karpenter_brings_no_node_beyond_the_quota() -> None:
+def test_karpenter_launches_no_node_beyond_the_quota() -> None:
     karpenter = Karpenter()
     karpenter.world.allow_vcpus(G_ON_DEMAND, 4)
     karpenter.node_class()

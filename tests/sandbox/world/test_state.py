@@ -16,7 +16,7 @@ from tests.sandbox.world_pieces import Account
 # Names.
 
 
-def test_names_are_made_up_as_the_bridge_does_and_then_kept() -> None:
+def test_names_are_generated_as_in_the_bridge_and_then_kept() -> None:
     world = World()
     first = world.check(tokens.ROLE, "r", {}, None)
     assert first == {"name": first["name"], "__defaults": ["name"]}
@@ -42,7 +42,7 @@ def test_kubernetes_objects_get_eight_digits_and_an_annotation() -> None:
     assert world.check(tokens.NAMESPACE, "n", {"metadata": {"name": "given"}}, None) == {"metadata": {"name": "given"}}
 
 
-def test_types_without_a_name_are_left_alone() -> None:
+def test_types_without_a_name_get_none() -> None:
     assert World().check(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, None) == {"cidrBlock": "10.0.0.0/16"}
 
 
@@ -52,14 +52,14 @@ CHANGES = tomllib.loads((Path(__file__).resolve().parents[1] / "changes.toml").r
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=[case["name"] for case in CHANGES])
-def test_a_property_not_listed_as_updatable_means_replacement(case: dict[str, Any]) -> None:
+def test_a_change_of_a_property_not_listed_as_updatable_is_a_replacement(case: dict[str, Any]) -> None:
     found = World().diff(case["type"], case["old"], case["new"])
     assert list(found.changed) == case["changed"]
     assert list(found.replaces) == case.get("replaces", [])
     assert found.delete_before_replace is case.get("deleted-first", False)
 
 
-def test_a_value_that_is_null_or_empty_is_no_change() -> None:
+def test_a_null_or_empty_value_is_no_change() -> None:
     assert World().diff(tokens.VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}).changed == ()
 
 
@@ -74,12 +74,12 @@ def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str
     assert (found.changed, found.replaces, found.delete_before_replace) == (("metadata",), (), False)
 
 
-def test_an_unknown_type_is_replaced_by_every_change() -> None:
+def test_every_change_of_an_unknown_type_is_a_replacement() -> None:
     assert World().diff("aws:new/type:Type", {"a": 1}, {"a": 2}).replaces == ("a",)
 
 
 @pytest.mark.parametrize("token", UPDATABLE)
-def test_no_resource_moves_to_another_region_or_name(token: str) -> None:
+def test_no_update_in_place_changes_a_region_or_name(token: str) -> None:
     assert not UPDATABLE[token] & {"region", "name", "namespace", "clusterName", "roleName"}
 
 
@@ -115,7 +115,7 @@ def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -
     assert (faults.tried, len(account.world.entities())) == (1, before + 1)
 
 
-def test_a_lost_answer_leaves_the_entity_there() -> None:
+def test_a_resource_exists_after_a_lost_reply() -> None:
     faults = Faults([Fault(type=tokens.VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
     world = World(faults=faults)
     with pytest.raises(Lost):
@@ -153,7 +153,7 @@ def test_a_failed_change_changes_nothing(operation: Any) -> None:
 # Leftovers and hands.
 
 
-def test_leftovers_are_what_nobody_knows_and_nobody_known_made() -> None:
+def test_leftovers_are_unknown_resources_without_a_known_owner() -> None:
     account = Account()
     account.cluster(enabledClusterLogTypes=["api"])
     account.nodes(count=2)
@@ -164,7 +164,7 @@ def test_leftovers_are_what_nobody_knows_and_nobody_known_made() -> None:
     assert len(account.world.leftovers([])) == len(account.world.entities())
 
 
-def test_somebody_changes_and_deletes_behind_pulumis_back() -> None:
+def test_resources_can_be_changed_and_deleted_outside_pulumi() -> None:
     account = Account()
     account.network()
     subnet = account.subnets[0]
@@ -178,7 +178,7 @@ def test_somebody_changes_and_deletes_behind_pulumis_back() -> None:
         account.world.update(tokens.VPC, account.vpc, {})
 
 
-def test_what_is_returned_is_nobodys_to_change() -> None:
+def test_changes_of_returned_values_do_not_reach_the_state() -> None:
     world = World()
     identity, outputs = world.create(tokens.VPC, "v", {"tags": {"a": "b"}}, {})
     outputs["tags"]["a"] = "c"
@@ -188,14 +188,14 @@ def test_what_is_returned_is_nobodys_to_change() -> None:
     assert world.read(tokens.VPC, identity) == (({"tags": {"a": "b"}}), {**outputs, "tags": {"a": "b"}})
 
 
-def test_functions_are_answered_and_unknown_ones_refused() -> None:
+def test_known_functions_have_results_and_unknown_ones_are_refused() -> None:
     world = World()
     assert world.invoke("aws:index/getPartition:getPartition", {}, {"region": "cn-north-1"})["partition"] == "aws-cn"
     with pytest.raises(Refused):
         world.invoke("aws:none/of:These", {}, {})
 
 
-def test_minutes_become_seconds_and_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
 
     def sleep(seconds: float) -> None:

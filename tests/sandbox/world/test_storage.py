@@ -22,7 +22,7 @@ def with_claim(name: str) -> dict[str, Any]:
     behaviour="A volume claim stays while a pod uses it, and a volume while a claim is bound to it",
     source="kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
 )
-def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready: Account) -> None:
+def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_is_bound_to_it(ready: Account) -> None:
     disk, volume, claim = ready.volume()
     release = ready.model(**with_claim("d"))
     with refused("Timeout", "pvc-protection"):
@@ -80,7 +80,7 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
     account.drop(tokens.PERSISTENT_VOLUME, volume)
 
 
-def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
+def test_a_pod_runs_in_the_zone_of_its_volume(ready: Account) -> None:
     ready.volume(zone="us-east-1b")
     with refused("Timeout", "PersistentVolume's node affinity"):
         ready.model(**with_claim("d"))
@@ -89,7 +89,7 @@ def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
 
 
 @pytest.mark.parametrize("missing", ["add-on", "agent", "policy", "node"])
-def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, missing: str) -> None:
+def test_a_volume_stays_attached_if_the_driver_is_deleted_first(ready: Account, missing: str) -> None:
     disk, _, _ = ready.volume()
     release = ready.model(**with_claim("d"))
     if missing == "add-on":
