@@ -62,7 +62,7 @@ class Store:
         if self._path is None:
             return
         if self._lock is None:
-            raise StateError(f"{self._path} was closed. Open the world again before you change it.")
+            raise StateError(f"{self._path} was closed. Open the state again before you change it.")
         write_whole(self._path, json.dumps(_written(entities)))
 
     def close(self) -> None:

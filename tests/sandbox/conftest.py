@@ -16,7 +16,7 @@ TRUST = '{"Version": "2012-10-17"}'
 
 
 def ran(program: Callable[[], Any], **given: Any) -> Graph:
-    """The graph of a program, in a project and a stack of short names."""
+    """The graph of a program, in a project and a stack with short names."""
     return run(program, **{"project": "p", "stack": "s", **given})
 
 
@@ -52,8 +52,8 @@ Built = Callable[..., Graph]
 def cluster_graph() -> Built:
     """The graph of a program with one network and one `eks.Cluster` named `c`, with an explicit aws provider.
 
-    It has the recommended arguments, changed by those given; None takes one away. `then` is called with it and may add
-    to it.
+    It has the recommended arguments, changed by the given ones; None removes one. `then` gets the cluster
+    and can add resources.
     """
 
     def build(then: Callable[[eks.Cluster], object] = lambda _: None, **arguments: Any) -> Graph:

@@ -10,7 +10,7 @@ ARN = "arn:aws:{}:us-east-1:123456789012:{}"
 
 
 class Karpenter(Account):
-    """A cluster in which Karpenter works, with two system nodes; nothing waits."""
+    """A cluster in which Karpenter works, with two system nodes. Calls never wait."""
 
     def __init__(self) -> None:
         super().__init__(World(patience=0.0))

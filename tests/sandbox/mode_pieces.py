@@ -1,4 +1,4 @@
-"""Nodes with a mode, by their taint and the plugin's release, and the proof of their shares: for the emulated cloud."""
+"""Nodes with a mode in the emulated cloud, by taint and plugin release, and the proof of their shares."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def mode_taint(sharing: Sharing, effect: str = "NO_EXECUTE") -> dict[str, str]:
 
 
 def tolerations(sharing: Sharing) -> list[dict[str, str]]:
-    """Of a pod that is made for one mode."""
+    """Tolerations of a pod for one mode."""
     mode = {"key": "tandem/mode", "operator": "Equal", "value": sharing.config_name}
     return [{"key": "nvidia.com/gpu", "operator": "Exists"}, mode]
 
@@ -43,7 +43,7 @@ def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
 
 
 def prepare_proof(account: Account) -> None:
-    """What the proof's Jobs live in, run as and mount."""
+    """The namespace, service accounts and ConfigMap of the proof's Jobs."""
     account.make(tokens.NAMESPACE, metadata=meta(PROOF))
     account.make(tokens.CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
     for name in ("node-prober", "share-prober"):
@@ -51,12 +51,12 @@ def prepare_proof(account: Account) -> None:
 
 
 def reconfigure(account: Account, sharing: Sharing) -> None:
-    """The plugin's release gets the configuration of another mode."""
+    """Gives the plugin's release the configuration of another mode."""
     account.change(tokens.RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
 
 
 class Switching(Account):
-    """A cluster with a system node and GPU nodes in one mode, and all that their proof needs."""
+    """A cluster with a system node and GPU nodes in one mode, and all requirements of their proof."""
 
     def __init__(self, sharing: Sharing = TURNS, world: World | None = None, *, count: int = 1) -> None:
         super().__init__(world)
@@ -67,21 +67,21 @@ class Switching(Account):
         prepare_proof(self)
 
     def switch(self, sharing: Sharing) -> None:
-        """First the taint, then the plugin's release."""
+        """Changes first the taint, then the plugin's release."""
         self.change(tokens.NODE_GROUP, "c:gpu", **described(sharing))
         self.reconfigure(sharing)
 
     def reconfigure(self, sharing: Sharing) -> None:
-        """The plugin's release alone, so that nobody has to leave."""
+        """Changes only the plugin's release, so no pod is evicted."""
         reconfigure(self, sharing)
 
     def serve(self, name: str, *tolerated: Sharing) -> str:
-        """A model that is made for these modes."""
+        """A model's release that tolerates these modes."""
         return self.model(name, tolerations=[one for sharing in tolerated for one in tolerations(sharing)])
 
 
 def expected(sharing: Sharing) -> ShareExpectation:
-    """What a node with one T4 is expected to offer."""
+    """The expected shares of a node with one T4."""
     [one] = expectations(sharing, T4, 1)
     return one
 
@@ -109,7 +109,7 @@ def job(spec: Mapping[str, Any], name: str = "job", **annotations: str) -> dict[
 
 
 def prove(account: Account, sharing: Sharing) -> list[str]:
-    """Both Jobs, one after the other."""
+    """Runs both Jobs, one after the other."""
     specs = {"node": node_spec(sharing), "shares": shares_spec(sharing)}
     mode = sharing.config_name
     return [account.make(tokens.JOB, name, **job(spec, f"{name}-{mode}")) for name, spec in specs.items()]

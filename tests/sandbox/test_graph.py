@@ -84,7 +84,7 @@ OF_AWS = {"provider": PROVIDER}
         ({"options": {"ignoreChanges": ("tags",)}}, {}, {}),
         ({"providers": {"aws": PROVIDER}}, {}, OF_AWS),
         ({"providers": {"aws": PROVIDER}}, {"type": "kubernetes:core/v1:Namespace"}, {}),
-        # A custom resource hands on its own provider, for its own package.
+        # A custom resource passes on its own provider, for its own package.
         ({"custom": True, "provider": PROVIDER}, {}, OF_AWS),
         ({"custom": True, "provider": PROVIDER}, {"type": "kubernetes:core/v1:Namespace"}, {}),
     ],

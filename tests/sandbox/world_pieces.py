@@ -18,7 +18,7 @@ SHARED = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "n
 
 
 class Account:
-    """A world that waits for nobody, and short ways to fill it."""
+    """An emulated cloud that never waits, with short methods that create resources."""
 
     def __init__(self, world: World | None = None) -> None:
         self.world = world or World(patience=0.0)
@@ -130,7 +130,7 @@ class Account:
         return disk, volume, claim
 
     def release(self, name: str, chart: str, **values: Any) -> str:
-        """A release in the namespace of the system."""
+        """A release in the namespace `kube-system`."""
         return self.make(tokens.RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
 
     def discovery(self) -> str:
@@ -158,7 +158,7 @@ class Account:
         return self.release("gpu-operator", "gpu-operator", **chosen)
 
     def model(self, name: str = "m", **values: Any) -> str:
-        """A release of the ollama chart that wants one share; nothing stays of it when it fails."""
+        """A release of the ollama chart that requests one share. Nothing remains of it if it fails."""
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}
         chosen = {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values}
         return self.make(
@@ -175,7 +175,7 @@ def meta(name: str, **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def refused(code: str, words: str | None = None) -> Iterator[None]:
-    """Expects that code, and says that the rule names its source."""
+    """Expects an error with that code, and checks that its rule names a source."""
     with pytest.raises(CloudError, match=words) as caught:
         yield
     assert caught.value.code == code

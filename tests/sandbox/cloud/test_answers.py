@@ -1,4 +1,4 @@
-"""What the emulated cloud answers to who makes something or asks something: `answers.toml`, word for word."""
+"""The emulated cloud's replies to creations and invokes, compared word for word with `answers.toml`."""
 
 import tomllib
 from pathlib import Path

@@ -45,7 +45,7 @@ CHILDREN = tomllib.loads((Path(__file__).resolve().parents[1] / "eks_cluster.tom
 
 
 def recorded(graph: Graph, child: Resource) -> dict[str, Any]:
-    """A child as the record has it: resources by their names."""
+    """A child in the form of the record, with names for resources."""
 
     def show(value: Any) -> Any:
         return {"resource": graph[value.urn].name} if isinstance(value, Ref) else value
@@ -63,7 +63,7 @@ def recorded(graph: Graph, child: Resource) -> dict[str, Any]:
 
 
 @pytest.mark.real_world(
-    behaviour="The eks provider describes the role of a control plane with a sentence of its own",
+    behaviour="The eks provider describes the role of a control plane with its own sentence",
     source="pulumi-eks nodejs/eks/cluster/cluster.ts, ServiceRole eksRole",
 )
 def test_each_child_is_as_the_real_provider_registered_it(cluster_graph: Built) -> None:

@@ -1,6 +1,6 @@
-"""What the emulated providers answer the engine in a whole conversation, word for word, without the engine.
+"""The replies of the emulated providers in an entire conversation, word for word, without the engine.
 
-`--regen` writes `tests/golden/conversation.jsonl`: a call and its answer in each line. The engine tier shows that the
+`--regen` writes `tests/golden/conversation.jsonl`: one call and its reply per line. The engine tier shows that the
 real engine takes these answers.
 """
 
@@ -72,7 +72,7 @@ def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
         yield call(servicer, method, request)[1]
     settings = {"region": "us-east-1", "skipCredentialsValidation": "true"}
     yield call(servicer, "CheckConfig", provider_pb2.CheckRequest(), news=settings)[1]
-    # Another region replaces what the provider made; other inputs update it.
+    # Another region replaces the provider's resources. Other inputs only update the provider.
     for other in ({}, {"profile": "work"}, {"region": "us-west-2"}):
         news = {**settings, **other}
         yield call(servicer, "DiffConfig", provider_pb2.DiffRequest(), old_inputs=settings, news=news)[1]
@@ -101,7 +101,7 @@ def conversation() -> Iterator[dict[str, Any]]:
 
 
 def life(aws: Any) -> Iterator[dict[str, Any]]:
-    """Of a VPC, a subnet in it and a launch template: planned, made, read, changed and deleted."""
+    """The calls to plan, create, read, update and delete a VPC, its subnet and a launch template."""
     plan = {"cidrBlock": "10.0.0.0/16", "tags": {"Name": Secret("one")}, "enableDnsSupport": True}
     named: dict[str, Any] = {"type": VPC, "name": "one"}
     yield call(aws, "Check", provider_pb2.CheckRequest(), **named, news=plan)[1]
@@ -145,7 +145,7 @@ def refusals(aws: Any) -> Iterator[dict[str, Any]]:
 
 
 def chance(random: Any) -> Iterator[dict[str, Any]]:
-    """Of an id that is in Pulumi's state alone; what it really is, is different each time."""
+    """The calls for a random id, which is only in Pulumi's state. The real value differs each time."""
     plan, news = {"byteLength": 4, "keepers": {"a": "b"}}, {"byteLength": 4, "keepers": {"a": "c"}}
     yield call(random, "Check", provider_pb2.CheckRequest(), news=plan)[1]
     yield call(random, "Create", provider_pb2.CreateRequest(), properties=plan, preview=True)[1]

@@ -27,7 +27,7 @@ class Outer(pulumi.ComponentResource):
 
 
 def everything() -> None:
-    """What a program may ask of the engine."""
+    """Everything that a program can request from the engine."""
     pulumi.log.warn("careful")
     pulumi.log.debug("not this")
     outer = Outer()
@@ -51,7 +51,7 @@ def everything() -> None:
         version="7.0.0",
     )
     role = aws.iam.Role("with-options", assume_role_policy=reader.arn, opts=options)
-    # What a rule computes from a secret input of that name is secret too.
+    # A computed output is secret if the input with its name is secret.
     aws.eks.Cluster("c", vpc_config={"subnet_ids": [pulumi.Output.secret("hidden")]}, role_arn="arn")
     region = pulumi.InvokeOptions(provider=outer.europe)
     pulumi.export("zone", aws.get_availability_zones(state="available", opts=region).names[0])

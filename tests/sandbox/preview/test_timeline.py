@@ -1,4 +1,4 @@
-"""How long an `up` takes: small graphs, and what each resource waits for in them."""
+"""The duration of an `up`: small graphs, and the waits of their resources."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,7 +21,7 @@ CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "time
 
 
 def resource(urn: str, *, inputs: dict[str, Any] | None = None, takes: float = 0, **given: Any) -> Resource:
-    """A resource whose name is its URN. `{"resource": urn}` among the inputs is one as a value."""
+    """A resource whose name is its URN. `{"resource": urn}` among the inputs is a resource used as a value."""
     refs = {key: Ref(value["resource"], "id") for key, value in (inputs or {}).items()}
     return Resource(urn=urn, name=urn, outputs={}, inputs=refs, **{"type": "a:b:C", **given})
 

@@ -1,4 +1,4 @@
-"""Who is let in to a cluster of the emulated cloud."""
+"""Access to a cluster of the emulated cloud."""
 
 import json
 

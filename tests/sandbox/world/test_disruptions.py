@@ -1,4 +1,4 @@
-"""What disturbs the pods of a proof on a GPU node: a reboot of the MIG manager's, and what MPS leaves behind."""
+"""Disruptions of a proof's pods on a GPU node: the MIG manager's reboot, and the compute mode after MPS."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ IGNORED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "Disrupti
 
 @pytest.fixture
 def cut() -> Account:
-    """A node with eight A100 that the MIG manager has still to cut."""
+    """A node with eight A100 GPUs that the MIG manager has not partitioned yet."""
     account = Account()
     account.cluster()
     account.nodes()
@@ -44,7 +44,7 @@ def specs() -> dict[str, dict[str, Any]]:
 
 
 def unprepared(spec: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    """A Job that neither waits for the slices nor bears a reboot, but for `changed`."""
+    """A Job that neither waits for the slices nor survives a reboot, except for `changed`."""
     plain = job(spec)
     plain["spec"].pop("podFailurePolicy", None)
     plain["spec"]["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
@@ -53,7 +53,7 @@ def unprepared(spec: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.real_world(
-    behaviour="The MIG manager reboots a node whose GPUs change their MIG mode only by a reset, and fails its pods",
+    behaviour="The MIG manager reboots a node whose GPUs change their MIG mode only at a reset, and its pods fail",
     source="mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go; kubernetes v1.36 nodeshutdown_manager.go",
 )
 def test_a_job_on_a_node_that_is_being_partitioned_fails_once(cut: Account) -> None:

@@ -1,4 +1,4 @@
-"""Rules of EC2: each refuses, and lets pass once its reason no longer exists."""
+"""Rules of EC2: each refuses a call only while its reason exists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -90,7 +90,7 @@ def test_a_used_resource_stays_until_its_user_is_deleted(account: Account, case:
     assert account.world.read(*held)
     account.drop(*user)
     if held[0] == tokens.SUBNET:
-        # An association goes with its subnet or before it, and holds nothing.
+        # An association is deleted with its subnet or before it, and blocks no deletion.
         assert account.of(tokens.ASSOCIATION)
     account.drop(*held)
     assert account.world.read(*held) is None
@@ -147,7 +147,7 @@ def test_a_nat_gateway_needs_an_attached_internet_gateway_and_an_address_of_its_
     account.make(tokens.NAT, **given)
     with refused("Resource.AlreadyAssociated"):
         account.make(tokens.NAT, **given)
-    # Private ones have no address.
+    # Private NAT gateways have no address.
     assert len({account.make(tokens.NAT, name, subnetId=given["subnetId"]) for name in "ab"}) == 2
 
 

@@ -1,4 +1,4 @@
-"""Rules of EKS: each refuses, and lets pass once its reason no longer exists."""
+"""Rules of EKS: each refuses a call only while its reason exists."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> 
     with refused("Ec2LaunchTemplateNotFound", "no version 2"):
         account.nodes("d", launchTemplate={"id": template, "version": "2"})
     group = account.nodes("e", launchTemplate={"id": template, "version": "1"})
-    # EC2 lets it go; the group suffers at its next update.
+    # EC2 deletes it, and the group fails at its next update.
     account.drop(tokens.TEMPLATE, template)
     with refused("Ec2LaunchTemplateNotFound"):
         account.change(tokens.NODE_GROUP, group, labels={"a": "b"})
@@ -278,7 +278,7 @@ def test_a_changed_launch_template_keeps_its_identity(account: Account) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="EKS refuses a node group if the zone of one of its subnets does not sell one of its instance types",
+    behaviour="EKS refuses a node group if the zone of one of its subnets does not offer one of its instance types",
     source="awslabs/ec2-spot-workshops#154, eksctl-io/eksctl#6461, eksctl-io/eksctl#3531",
 )
 @pytest.mark.parametrize(("second", "count"), [("g4dn.2xlarge", 1), ("g4dn.xlarge", 1), ("g4dn.xlarge", 0)])
@@ -291,7 +291,7 @@ def test_each_zone_of_a_group_must_offer_each_of_its_types(account: Account, sec
 
 
 @pytest.mark.real_world(
-    behaviour="EKS accepts only subnets in the very zones with which a control plane was created",
+    behaviour="EKS accepts only subnets in the zones with which a control plane was created",
     source="aws/containers-roadmap#2258; InvalidParameterException of UpdateClusterConfig",
 )
 def test_a_control_plane_keeps_its_zones(account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Node groups and add-ons that EKS could not bring up, and what it refuses then."""
+"""Node groups and add-ons that EKS could not create, and the calls that it then refuses."""
 
 from typing import Any
 

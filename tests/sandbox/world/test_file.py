@@ -1,4 +1,4 @@
-"""The world's state file: whole or not at all, one process at a time, and never reset silently."""
+"""The state file: written completely or not at all, used by one process at a time, and never reset silently."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def test_the_next_process_has_all_resources(path: Path) -> None:
     again = World(path)
     assert again._entities == before._entities
     assert again.recycled == {"system": 1}
-    # The update of the system nodes had four beside the old one: two for each of two zones.
+    # The update of the system nodes added four to the old one: two for each of two zones.
     assert again.peaks == {"L-DB2E81BA": 4, "L-1216C47A": 5 * 2}
     assert [event.kind for event in again.journal] == ["mode", "start", "stop"]
     with pytest.raises(CloudError, match="unreachable"):
@@ -76,7 +76,7 @@ def test_ids_stay_unique_across_processes(path: Path) -> None:
 def test_an_unusable_state_is_named_and_not_changed(path: Path, text: bytes, words: str) -> None:
     path.parent.mkdir()
     path.write_bytes(text)
-    errors = []  # of which none keeps the lock
+    errors = []  # no error keeps the lock
     for _ in range(2):
         with pytest.raises(StateError, match=words) as caught:
             World(path)

@@ -17,7 +17,7 @@ KNOWN = {name: one for name, one in catalogue.instance_types().items() if one.gp
 WITH_MIG = {one.gpu.name: (one.gpu, hardware.instance_types()[name].gpu) for name, one in KNOWN.items()}
 CATALOGUE = re.compile(r"sharing\.(gpus|mig|fit|matrix|assessment|karpenter)\b")
 TABLES = re.compile(r"""read\(["'](?!durations["'])""")
-"""Of the tables of the rules, the emulated cloud reads how long AWS takes, and no other."""
+"""The only table of the rules that the emulated cloud reads: the durations of AWS's operations."""
 
 
 @pytest.mark.real_world(
@@ -43,7 +43,7 @@ def test_instance_types_for_system_nodes_are_the_same_in_both_tables() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A MIG profile has a size, places where it may start, and a most on one GPU",
+    behaviour="A MIG profile has a size, possible start positions, and a maximum number on one GPU",
     source="NVIDIA go-nvml pkg/nvml/mock/gpus/a100.go, a30.go; gpu-operator v26.7.0 assets 0400_configmap.yaml",
 )
 @pytest.mark.parametrize("name", [name for name, (gpu, _) in WITH_MIG.items() if mig.profiles(gpu)])
@@ -77,7 +77,7 @@ def test_the_cloud_and_the_rules_agree_on_which_layouts_fit(name: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "fits"),
     [
-        # A mixed layout that NVIDIA ships as all-balanced, and layouts that MIG's user guide draws, or draws not.
+        # A mixed layout that NVIDIA ships as all-balanced, and layouts that MIG's user guide shows or does not show.
         ({"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}, True),
         ({"4g.20gb": 1, "3g.20gb": 1}, True),
         ({"3g.20gb": 2}, True),

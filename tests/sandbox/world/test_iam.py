@@ -52,7 +52,7 @@ def test_a_generated_role_name_must_also_fit(account: Account) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A managed policy has at most 6144 characters, white space not counted",
+    behaviour="A managed policy has at most 6144 characters, without white space",
     source="docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html",
 )
 def test_a_managed_policy_has_at_most_6144_characters_without_white_space(account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Jobs: where their pods run, what a proof finds there, and what stays of one that fails."""
+"""Jobs: the nodes of their pods, the findings of a proof, and the remains of a failed Job."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ READY = "pulumi.com/replaceUnready"
 
 @pytest.fixture
 def account() -> Switching:
-    """One GPU node whose two shares are taken in turns."""
+    """One GPU node with two shares by time-slicing."""
     return Switching()
 
 
@@ -30,7 +30,7 @@ def status(account: Account, identity: str) -> dict[str, Any]:
     return found
 
 
-# Where they run.
+# The nodes of a Job's pods.
 
 
 @pytest.mark.parametrize("sharing", MODES, ids=lambda mode: mode.config_name)
@@ -54,7 +54,7 @@ def test_a_job_whose_pods_find_no_node_fails_at_its_deadline_and_stays(account: 
         account.make(tokens.JOB, **job(shares_spec(TURNS), "other"))
     assert [one.id for one in account.of(tokens.JOB)] == [f"{PROOF}/job", f"{PROOF}/other"]
     account.drop(tokens.RELEASE, held)
-    assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "DeadlineExceeded", "it does not begin again"
+    assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "DeadlineExceeded", "it does not start again"
     account.drop(tokens.JOB, f"{PROOF}/job")
     account.make(tokens.JOB, **job(shares_spec(TURNS)))
 
@@ -146,7 +146,7 @@ def test_pods_of_a_job_need_their_account_and_their_mounts(
     account.make(tokens.JOB, **job(node_spec(TURNS), "later"))
 
 
-# What they find.
+# Findings.
 
 
 def with_plugin(change: Callable[[dict[str, Any]], object]) -> Callable[[Switching], object]:
@@ -207,14 +207,14 @@ def test_pods_on_shares_find_their_number_and_whether_they_are_enforced(
     if change:
         change(account)
         wanted = TURNS
-    # Of the mode that the node has not, and let in all the same.
+    # For a mode that the node does not have, but with a toleration for the node's mode.
     spec = shares_spec(wanted, [TURNS])
     spec["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
     with refused("BackoffLimitExceeded", words):
         account.make(tokens.JOB, **job(spec))
 
 
-# What becomes of them.
+# Failed and completed Jobs.
 
 
 def test_a_job_that_failed_is_replaced_by_the_next_update_and_one_that_completed_is_not(account: Switching) -> None:
@@ -225,7 +225,7 @@ def test_a_job_that_failed_is_replaced_by_the_next_update_and_one_that_completed
     found = account.world.diff(tokens.JOB, given, given)
     assert found.replaces
     assert found.delete_before_replace
-    assert account.world.diff(tokens.JOB, given, job(shares_spec(TURNS))).replaces == (), "nobody has asked for it"
+    assert account.world.diff(tokens.JOB, given, job(shares_spec(TURNS))).replaces == (), "no update requests it"
     account.drop(tokens.JOB, f"{PROOF}/job")
     assert account.world.diff(tokens.JOB, given, given).replaces == ()
     account.drop(tokens.RELEASE, "default/m")

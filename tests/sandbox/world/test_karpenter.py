@@ -1,4 +1,4 @@
-"""Rules of Karpenter: what its nodes and objects need as they come, and as they go."""
+"""Rules of Karpenter for the creation and deletion of its nodes and objects."""
 
 import json
 from collections.abc import Callable
@@ -20,14 +20,14 @@ def account() -> Karpenter:
 
 @pytest.fixture
 def ready(account: Karpenter) -> Karpenter:
-    """A pool whose nodes are counted by two shares."""
+    """A pool whose overlay counts two shares for each node."""
     account.node_class()
     account.overlay("2")
     account.pool()
     return account
 
 
-# Nodes come.
+# Launches of nodes.
 
 
 def test_a_pending_pod_gets_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
@@ -68,9 +68,9 @@ OVERLAYS: dict[str, tuple[list[dict[str, Any]], int, int]] = {
     "one for another type": ([{"count": "2", "needs": (TYPE, "g4dn.2xlarge")}], 2, 2),
     "one for a label that no node has": ([{"count": "2", "needs": ("not.a/label", "x")}], 2, 2),
     "one of a greater weight": ([{"count": "2", "weight": 2}, {"count": "1", "weight": 1}], 2, 1),
-    "one larger than what the plugin shares": ([{"count": "8"}], 4, 2),
+    "one larger than the number of shares": ([{"count": "8"}], 4, 2),
 }
-"""Overlays, pods that come, and the nodes that they get."""
+"""Overlays, the number of pods, and the number of nodes that they get."""
 
 
 @pytest.mark.parametrize("case", OVERLAYS)
@@ -86,7 +86,7 @@ def test_the_matching_overlay_with_the_greatest_weight_applies(account: Karpente
 
 
 @pytest.mark.real_world(
-    behaviour="Karpenter reads NodeOverlays only behind the feature gate NodeOverlay",
+    behaviour="Karpenter reads NodeOverlays only with the feature gate NodeOverlay",
     source="karpenter.sh/docs/reference/settings/#feature-gates",
 )
 def test_overlays_need_their_gate(account: Karpenter) -> None:
@@ -186,7 +186,7 @@ def test_a_node_joins_only_with_the_policies_of_its_role(ready: Karpenter) -> No
     ready.models(1)
 
 
-# What the controller needs.
+# Requirements of the controller.
 
 
 def without_controller(account: Karpenter) -> None:

@@ -1,4 +1,4 @@
-"""Rules of Kubernetes and Helm: each refuses, and lets pass once its reason no longer exists."""
+"""Rules of Kubernetes and Helm: each refuses a call only while its reason exists."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from tests.sandbox.world_pieces import GPU_LABELS, SHARED, TAINT, Account, meta,
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
 
-# Who answers.
+# Reachable API servers.
 
 
 def test_no_server_answers_before_the_cluster_exists() -> None:
@@ -195,7 +195,7 @@ def test_a_node_offers_the_shares_of_the_plugins_default_and_none_if_its_label_n
 
 
 def cut_nodes(account: Account, layout: str = "cut") -> None:
-    """A node whose GPU is to be cut into a layout."""
+    """A node whose GPU the MIG manager partitions by a layout."""
     account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
     account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": layout})
 
@@ -219,9 +219,9 @@ LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
         ({"1g.24gb+me": 1}, MIXED, {}, {"nvidia.com/mig-1g.24gb.me": 1}),
         ({"2g.48gb": 1, "1g.24gb": 2}, SINGLE, {}, {}),  # several profiles under `single`
         ({"1g.24gb": 4}, {"flags": {"migStrategy": "none"}}, {}, {PLAIN: 1}),
-        ({"1g.24gb": 4}, SINGLE, {"mig": {"strategy": "mixed"}}, {SMALL: 4}),  # environment beats the config
+        ({"1g.24gb": 4}, SINGLE, {"mig": {"strategy": "mixed"}}, {SMALL: 4}),  # the environment overrides the config
         ({"1g.24gb": 4}, SHARED, {}, {PLAIN: 2}),
-        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # the GPU cannot be cut so, and stays whole
+        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # not supported by the GPU, which stays unpartitioned
         ({"1g.10gb": 1}, SINGLE, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, {**SINGLE, "sharing": {"mps": {"resources": [{"name": PLAIN, "replicas": 2}]}}}, {}, {}),
         ({"1g.24gb": 4}, SINGLE, None, {}),  # without feature discovery the operator has nothing to do
@@ -309,7 +309,7 @@ def test_a_release_waits_for_shares_that_appear_later() -> None:
     assert made == ["default/m"]
 
 
-# Releases that go.
+# Deletion of releases.
 
 
 def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account) -> None:

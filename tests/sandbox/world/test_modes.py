@@ -1,4 +1,4 @@
-"""A node that changes its mode: who has to leave, what a GPU does under who stays, and the journal."""
+"""A node that changes its mode: evicted pods, GPUs with a remaining process, and the journal."""
 
 from itertools import permutations
 from typing import Any
@@ -44,7 +44,7 @@ def gpu_node(account: Account) -> Entity:
 
 
 def serve_again(account: Account, name: str, sharing: Sharing) -> None:
-    """The model's release, now made for that mode."""
+    """Updates the model's release for that mode."""
     values = account.outputs(tokens.RELEASE, f"default/{name}")["values"]
     account.change(tokens.RELEASE, f"default/{name}", values={**values, "tolerations": tolerations(sharing)})
 
@@ -278,7 +278,7 @@ def pool_of(sharing: Sharing, name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def karpenter() -> Karpenter:
-    """A pool of nodes with shares in turns, counted by two shares like every other one, and no node yet."""
+    """A pool for time-slicing. Overlays count two shares for each node, and no node exists yet."""
     account = Karpenter()
     account.drop(tokens.RELEASE, "kube-system/plugin")
     install_plugin(account)

@@ -1,4 +1,4 @@
-"""The emulated GPU Operator does what the real one did: tests/cluster/test_gpu_operator.py wrote the traces."""
+"""The emulated GPU Operator reproduces the real one's traces, which tests/cluster/test_gpu_operator.py wrote."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
             for pool, (sharing, gpu, instance_type) in POOLS.items():
                 given = {"tandem/pool": pool, "nvidia.com/gpu.present": "true", **sharing.node_labels(gpu)}
                 kept = {key: value for key, value in given.items() if not (unlabelled and key in ENTIRE_GPU_LABELS)}
-                # us-east-1b sells both types.
+                # us-east-1b offers both types.
                 where = {"subnetIds": account.subnets[1:]}
                 account.gpu_nodes(pool, instanceTypes=[instance_type], labels=kept, taints=[TAINT], **where)
         case "plugin":
@@ -89,5 +89,5 @@ def test_no_node_ever_has_two_plugins_and_the_label_excludes_the_entire_operator
         [plugin] = set(ever["daemons"]) & PLUGINS.keys()
         assert (plugin == "nvidia-device-plugin-whole") is labelled
         assert bool(SELECTORS.keys() & set(ever["daemons"])) is not labelled
-        # Of the operator's labels it has only the one that says whether it has a GPU.
+        # Of the operator's labels it has only the label for the presence of a GPU.
         assert not labelled or ever["labels"].keys() <= {"nvidia.com/gpu.present"}

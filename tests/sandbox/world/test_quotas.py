@@ -1,4 +1,4 @@
-"""vCPU quotas: what launches, surges and drifts take of them, with numbers from AWS's documents."""
+"""vCPU quotas: their use by launches, surges and drifts, with numbers from AWS's documents."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_group_beyond_the_quota_fails_and_stays(account: Account, capacity: st
 
 @pytest.mark.parametrize(
     ("strategy", "peak"),
-    # Two zones: up to two a zone with the default strategy; with the minimal one never more than configured.
+    # In two zones, the default strategy adds up to two nodes per zone. The minimal one adds none.
     [
         ({}, 2 + 4),
         ({"maxUnavailable": 1, "updateStrategy": "DEFAULT"}, 2 + 4),
@@ -104,7 +104,7 @@ def test_a_parked_group_is_updated_without_nodes(account: Account) -> None:
 
 @pytest.fixture
 def brought() -> Karpenter:
-    """Karpenter with one node that a model's pod has brought."""
+    """Karpenter with one node, launched for a model's pod."""
     found = Karpenter()
     found.node_class()
     found.pool(nodes=1)

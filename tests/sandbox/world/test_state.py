@@ -1,4 +1,4 @@
-"""The world's memory: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
+"""The emulated state: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
 
 import threading
 import tomllib
@@ -64,7 +64,7 @@ def test_a_null_or_empty_value_is_no_change() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="The kubernetes provider answers for objects that are entirely unknown: an update, and no replacement",
+    behaviour="The kubernetes provider reports an update, not a replacement, for objects that are entirely unknown",
     source="pulumi-kubernetes provider/pkg/provider/provider.go Diff and addPatchValueToDiff; diff_test.go",
 )
 @pytest.mark.parametrize("token", [tokens.NAMESPACE, tokens.CLAIM, tokens.JOB])
@@ -101,7 +101,7 @@ def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -
     faults = Faults([Fault(type=token, operation="create", nth=2, kind=kind)])
     account = Account(World(faults=faults, patience=0.0))
     account.cluster(plugin=False)
-    # Of each type the account has one already, or gets it here.
+    # The account already has a resource of each type, or gets it here.
     tried = [account.make] if token not in {one.type for one in account.world.entities()} else []
     inputs = {"clusterName": "c", "addonName": "a"}
     for make in tried:
@@ -150,7 +150,7 @@ def test_a_failed_change_changes_nothing(operation: Any) -> None:
     assert world.read(tokens.VPC, meant) != before
 
 
-# Leftovers and hands.
+# Leftovers, and changes outside Pulumi.
 
 
 def test_leftovers_are_unknown_resources_without_a_known_owner() -> None:
