@@ -28,7 +28,7 @@ class Shape:
         return str(self.facts["source"])
 
     def number(self, key: str, default: int | None = None) -> int:
-        """One fact; raises `KeyError` where it is missing and has no default."""
+        """One fact; raises `KeyError` if it is missing and has no default."""
         if default is not None and key not in self.facts:
             return default
         return int(self.facts[key])

@@ -278,7 +278,7 @@ def _shorter(search: _Search, asked: Models) -> Iterator[Setup]:
 def _limited(
     search: _Search, asked: Models, limited: Callable[[Served, int], Served], limits: Sequence[int]
 ) -> Iterator[Setup]:
-    """The stack under the largest of `limits` with which all models fit; empty where none of them helps."""
+    """The stack under the largest of `limits` with which all models fit; empty if none of them helps."""
 
     def tried(limit: int) -> Setup:
         return search.with_models({index: limited(served, limit) for index, served in asked.items()})

@@ -38,7 +38,7 @@ INLINE_PROJECTOR = frozenset(_INLINE_PROJECTOR.split())
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How an architecture mixes sliding-window layers with full ones, where its file does not list them."""
+    """How an architecture mixes sliding-window layers with full ones, if its file does not list them."""
 
     every: int = 0
     """Every n-th layer is full; 0 means that the file must list them."""
@@ -72,7 +72,7 @@ WINDOWS = {
     "step35": Window(),
 }
 GEMMA3N_OWN_KV = 20
-"""Layers of gemma3n that have a cache of their own, whatever its file says: `n_layer_kv_from_start`."""
+"""Layers of gemma3n that have their own cache, regardless of its file: `n_layer_kv_from_start`."""
 EXAONE4_WINDOWED_LAYERS = 64
 """Only the exaone4 with this number of layers has windows."""
 

@@ -17,7 +17,7 @@ class Artifact:
     kind: str
     """`image` or `chart`."""
     name: str
-    """Where it is published: registry and repository, or the chart repository and the chart's name."""
+    """Place of publication: registry and repository, or the chart repository and the chart's name."""
     version: str
     digest: str
     """Digest of the manifest, or of the package for a chart outside a registry; empty if unknown."""
@@ -46,7 +46,7 @@ def known() -> tuple[Artifact, ...]:
 
 
 def find(name: str) -> Artifact:
-    """The artifact with this name; raises `KeyError` where the table has none."""
+    """The artifact with this name; raises `KeyError` if the table has none."""
     return {artifact.name: artifact for artifact in known()}[name]
 
 

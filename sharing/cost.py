@@ -50,7 +50,7 @@ class Cost:
     price_date: str
     """Date of the oldest of these prices."""
     price_source: prices.Source
-    """Where those prices are from: the built-in tables, or AWS."""
+    """The source of those prices: the built-in tables, or AWS."""
     price_age_days: int
     """Age of the oldest price on the day of the plan, in days."""
     unpriced: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ class Verdict:
     shares: Shares
     """The kind of share that it gets; the nearest kind where none is left."""
     share_mib: int | None
-    """Memory that the model has to itself; None where tenants share all memory of a GPU or slice."""
+    """Memory that the model has to itself; None if tenants share all memory of a GPU or slice."""
     unit_mib: int
     """Memory of the GPU or slice that CUDA can use: the limit for all of its tenants in total."""
     crowd_mib: float

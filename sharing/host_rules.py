@@ -113,7 +113,7 @@ def _larger(pool: Pool, node: InstanceType, needs: list[int]) -> str:
 
 
 def _overfull(setup: Setup, known: list[SystemType]) -> str:
-    """What nodes of the smallest of these types lack, in words; empty if nothing."""
+    """The shortage on nodes of the smallest of these types, in words; empty if there is none."""
     nodes, each, others = setup.system_nodes, on_each_system_node(), on_system_nodes(setup)
     pods = nodes * len(each) + sum(pod.count for pod in others)
     takes = nodes * min(one.max_pods for one in known)

@@ -26,7 +26,7 @@ def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]
 def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> dict[str, str]:
     """The NodePool's `limits`: nodes, and the shares that this number of the largest nodes offers.
 
-    Within one batch of pods, Karpenter subtracts from its limits only what an instance type has: shares, but no node.
+    Within one batch of pods, Karpenter subtracts from its limits only resources of an instance type: shares, no node.
     With `nodes` alone, 17 pods would launch 17 nodes. It is still needed where types differ in their number of GPUs.
     Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
     """

@@ -181,7 +181,7 @@ def _scores_bytes(served: Served) -> float:
 
 
 def _beside_scores(model: Model) -> float:
-    """Values per token that are in use together with the scores: residual stream, queries, and where to store V.
+    """Values per token that are in use together with the scores: residual stream, queries, and the places of V.
 
     A place for each value of V, in 64 bits, because without flash attention the cache holds V transposed. Without a
     cache it is the keys and values themselves. The engine's own accounting shows the same MiB.

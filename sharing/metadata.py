@@ -71,7 +71,7 @@ def describe(
     projector_bytes: int = 0,
     source: str,
 ) -> Model:
-    """The model that a file describes; `projector_bytes` is the size of a projector in a file of its own.
+    """The model that a file describes; `projector_bytes` is the size of a projector in its own file.
 
     Raises `UnclearModelError` if the file lacks data, or if its architecture is unknown.
     """
@@ -264,7 +264,7 @@ def _windowed(facts: _Facts) -> list[bool]:
 
 
 def _window_tokens(facts: _Facts) -> int:
-    """Tokens of the window; 0 where the model has none."""
+    """Tokens of the window; 0 if the model has none."""
     window = WINDOWS[facts.architecture]
     if facts.architecture == "exaone4" and facts.layers != EXAONE4_WINDOWED_LAYERS:
         return 0
@@ -274,7 +274,7 @@ def _window_tokens(facts: _Facts) -> int:
 
 
 def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
-    """KV heads of full layers and of windowed ones, 0 where there are none."""
+    """KV heads of full layers and of windowed ones, 0 if there are none."""
     key = "attention.head_count_kv" if facts.has("attention.head_count_kv") else "attention.head_count"
     heads = facts.each(key)
     found = {kind: {each for each, its in zip(heads, kinds, strict=True) if its == kind} for kind in (FULL, WINDOWED)}
@@ -289,7 +289,7 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
 
 
 def _latent_values(facts: _Facts) -> int:
-    """Values that latent attention keeps per token; 0 where the model has none."""
+    """Values that latent attention keeps per token; 0 if the model has none."""
     is_latent = facts.architecture == "glm4moelite" or facts.has("attention.key_length_mla")
     if facts.architecture not in LATENT or not is_latent:
         return 0

@@ -26,7 +26,7 @@ class Profile:
     most: int
     """Most instances on one GPU."""
     media: int
-    """Sets of media engines that it takes; 0 where they are no limit."""
+    """Sets of media engines that it takes; 0 if they are no limit."""
     memory_mib: int
     """Memory that CUDA programs can use in it, in MiB."""
     memory_is_derived: bool

@@ -68,7 +68,7 @@ class Model:
     head_dim: int
     """Values of a key for each head (`key_length`)."""
     value_dim: int = 0
-    """Values of a value for each head (`value_length`), where it differs from `head_dim`."""
+    """Values of a value for each head (`value_length`), if it differs from `head_dim`."""
     max_context: int
     """Maximum context of the model in tokens; 0 if unknown (a custom model)."""
     swa_layers: int = 0
@@ -76,9 +76,9 @@ class Model:
     swa_window: int = 0
     """Tokens of that window."""
     swa_kv_heads: int = 0
-    """KV heads of those layers, where they differ from `kv_heads`."""
+    """KV heads of those layers, if they differ from `kv_heads`."""
     swa_head_dim: int = 0
-    """Values per head of those layers, where they differ from `head_dim`."""
+    """Values per head of those layers, if they differ from `head_dim`."""
     shared_kv_layers: int = 0
     """Layers that read another layer's cache (gemma3n, gemma4), with or without a window."""
     recurrent_layers: int = 0
@@ -97,7 +97,7 @@ class Model:
     projector_bytes: int = 0
     """Weights that turn images or audio into tokens, in the same file or a separate one."""
     weights_spread: int = 0
-    """Bytes by which the weights may be larger; 0 where they are exact."""
+    """Bytes by which the weights may be larger; 0 if they are exact."""
     encoder: bool = False
     """An embedding model: no KV cache that grows, one request at a time."""
     source: str
@@ -151,7 +151,7 @@ class Served:
     prompt_cache_mib: int = PROMPT_CACHE_MIB
     """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as requested; 0 disables the cache."""
     num_batch: int = 0
-    """Tokens per step, where they are set; 0 leaves them to Ollama's rule."""
+    """Tokens per step, if they are set; 0 leaves them to Ollama's rule."""
 
     @property
     def effective_prompt_cache_mib(self) -> int:
@@ -180,7 +180,7 @@ class Served:
 
     @property
     def batch(self) -> int:
-        """Tokens per step: what `model_start.sh` writes as `num_batch`.
+        """Tokens per step: `model_start.sh` writes them as `num_batch`.
 
         Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
         the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.

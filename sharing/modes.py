@@ -68,7 +68,7 @@ class Shares:
     """Extended resource that a pod requests."""
     per_gpu: int
     memory_mib: int | None
-    """Memory of one share; None where every pod sees all of it, first come, first served."""
+    """Memory of one share; None if every pod sees all of it, first come, first served."""
     enforced: bool
     """Whether a process that allocates more than its share fails."""
     unit_mib: int

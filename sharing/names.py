@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 PROJECT = "tandem"
 TOKEN = "tandem:index:{}"
-"""Type token of a component. Frozen: a rename replaces what users have deployed, unless it gets an alias."""
+"""Type token of a component. Frozen: a rename replaces the resources of users, unless it gets an alias."""
 
 POOL_LABEL = "tandem/pool"
 """Node label by which models find GPU nodes: our own, since the GPU Operator rewrites `nvidia.com/gpu.present`."""

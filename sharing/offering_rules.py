@@ -66,7 +66,7 @@ def unknown_offers(setup: Setup) -> Iterator[Problem]:
 
 
 def ask_aws(region: str) -> str:
-    """How to find out what a region offers."""
+    """How to find out the offers of a region."""
     if offerings.partition(region):
         return f"Ask AWS with `tandem quota --region {region}`."
     return read_prices(region)

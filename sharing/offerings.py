@@ -56,7 +56,7 @@ def known_since(region: str, book: Book | None = None) -> str:
 
 
 def nearest(instance_type: str, region: str) -> str | None:
-    """The nearest region that offers the type to accounts of `region`; None where there is none."""
+    """The nearest region that offers the type to accounts of `region`; None if there is none."""
     here = _places().get(region)
     others = [
         place

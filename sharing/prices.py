@@ -85,7 +85,7 @@ def on_demand(instance_type: str, region: str, book: Book | None = None) -> Pric
 
 
 def spot(instance_type: str, region: str, book: Book | None = None) -> Price | None:
-    """Spot price as last seen in the region's most expensive zone; None where it is unknown."""
+    """Spot price as last seen in the region's most expensive zone; None if it is unknown."""
     if book:
         zones = book.spot.get(instance_type)
         return book.price(max(zones.values())) if zones else None

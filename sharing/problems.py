@@ -105,7 +105,7 @@ def abbreviate(paths: Iterable[str]) -> str:
 
 
 def _around_number(path: str) -> tuple[str, int | None, str]:
-    """The path before its last number, that number, and the rest; None where it names no item of a list."""
+    """The path before its last number, that number, and the rest; None if it names no item of a list."""
     found = ITEM.fullmatch(path)
     return (found[1], int(found[2]), found[3]) if found else (path, None, "")
 

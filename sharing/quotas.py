@@ -18,7 +18,7 @@ FAMILIES = {
     "p6": ("p6",),
     "standard": ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"),
 }
-"""Letters with which instance types begin, by the quota that counts them; for P with the generation where it counts."""
+"""First letters of instance types, by the quota that counts them; for P also the generation, if it matters."""
 SURGE_PER_ZONE = 2
 """Nodes for each zone by which EKS raises a node group while it updates it with the default strategy, as it does system
 nodes; GPU groups have the strategy MINIMAL, which adds none.

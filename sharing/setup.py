@@ -48,7 +48,7 @@ class Pool:
     sharing_path: str = "sharing"
     """Path of its sharing in the stack file: `sharing`, or `gpu-nodes[0].sharing`."""
     provisioner: Provisioner = "node-group"
-    """What launches the nodes: an EKS managed node group, or Karpenter when pods wait."""
+    """The launcher of the nodes: an EKS managed node group, or Karpenter when pods wait."""
     on_demand_fallback: bool = False
     """Whether Karpenter may launch on-demand nodes when there is no spot capacity."""
     replacement: Replacement = "create-first"

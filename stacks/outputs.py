@@ -50,7 +50,7 @@ class PoolOutputs(_Outputs):
     capacity: Capacity | None = None
     """`spot` or `on-demand`."""
     provisioner: Provisioner | None = None
-    """What creates the nodes: `node-group` or `karpenter`."""
+    """The creator of the nodes: `node-group` or `karpenter`."""
 
     @property
     def per_gpu(self) -> int:

@@ -159,7 +159,7 @@ def _span(text: str, node: yaml.Node) -> str:
 
 
 def _end(value: yaml.Node, key: yaml.Node) -> int:
-    """Where a value ends; a key without one ends with its colon."""
+    """Position after a value, or after the colon of a key without a value."""
     return int(value.end_mark.index if value.end_mark.index > key.end_mark.index else key.end_mark.index + 1)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during asynchronous work cancels it where it waits, and disturbs nothing else."""
+"""Lets Ctrl-C cancel asynchronous work at the point where it waits, without other effects."""
 
 import asyncio
 import signal

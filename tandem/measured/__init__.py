@@ -1,1 +1,1 @@
-"""What a benchmark measured: the file, the figures, the comparison."""
+"""The measurements of a benchmark: the file, the figures, the comparison."""

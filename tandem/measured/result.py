@@ -52,7 +52,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where the client ran."""
+    """The machine of the client."""
 
     system: str
     processor: str

@@ -45,7 +45,7 @@ def home() -> Path:
 
 
 def of_region(region: object) -> Book | None:
-    """The prices for a stack file's `aws:region`; None where it is not a region, which `judge` reports.
+    """The prices for a stack file's `aws:region`; None if it is not a region, which `judge` reports.
 
     Raises `UnreadableError` when they are missing, broken, or dated after today.
     """

@@ -61,7 +61,7 @@ class ProblemReport(Report):
     rule: str
     fix: str
     judged: bool = True
-    """False where the data for a verdict is missing; `--strict` refuses that."""
+    """False if the data for a verdict is missing; `--strict` refuses that."""
     place: PlaceReport | None = None
 
 

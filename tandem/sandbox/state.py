@@ -86,7 +86,7 @@ class Findings:
 
     @property
     def finishes(self) -> str:
-        """The verb that finishes what is unfinished, or ""."""
+        """The verb that completes the unfinished operations, or ""."""
         if any(one.operation != REPLACING for one in self.unfinished):
             return "refresh"
         return "up" if self.unfinished else ""
