@@ -6,9 +6,9 @@ from pathlib import Path
 HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by \d{4})\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
 INTRODUCTION = """# Decisions
 
-Each record says what was decided, why, and on what evidence. A new record takes the next free number; a decision that
-no longer holds gets the status `superseded by NNNN`. Records 0101 to 0130 are from the first day, before records had
-files of their own. `make docs` writes this page.
+Each record gives a decision with its reasons and its evidence. A new record takes the next free number. A decision that is no
+longer valid gets the status `superseded by NNNN`. Records 0101 to 0130 are older than the others. They had no files of
+their own at first. `make docs` writes this page.
 
 | record | status | date |
 | --- | --- | --- |
@@ -16,7 +16,7 @@ files of their own. `make docs` writes this page.
 
 
 def index(folder: Path) -> str:
-    """The text of the index, by number; ValueError where a record has no title, status or date."""
+    """The text of the index, by number. Raises ValueError if a record has no title, status or date."""
     return INTRODUCTION + "".join(_row(path) for path in sorted(folder.glob("[0-9]*.md")))
 
 
