@@ -6,9 +6,9 @@ from pathlib import Path
 HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by \d{4})\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
 INTRODUCTION = """# Decisions
 
-Each record gives a decision with its reasons and its evidence. A new record takes the next free number. A decision that is no
-longer valid gets the status `superseded by NNNN`. Records 0101 to 0130 are older than the others. They had no files of
-their own at first. `make docs` writes this page.
+Each record gives a decision with its reasons and its evidence. A new record takes the next free number. A decision that
+is no longer valid gets the status `superseded by NNNN`. Records 0101 to 0130 are older than the others. They had no
+files of their own at first. `make docs` writes this page.
 
 | record | status | date |
 | --- | --- | --- |
