@@ -18,7 +18,7 @@ SCHEMES = {
     "dark": {"ink": "#f0f4f8", "soft": "#b0bac5", "line": "#6b7a89", "aws": "#161b22", "eks": "#1c232c"}
     | {"node": "#12302e", "gpu": "#0f4a45", "model": "#1c232c", "step": "#1c232c", "accent": "#4db6ac"},
 }
-"""Colours by their use. Text has at least 4.5 times the luminance of what it stands on (WCAG 2.2, 1.4.3)."""
+"""Colours by their use. Text has at least 4.5 times the luminance of its background (WCAG 2.2, 1.4.3)."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def _command(name: str) -> Iterator[str]:
 
 
 def exit_codes_table() -> list[tuple[str, ...]]:
-    """What each exit code of each command means."""
+    """The meaning of each exit code of each command."""
     of_rooms = {each.prog: each for name in COMMANDS for each in all_parsers(parser(name))}
     found = [each for each in of_rooms.values() if each.exit_codes]
     columns = sorted({code for each in found for code in each.exit_codes})

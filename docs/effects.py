@@ -1,4 +1,4 @@
-"""What changes and upgrades do to a deployed stack; the engine tier has the real engine do each row."""
+"""The effects of changes and upgrades on a deployed stack; the engine tier runs each row with the real engine."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,7 +5,7 @@ from sandbox.world.rules.rule import Rule
 
 
 def rows() -> list[tuple[str, ...]]:
-    """The head, and a row for each source."""
+    """The head of the table, and a row for each source."""
     found: dict[str, list[Rule]] = {}
     for rule in RULES:
         found.setdefault(rule.source.removeprefix("https://"), []).append(rule)

@@ -1,4 +1,4 @@
-"""The reference of errors: what a stack file with each error of `errors.yaml` gets as an answer."""
+"""The reference of errors: the answer to a stack file with each error of `errors.yaml`."""
 
 import tempfile
 import textwrap
@@ -19,8 +19,8 @@ errors in `problems`.
 
 [Exit codes and errors](exit-codes.md) has the errors of commands, and errors as JSON.
 
-`make docs` writes the examples from the code. Each starts from the stack `dev` and changes what is shown. For errors of
-a deployment, see [troubleshoot](../how-to/troubleshoot.md).
+`make docs` writes the examples from the code. Each starts from the stack `dev` and changes the keys shown. For errors
+of a deployment, see [troubleshoot](../how-to/troubleshoot.md).
 """
 
 
@@ -44,7 +44,7 @@ def _flow(value: object) -> str:
 
 
 def problems(change: dict[str, Any]) -> Iterator[object]:
-    """What is wrong with the stack `dev` after the change."""
+    """The problems of the stack `dev` after the change."""
     values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
     for section, content in change.items():
         key = section if section.startswith("aws:") else f"tandem:{section}"

@@ -62,9 +62,9 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "budget": (Budget, {"max-usd-per-hour": 1.25}),
 }
-"""Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
+"""Each section of a stack file, and its values in the stack `dev`, the cheapest that works."""
 VALUES = ("models-clients", "proof", "tags")
-"""Keys of a stack file that are no sections."""
+"""Keys of a stack file that are not sections."""
 
 
 def main(arguments: list[str]) -> int:
@@ -119,7 +119,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 
 def dev_stack() -> str:
-    """The stack file that shows every key: set ones as they are, the others as comments with their defaults."""
+    """The stack file that shows every key: set keys as they are, the others as comments with their defaults."""
     sections = {key: chosen for key, (_, chosen) in SECTIONS.items()}
     system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
     changed = {
@@ -150,7 +150,7 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
 
 
 def _with_table(path: Path, name: str, table: str) -> tuple[Path, str]:
-    """The document with its table written again; two comments say where it stands."""
+    """The document with its table written again; two comments mark its place."""
     before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: generated -->\n")
     _, closing, after = rest.partition(f"<!-- /{name} -->")
     assert opening, f"{path.name} has no place for the table {name}"
@@ -159,14 +159,14 @@ def _with_table(path: Path, name: str, table: str) -> tuple[Path, str]:
 
 
 def checks_table() -> str:
-    """What `tandem doctor` checks, in its order."""
+    """The checks of `tandem doctor`, in its order."""
     rows = [("check", "requirement", "where it looks")]
     rows += [(check.title, check.about, WHERE[check.source]) for check in CHECKS]
     return _markdown(rows)
 
 
 def cost_of_dev() -> str:
-    """What the cheapest stack costs, in one sentence."""
+    """The cost of the cheapest stack, in one sentence."""
     bill = assess(_setup("dev", _day())).cost
     assert bill is not None
     total, dedicated = bill.usd_per_hour, bill.dedicated_usd_per_hour
@@ -174,7 +174,7 @@ def cost_of_dev() -> str:
 
 
 def costs_table() -> str:
-    """What each stack costs, on the day of the price table."""
+    """The cost of each stack, on the day of the price table."""
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
     for stack in STACKS:
         setup = _setup(stack, _day())

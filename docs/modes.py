@@ -1,4 +1,4 @@
-"""The sharing modes side by side, as the modes answer and the rules judge two models."""
+"""The sharing modes side by side, as the rules judge two models in each mode."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ USE_FOR = {
     "mig-single": "strict isolation between models of similar size; unverified with Ollama (ollama#13800)",
     "mig-mixed": "the same for models of different sizes",
 }
-"""What each sharing mode is for: the one column that no rule answers."""
+"""The use of each sharing mode: the only column that no rule computes."""
 Found = dict[str, list[Cell]]
 """The setups that hold both models, by sharing mode."""
 

@@ -1,4 +1,4 @@
-"""The table of real-world behaviours: what the tests hold the program to, by the `real_world` markers in `tests/`.
+"""The table of real-world behaviours that the tests check, from the `real_world` markers in `tests/`.
 
 The markers are read from the source, not collected by pytest: most of these tests need an engine or a control plane.
 """
@@ -13,9 +13,9 @@ ARGUMENTS = ("behaviour", "source")
 HEAD = """\
 # Real-world behaviours
 
-What AWS, NVIDIA, Kubernetes, Helm and Pulumi really do, where that is stated, and the test that holds the program to
-it. Tests in `tests/sandbox` hold the emulated cloud to it, in which `tests/engine` runs the program. `make docs` writes
-this table from the `real_world` markers of the tests.
+Each row has a behaviour of AWS, NVIDIA, Kubernetes, Helm or Pulumi, its source, and the test that checks it. Tests in
+`tests/sandbox` check the emulated cloud, in which `tests/engine` runs the program. `make docs` writes this table
+from the `real_world` markers of the tests.
 
 | behaviour | source | test |
 | --- | --- | --- |

@@ -69,7 +69,7 @@ def film() -> Iterator[tuple[float, Frame]]:
 
 
 def scene(command: str, folder: Path) -> Iterator[tuple[float, str]]:
-    """A command as it is typed, and what it prints: pauses, each with the text after it."""
+    """A command as it is typed, and its output: pauses, each with the text after it."""
     yield 0.0, "\x1b[32m$\x1b[0m "
     yield READ / 4, command[0]
     for letter in command[1:]:
@@ -95,12 +95,12 @@ def scene(command: str, folder: Path) -> Iterator[tuple[float, str]]:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # Linux says so where the other end has closed
+    except OSError:  # Linux raises this when the other end has closed
         return b""
 
 
 def snapshot(screen: pyte.Screen) -> Frame:
-    """What the terminal shows."""
+    """The lines that the terminal shows."""
     return tuple(
         tuple((cell.data, cell.fg, cell.bold) for cell in (screen.buffer[row][column] for column in range(COLUMNS)))
         for row in range(ROWS)

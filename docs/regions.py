@@ -4,26 +4,26 @@ from sharing import offerings, prices, tables
 from sharing.gpus import instance_types
 from sharing.tables import Row
 
-OPENING = """# Regions: what is known
+OPENING = """# Regions
 
 `make docs` writes this page from `sharing/data/`.
 
 For each region, `tandem plan` knows whether it offers an instance type: *yes*, *no* (an error) or *unknown* (a
-warning, which `--strict` refuses). The prices are AWS's for Linux, in US dollars. Where a region has no price for a
+warning, which `--strict` refuses). The prices are AWS's for Linux, in US dollars. If a region has no price for a
 type, the plan shows the price of us-east-1, says so, and does not judge the budget. A spot price is always one of the
 region itself. `tandem prices --region REGION` reads the offers and prices of today for `tandem plan --live-prices`.
 `make refresh` reads them into the tables.
 
-AWS may offer a type that this page says is not offered. Then write `check-offers: false` under the pool: the error
-becomes a warning, and `pulumi up` asks AWS in which zones it sells the type.
+AWS may now offer a type that this page does not list for a region. Then write `check-offers: false` under the pool: the
+error becomes a warning, and `pulumi up` asks AWS in which zones it sells the type.
 
 | region | offers (NVIDIA) | without | unknown | as of | types with on-demand price | with spot price |
 | --- | --- | --- | --- | --- | --- | --- |
 """
 CLOSING = """
-Nothing is known about what these regions offer: {unknown}.
+The offers of these regions are unknown: {unknown}.
 
-Retired, and refused wherever AWS no longer lists it (EC2 did not list it any more on the day): {retired}.
+Retired types are refused wherever AWS no longer lists them. EC2 no longer listed them on this day: {retired}.
 
 Sources:
 

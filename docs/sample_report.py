@@ -1,4 +1,4 @@
-"""A report of results that nobody measured, so that readers see what `tandem report` writes."""
+"""A sample of the report that `tandem report` writes, from results that nobody measured."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tandem.report.page import FILE, page
 MODELS = {"synthetic-a:7b": 14.0, "synthetic-b:7b": 18.0}
 """Milliseconds between tokens alone, one request at a time. Made up, like every number below."""
 MODES = {"timeslice": (1.5, 0.06, 0.38), "mps": (1.4, 0.05, 0.38), "exclusive": (1.0, 0.01, 0.61)}
-"""How much slower together, by what part repeats differ, dollars per hour."""
+"""The slowdown together, the relative difference of repeats, and dollars per hour."""
 WORDS, LEVELS, REPEATS, REQUESTS, TOKENS = (64, 512), (1.0, 4.0), 3, 8, 64
 NOTE = "> **Synthetic.** Nobody measured these numbers: `docs/sample_report.py` made them up, as a sample of a report."
 LINK = "The same report as one page: [report.html](report.html)."

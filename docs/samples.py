@@ -1,4 +1,4 @@
-"""What commands print, as the documents show it."""
+"""The output of commands, as the documents show it."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 AGE = re.compile(r", \d[\d,]* days ago")
-"""Grows every day, so a document leaves it out."""
+"""The age grows every day, so a document leaves it out."""
 
 
 def plan(stack: str) -> str:
@@ -22,7 +22,7 @@ def plan(stack: str) -> str:
 
 
 def refusal() -> str:
-    """What `tandem plan` says to the stack file that the first tutorial writes, folded at 80 columns."""
+    """The answer of `tandem plan` to the stack file of the first tutorial, folded at 80 columns."""
     tutorial = (ROOT / "docs" / "tutorials" / "first-plan.md").read_text(encoding="utf-8")
     _, _, rest = tutorial.partition("cat > Pulumi.large.yaml <<'END'\n")
     with tempfile.TemporaryDirectory() as folder:
