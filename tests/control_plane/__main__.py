@@ -1,4 +1,4 @@
-"""`python -m tests.control_plane`: builds and starts a control plane, says where it is, stops it at Ctrl-C."""
+"""`python -m tests.control_plane`: builds and starts a control plane, prints its kubeconfig, stops it at Ctrl-C."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from tests.control_plane.running import control_plane
 
 
 def main() -> int:
-    """0 after Ctrl-C, 1 with one reason where it cannot be built or started."""
+    """Returns 0 after Ctrl-C, or 1 with one reason if it cannot be built or started."""
     try:
         with suppress(KeyboardInterrupt), control_plane(built(_say)) as plane:
             _say(f"kubectl --kubeconfig {plane.kubeconfig} get nodes   # until Ctrl-C")

@@ -1,4 +1,4 @@
-"""The Kubernetes API, as little of it as asking and applying need."""
+"""The parts of the Kubernetes API that the tests need to read and apply objects."""
 
 import http.client
 import json
@@ -14,11 +14,11 @@ Object = Mapping[str, Any]
 FIELD_MANAGER = "tandem"
 TIMEOUT_SECONDS = 30
 WATCH_SECONDS = 3
-"""The server sends the changes of the past at once, and keeps the answer open for later ones."""
+"""The server sends past changes at once, and keeps the answer open for later ones."""
 
 
 class ApiError(RuntimeError):
-    """The API server refused; `status` is HTTP's, the text is the server's own."""
+    """The API server refused; `status` is HTTP's, the text is the server's."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -31,7 +31,7 @@ class Api:
 
     url: str
     certificate: Path
-    """The server's, which signs itself."""
+    """The server's self-signed certificate."""
     token: str
     _kinds: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict, repr=False, compare=False)
     """Plural, and whether namespaced, by apiVersion and kind."""
@@ -41,7 +41,7 @@ class Api:
         return ssl.create_default_context(cafile=str(self.certificate))
 
     def call(self, method: str, path: str, body: object = None, *, content: str = "json", **query: str) -> Any:
-        """One request; returns the answer as JSON, or its text where it is none. Raises `ApiError`, or `OSError`."""
+        """Sends one request; returns the answer as JSON, or as text if it is none. Raises `ApiError` or `OSError`."""
         text = self._ask(method, path, body, content, query)
         return json.loads(text) if text.startswith(("{", "[")) else text
 
@@ -80,11 +80,11 @@ class Api:
         return applied
 
     def patch(self, path: str, change: Object) -> None:
-        """Merges a change into what lives at `path`."""
+        """Merges a change into the object at `path`."""
         self.call("PATCH", path, change, content="merge-patch+json")
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
-        """The object, or None where there is none."""
+        """The object, or None if it does not exist."""
         try:
             found: dict[str, Any] = self.call("GET", f"{self.collection(api_version, kind, namespace)}/{name}")
         except ApiError as error:
@@ -99,13 +99,13 @@ class Api:
         return found
 
     def path(self, wanted: Object) -> str:
-        """Where an object lives."""
+        """The path of an object."""
         metadata = wanted["metadata"]
         namespace = metadata.get("namespace", "default")
         return f"{self.collection(wanted['apiVersion'], wanted['kind'], namespace)}/{metadata['name']}"
 
     def collection(self, api_version: str, kind: str, namespace: str = "") -> str:
-        """Where the objects of a kind live."""
+        """The path of the objects of a kind."""
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         if (api_version, kind) not in self._kinds:
             for known in self.call("GET", root)["resources"]:

@@ -1,4 +1,4 @@
-"""Builds programs from Go modules, once: what is built lies in the user's cache, for every checkout."""
+"""Builds programs from Go modules once, into the user's cache, for every checkout."""
 
 import json
 import os
@@ -14,28 +14,28 @@ from sharing.files import lock
 from tests.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CONTROL_PLANE, Module, Recipe
 
 LAST_LINES = 15
-"""Lines of a failed build that are shown: Go says what is wrong at the end."""
+"""Lines of a failed build that are shown: Go prints the error at the end."""
 
 
 class GoMissingError(RuntimeError):
-    """Nothing is built yet, and there is no Go to build with."""
+    """Nothing is built yet, and Go is not installed."""
 
 
 class BuildError(RuntimeError):
-    """A module could not be fetched or built; the text says which, and what Go said last."""
+    """A module could not be fetched or built; the text names it, with Go's last lines."""
 
 
 def cache_folder() -> Path:
-    """Where built control planes lie: the user's cache, so that a fresh clone finds them."""
+    """The folder of built control planes: in the user's cache, so that a fresh clone finds them."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "control-plane"
 
 
 def built(
     tell: Callable[[str], None] = lambda _: None, *, recipe: Recipe = CONTROL_PLANE, cache: Path | None = None
 ) -> Path:
-    """The folder with what a recipe makes, built now if it is not there: minutes; `tell` gets a line each step.
+    """The folder of a recipe's programs; builds them first if needed, in minutes. `tell` gets a line each step.
 
-    Of several callers at once one builds and the others wait. The folder appears when it is complete, or not at all.
+    If several callers run at once, one builds and the others wait. The folder appears only when it is complete.
     Raises `GoMissingError` or `BuildError`.
     """
     cache = cache or cache_folder()
@@ -98,7 +98,7 @@ class _Workshop:
             self._run("build", "-ldflags", flags, "-o", f"{programs}{os.sep}", *self.module.programs.values())
 
     def _fetched(self) -> dict[str, Any]:
-        """What Go says about the module after fetching it: where its files lie."""
+        """Go's description of the fetched module, with the folder of its files."""
         found: dict[str, Any] = json.loads(
             self._run("mod", "download", "-json", f"{self.module.path}@v{self.module.version}")
         )

@@ -1,4 +1,4 @@
-"""Karpenter's own core on a running control plane, buying nodes that only pretend."""
+"""Karpenter's own core on a running control plane, with fake nodes."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from tests.control_plane.recipe import KARPENTER_CRDS, KARPENTER_PROGRAM, KWOK_N
 from tests.control_plane.running import ControlPlane, free_addresses
 
 CALM_BEFORE_DECIDING = "200ms"
-"""How long no pod may arrive before Karpenter decides on nodes: 1s by default, for clusters that are further away."""
+"""Time without a new pod before Karpenter decides on nodes: 1s by default, for clusters that are further away."""
 INSTANCE_TYPES = "instance-types.json"
 
 
@@ -27,9 +27,9 @@ class Karpenter:
         self._programs, self._running = programs, running
 
     def sell(self, instance_types: Sequence[Mapping[str, Any]]) -> None:
-        """Says what can be bought from now on (`karpenter_types.for_sale()`), and with what on a node.
+        """Offers these instance types from now on (`karpenter_types.for_sale()`), with the resources of their nodes.
 
-        Karpenter starts, or starts again: its provider reads them once. Raises `StartError`.
+        Karpenter starts or restarts, since its provider reads them once. Raises `StartError`.
         """
         self._running.close()
         (self.plane.folder / INSTANCE_TYPES).write_text(json.dumps(instance_types), encoding="utf-8")
@@ -41,7 +41,7 @@ class Karpenter:
                 "--feature-gates=NodeOverlay=true",
                 f"--batch-idle-duration={CALM_BEFORE_DECIDING}",
                 f"--instance-types-file-path={INSTANCE_TYPES}",
-                # It listens on every interface, and no flag says otherwise. Port 0 is any free one.
+                # It listens on every interface, and no flag changes that. Port 0 means any free port.
                 f"--health-probe-port={health.rpartition(':')[2]}",
                 "--metrics-port=0",
                 environment={"KUBECONFIG": str(self.plane.kubeconfig)},
@@ -69,7 +69,7 @@ def karpenter(plane: ControlPlane, programs: Path) -> Iterator[Karpenter]:
 
 
 def _devices_of_new_node(api: Api) -> dict[str, str]:
-    """What a fake node with a GPU would have of it; nothing, once policies are in force."""
+    """The GPU resources that a fake node would have; none once the policies are in force."""
     node = {
         "apiVersion": "v1",
         "kind": "Node",

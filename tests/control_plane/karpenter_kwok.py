@@ -1,7 +1,7 @@
-"""Our Karpenter objects for the provider of fake nodes (KWOK), and what AWS's provider does that it does not.
+"""Our Karpenter objects for the provider of fake nodes (KWOK), and the features that only AWS's provider has.
 
-It has a node class of its own, knows labels of AWS only once a node is there, and forgets what an overlay declares
-as soon as it has bought a node.
+KWOK has its own node class, knows AWS's labels only once a node exists, and forgets an overlay's resources as soon as
+it has created a node.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ NODE_CLASS = "KWOKNodeClass"
 def translated(manifest: Object) -> dict[str, Any]:
     """The object with the provider's node class for an EC2NodeClass, and instance types for a number of GPUs.
 
-    Objects of other kinds are returned as they are. Raises `ValueError` for a rule that cannot be said in other words.
+    Objects of other kinds are returned as they are. Raises `ValueError` for a rule that has no equivalent.
     """
     name = manifest["metadata"]["name"]
     if manifest["kind"] == "EC2NodeClass":
@@ -61,10 +61,10 @@ _NO_DEVICES = """
 
 
 def policies() -> list[dict[str, Any]]:
-    """Policies by which the API server does at once what AWS's provider and kubelet do.
+    """Policies with which the API server at once does the work of AWS's provider and kubelet.
 
     A NodeClaim is created with what the overlays declare (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go,
-    Create), and a node has no devices until a plugin offers some. In a client of ours both would come too late for a
+    Create), and a node has no devices until a plugin offers some. A client of ours would do both too late for a
     scheduler that looks every second.
     """
     return [
@@ -94,7 +94,7 @@ def _policy(
     for_each: tuple[str, str] | None = None,
     only_if: str | None = None,
 ) -> list[dict[str, Any]]:
-    """A policy and what puts it in force, which is once for each object of the kind `for_each`."""
+    """A policy and its binding, which applies it once for each object of the kind `for_each`."""
     rule = {"apiGroups": [resource[0]], "apiVersions": ["v1"], "resources": [resource[1]], "operations": [operation]}
     spec: dict[str, Any] = {
         "failurePolicy": "Fail",

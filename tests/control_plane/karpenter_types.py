@@ -1,4 +1,4 @@
-"""The instance types that Karpenter can buy: what EC2 reports of them, as its AWS provider labels and counts it."""
+"""The instance types that Karpenter can buy, as EC2 reports them and as the AWS provider labels and counts them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -12,13 +12,13 @@ CAPACITY_TYPE = "karpenter.sh/capacity-type"
 ZONE = "topology.kubernetes.io/zone"
 AWS = "karpenter.k8s.aws/"
 GPU_COUNT = f"{AWS}instance-gpu-count"
-"""The one label of AWS's provider that our pools ask for.
+"""The one label of AWS's provider that our pools request.
 
 Source: karpenter-provider-aws 1.14.1 pkg/providers/instancetype/types.go, computeRequirements.
 """
 ZONES = ("a", "b")
 PODS = 29
-"""What kubelet allows the smallest of our types: 3 network interfaces of 10 addresses."""
+"""The pods that kubelet allows on the smallest of our types: 3 network interfaces of 10 addresses."""
 
 
 def for_sale(*, without_spot: Collection[str] = ()) -> list[dict[str, Any]]:
@@ -56,6 +56,6 @@ def _sold(row: Row, without_spot: Collection[str]) -> dict[str, Any]:
 
 
 def _requirements(row: Row, capacity: str, zone: str) -> list[dict[str, Any]]:
-    """The provider puts what an offering requires on its nodes: the only way for our labels to get there."""
+    """The provider labels its nodes with an offering's requirements: the only way to set our labels."""
     wanted = {CAPACITY_TYPE: capacity, ZONE: zone, **({GPU_COUNT: row["gpus"]} if row["gpu"] else {})}
     return [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]

@@ -1,7 +1,7 @@
-"""Runs one program, and ends it once standard input ends: when the process that started it closes that or ends.
+"""Runs one program, and ends it once standard input ends: when the parent process closes that or ends.
 
-The kernel closes a pipe however its holder dies, so nothing is left running, not even after SIGKILL. Started as a file,
-before any import of ours.
+The kernel closes a pipe however its holder ends, so nothing keeps running, not even after SIGKILL. It runs as a file,
+without our other modules.
 """
 
 import contextlib
@@ -11,11 +11,11 @@ import sys
 import threading
 
 PATIENCE_SECONDS = 2
-"""Time for a program to end by itself: most need a moment, the API server would take a minute for open watches."""
+"""Time for a program to end: most need a moment, but the API server takes a minute for open watches."""
 
 
 def keep(command: list[str]) -> int:
-    """Runs `command` until it ends or standard input does; returns its exit status."""
+    """Runs `command` until it or standard input ends; returns its exit status."""
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end() -> None:

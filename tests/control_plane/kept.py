@@ -1,4 +1,4 @@
-"""A program that runs while it is wanted: started under a keeper, its output in a file, surely stopped."""
+"""A program that runs under a keeper, which always stops it; its output is in a file."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ LAST_LINES = 15
 
 
 class StartError(RuntimeError):
-    """A part of the control plane did not come up, or ended by itself; the text has the last lines of its log."""
+    """A part of the control plane did not start, or ended early; the text has the last lines of its log."""
 
 
 class Kept:
@@ -22,7 +22,7 @@ class Kept:
     def __init__(
         self, command: Sequence[str | Path], log: Path, *, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Starts it; `environment` comes on top of ours. A log that already exists goes on."""
+        """Starts it with our environment and `environment`. It appends to an existing log."""
         self.name, self.log = Path(command[0]).name, log
         with log.open("ab") as output:
             self._keeper = subprocess.Popen(
@@ -32,7 +32,7 @@ class Kept:
                 stderr=subprocess.STDOUT,
                 cwd=log.parent,
                 env={**os.environ, **(environment or {})},
-                # Ctrl-C goes to the whole group of the terminal: parts would die in any order, with errors.
+                # Ctrl-C reaches the terminal's whole group: the parts would end in any order, with errors.
                 start_new_session=True,
             )
 

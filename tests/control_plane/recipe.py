@@ -1,4 +1,4 @@
-"""What is built from Go modules: the programs in each, how they are linked, and what lies together in the cache."""
+"""Recipes for builds from Go modules: the programs of each, their linking, and their folder in the cache."""
 
 import hashlib
 import platform
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from tests.control_plane import versions
 
 COMPONENT_VERSION = "k8s.io/component-base/version"
-"""Package whose variables say which Kubernetes this is; a build without them is v0.0.0, which charts refuse."""
+"""Package whose variables hold the version of Kubernetes; without them it is v0.0.0, which charts refuse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A Go module and what is taken of it."""
+    """A Go module, and the programs and files to take from it."""
 
     path: str
     version: str
@@ -22,28 +22,28 @@ class Module:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Go variables set at link time, by package and name."""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Files of the module, strung together as YAML documents, by the name that they get."""
+    """Files of the module, joined as YAML documents, by the name of the result."""
     staged: bool = False
-    """Whether the module replaces others by folders of its own, whose releases a dependent has to name instead."""
+    """Whether the module replaces others with its own folders, whose releases a dependent must name instead."""
 
 
 CERTIFICATE_MAKER = "make-certificate"
 CERTIFICATE_SOURCE = "src/crypto/tls/generate_cert.go"
-"""A program that comes with Go: makes a key, and a certificate that signs itself."""
+"""A program of Go's distribution: makes a key and a self-signed certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What is built at once and lies in one folder of the cache, apart from what other recipes make."""
+    """Modules that are built together, into one folder of the cache for each recipe."""
 
     title: str
-    """Begins the folder's name, for people."""
+    """The readable first part of the folder's name."""
     modules: tuple[Module, ...]
     certificate_maker: bool = False
 
     @property
     def name(self) -> str:
-        """Name of the folder for what this recipe makes on this kind of machine, e.g. `1.36.3-5c1f0a9be2d4`."""
+        """Name of the folder for this recipe on this kind of machine, e.g. `1.36.3-5c1f0a9be2d4`."""
         sources = (CERTIFICATE_SOURCE,) if self.certificate_maker else ()
         made = repr((self.modules, *sources, platform.system(), platform.machine()))
         return f"{self.title}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
@@ -103,7 +103,7 @@ KARPENTER = Recipe(
             variables={"sigs.k8s.io/karpenter/pkg/operator.Version": versions.KARPENTER},
             files={KWOK_NODE_CLASS_CRD: ("kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",)},
         ),
-        # The core has these, too, but without the rules for labels that AWS adds; those are what a cluster on EKS has.
+        # The core also has these, but without AWS's additional rules for labels, which a cluster on EKS has.
         Module(
             path="github.com/aws/karpenter-provider-aws",
             version=versions.KARPENTER_AWS,
@@ -111,4 +111,4 @@ KARPENTER = Recipe(
         ),
     ),
 )
-"""Karpenter's core with its provider for fake nodes; needs a control plane to talk to."""
+"""Karpenter's core with its provider for fake nodes; needs a control plane."""

@@ -19,12 +19,12 @@ from tests.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
 T = TypeVar("T")
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 90
-"""A slow machine takes 20 until the API server is ready."""
+"""A slow machine takes 20 seconds until the API server is ready."""
 POLL_SECONDS = 0.1
 NODE_LEASE_SECONDS = 40
-"""As kubelet. KWOK renews no lease by default; the node controller then takes every node for dead after 50 s."""
+"""Kubelet's value. KWOK renews no lease by default, so the node controller marks every node as lost after 50 s."""
 HELD = {"kwok.x-k8s.io/status": "custom"}
-"""Annotation of pods that KWOK does not run: those of a Job would be complete at once, and none would hold a share."""
+"""Annotation of pods that KWOK does not run: a Job's pods would complete at once, without holding a share."""
 KWOK_DEFAULTS = {
     "cidr": "10.0.0.0/24",
     "enablePodsOnNodeSyncListPager": True,
@@ -33,10 +33,10 @@ KWOK_DEFAULTS = {
     "podPlayStageParallelism": 4,
     "podsOnNodeSyncParallelism": 1,
 }
-"""KWOK's own, which it forgets once it is given any settings (kwok_configuration_types.go of the pinned version)."""
+"""KWOK's defaults, which it drops once it gets any settings (kwok_configuration_types.go of the pinned version)."""
 ISSUER = "https://kubernetes.default.svc"
 SERVICE_RANGE = "172.20.0.0/16"
-"""One of the two that EKS gives."""
+"""One of the two service ranges that EKS uses."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class ControlPlane:
     """A running control plane."""
 
     folder: Path
-    """Its data, logs and keys; gone when it stops."""
+    """Its data, logs and keys; deleted when it stops."""
     programs: Path
-    """What was built, helm among it."""
+    """The built programs, including helm."""
     api: Api
     kubeconfig: Path
     _parts: list[Kept] = field(default_factory=list, repr=False)
@@ -58,7 +58,7 @@ class ControlPlane:
 
     @contextmanager
     def part(self, program: Path, *flags: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
-        """One more program, beside the others while the block runs: watched, logged and stopped as they are."""
+        """Runs one more program during the block: watched, logged and stopped like the others."""
         part = Kept([program, *flags], self.folder / f"{program.name}.log", environment=environment)
         self._parts.append(part)
         try:
@@ -105,7 +105,7 @@ def control_plane(programs: Path) -> Iterator[ControlPlane]:
 
 def _prepare(folder: Path, programs: Path, parts: list[Kept]) -> ControlPlane:
     """Keys, a certificate, a token, and the files that name them."""
-    # One key for TLS and for service accounts: nobody else is to tell them apart.
+    # One key for TLS and for service accounts: nobody needs to tell them apart.
     subprocess.run(
         [programs / CERTIFICATE_MAKER, "--ca", "--host", f"{LOOPBACK},localhost", "--ecdsa-curve", "P256"],
         cwd=folder,
@@ -198,7 +198,7 @@ def _options(folder: Path) -> Path:
 
 
 def _stop(parts: Sequence[Kept]) -> None:
-    """Last started, first stopped, but all at once: none has anything to say to another any more."""
+    """Stops all parts at once, the last started first, without waiting for each: they no longer need each other."""
     for part in reversed(parts):
         part.ask_to_stop()
     for part in reversed(parts):
@@ -218,7 +218,7 @@ def _ready(api: Api) -> bool:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Ports on loopback that are free now, all different. Asked for late: an outgoing connection may take one."""
+    """Ports on loopback that are free now, all different. Call it late: an outgoing connection may take one."""
     held = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
     addresses = [f"{LOOPBACK}:{one.getsockname()[1]}" for one in held]
     for one in held:

@@ -1,4 +1,4 @@
-"""Building programs with a Go that only pretends, and keeping them running: what needs no real Go."""
+"""Building programs with a fake Go, and keeping programs running."""
 
 import os
 import signal
@@ -85,7 +85,7 @@ def test_a_build_makes_every_program_of_its_release_and_is_taken_from_the_cache_
     assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: ") == 4
     lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
     assert f"require k8s.io/kubernetes v{versions.KUBERNETES}" in lines
-    # The releases of the libraries that Kubernetes has in folders.
+    # Releases of the libraries that Kubernetes keeps in folders.
     assert f"replace k8s.io/api => k8s.io/api v0.{versions.KUBERNETES.removeprefix('1.')}" in lines
     [call] = [call for call in calls(go) if "kube-apiserver" in call]
     assert f"-X {recipe.COMPONENT_VERSION}.gitVersion=v{versions.KUBERNETES}" in call
@@ -112,7 +112,7 @@ def test_a_failed_build_says_the_module_and_what_go_said_last_and_leaves_nothing
     assert len(lines) < 20
     assert [path.name for path in cache.iterdir()] == [f"{recipe.CONTROL_PLANE.name}.lock"]
     (go / "fail").unlink()
-    # What a killed build leaves.
+    # The folder that a killed build leaves.
     (cache / f"{recipe.CONTROL_PLANE.name}.making-gone" / "programs").mkdir(parents=True)
     folder = built(cache=cache)
     assert sorted(cache.iterdir()) == [folder, cache / f"{recipe.CONTROL_PLANE.name}.lock"]
@@ -145,7 +145,7 @@ def test_karpenter_lies_beside_the_control_plane_and_is_built_only_when_asked_fo
         f"Building karpenter {versions.KARPENTER} (1 of 2)",
         f"Building {recipe.KARPENTER_CRDS} {versions.KARPENTER_AWS} (2 of 2)",
     ]
-    # Of a module without programs only files are taken.
+    # A module without programs provides only files.
     [call] = [call for call in calls(go) if "karpenter-provider-aws" in call]
     assert call == f"mod download -json github.com/aws/karpenter-provider-aws@v{versions.KARPENTER_AWS}"
     crds = (folder / recipe.KARPENTER_CRDS).read_text(encoding="utf-8")
@@ -201,7 +201,7 @@ def test_a_kept_program_ends_when_anyone_who_started_it_is_killed(tmp_path: Path
 
 @pytest.fixture
 def plane(tmp_path: Path) -> ControlPlane:
-    """A control plane that consists of nothing."""
+    """A control plane without any part."""
     return ControlPlane(tmp_path, tmp_path, Api("", tmp_path, ""), tmp_path)
 
 

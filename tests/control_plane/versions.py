@@ -1,20 +1,20 @@
-"""What the control plane is built from, one constant a line. Not what is deployed: that is `sharing/versions.py`."""
+"""Versions of the control plane's sources, one constant a line. `sharing/versions.py` has the deployed ones."""
 
 # renovate: datasource=go depName=k8s.io/kubernetes
 KUBERNETES = "1.36.3"
-"""API server, scheduler and controllers; of the minor version that EKS clusters get (a test holds the two together)."""
+"""API server, scheduler and controllers; of the minor version that EKS clusters get (a test compares the two)."""
 # renovate: datasource=go depName=go.etcd.io/etcd/server/v3
 ETCD = "3.7.3"
 # renovate: datasource=go depName=sigs.k8s.io/kwok
 KWOK = "0.8.0"
-"""Kubelets that only pretend: nodes are ready, pods run, nothing is executed."""
+"""Fake kubelets: nodes are ready, pods run, nothing is executed."""
 # renovate: datasource=go depName=helm.sh/helm/v3
 HELM = "3.22.0"
-"""What pulumi-kubernetes renders charts with: Helm 3."""
+"""Pulumi-kubernetes renders charts with Helm 3."""
 
 # renovate: datasource=go depName=sigs.k8s.io/karpenter
 KARPENTER = "1.14.1"
-"""Karpenter's core, of the chart that clusters get (a test holds the three together)."""
+"""Karpenter's core, of the chart that clusters get (a test compares the three)."""
 # renovate: datasource=go depName=github.com/aws/karpenter-provider-aws
 KARPENTER_AWS = "1.14.1"
-"""Its provider for AWS: only the custom resource definitions are taken of it."""
+"""Its provider for AWS: only its custom resource definitions are used."""

@@ -1,6 +1,6 @@
 """`make mutants`: changes 200 places of the code, one at a time, and counts the changes that no test notices.
 
-It works in a copy under `.tandem/mutants`, and goes on there after an interruption.
+It works in a copy under `.tandem/mutants`, and continues there after an interruption.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Tried = dict[str, Any]
 
 
 def main() -> int:
-    """1 when too many survive, 130 when it was interrupted."""
+    """Returns 1 if too many survive, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="draws the mutants of an earlier run")
     parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def _begin(seed: int, count: int) -> dict[str, Any]:
-    """The run that was interrupted, or a new one with a copy of all files that git knows or does not ignore."""
+    """The interrupted run, or a new one with a copy of all files that git tracks or does not ignore."""
     begun = FOLDER / "run.json"
     if not begun.exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
@@ -74,7 +74,7 @@ def _try_all(run: dict[str, Any]) -> list[Tried]:
     kept = FOLDER / "tried.jsonl"
     tried: list[Tried] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     equivalent = read_equivalent()
-    # A run that was killed left its last fault in the tree.
+    # A killed run leaves its last fault in the tree.
     shutil.copytree(FOLDER / "source", FOLDER / "tree", dirs_exist_ok=True)
     with Selection(FOLDER) as selection, kept.open("a") as log:
         for part, mutant in list(draw(FOLDER / "source", run["seed"], run["count"]))[len(tried) :]:

@@ -1,6 +1,6 @@
-"""Small faults in Python code, one at a time: what a programmer might get wrong on one line.
+"""Small faults in Python code, one at a time: errors that a programmer might make on one line.
 
-Left alone are annotations, docstrings, decorators and texts: the wording of messages is not of interest here.
+Annotations, docstrings, decorators and texts stay unchanged: the wording of messages does not matter here.
 """
 
 import ast
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 SPARED = {"encoding", "flush", "frozen", "strict"}
-"""Arguments that no test needs to notice: UTF-8 is the default, and nobody assigns to what is frozen."""
+"""Arguments that no test needs to notice: UTF-8 is the default, and no code assigns to frozen objects."""
 OTHERS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.LtE: ast.Lt, ast.GtE: ast.Gt, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And},
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult},
     **{ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult},
 }
-"""The operator in the place of each."""
+"""The replacement of each operator."""
 Fault = tuple[str, ast.AST, ast.AST]
-"""What it is, the node, and another in its place."""
+"""The kind of fault, the node, and its replacement."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Mutant:
     """The lines that are changed, from 1, both included."""
     start: int
     end: int
-    """Where `text` goes, in bytes."""
+    """The bytes that `text` replaces."""
     text: str
 
     def apply(self, source: bytes) -> bytes:
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def change(self, source: bytes) -> tuple[str, str]:
-        """The changed lines before and after, each in one line: what a mutant is known by."""
+        """The changed lines before and after, each in one line: they identify a mutant."""
         before, after = (text.splitlines()[self.line - 1 : self.last] for text in (source, self.apply(source)))
         return b" ".join(b" ".join(before).split()).decode(), b" ".join(b" ".join(after).split()).decode()
 
@@ -50,7 +50,7 @@ def find_mutants(path: str, source: bytes) -> list[Mutant]:
     for fault, old, new in _faults(ast.parse(source)):
         assert isinstance(old, ast.expr | ast.stmt)
         last, column = old.end_lineno or 0, old.end_col_offset or 0
-        # Blank lines in the place of those that go, so that the lines after it keep their numbers.
+        # Blank lines replace removed ones, so that later lines keep their numbers.
         text = ast.unparse(new)
         lost = "\n" * (last - old.lineno - text.count("\n"))
         text = f"({text}{lost})" if isinstance(old, ast.expr) else text + lost
@@ -60,7 +60,7 @@ def find_mutants(path: str, source: bytes) -> list[Mutant]:
 
 
 def _faults(node: ast.AST) -> Iterator[Fault]:
-    """The faults of a node and of what is in it."""
+    """The faults of a node and of its children."""
     yield from _own_faults(node)
     for child in _children(node):
         yield from _faults(child)

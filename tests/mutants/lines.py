@@ -1,7 +1,7 @@
-"""Which tests run which line: a pytest plugin that writes coverage's database with a context for each test.
+"""Records which tests run which line: a pytest plugin that writes coverage's database with a context for each test.
 
-A fixture that tests share gets a context of its own, since only the first of these tests runs its lines. What a test
-caches in other ways still counts for the first test alone, so a mutant only survives when the whole suite passes.
+A shared fixture gets its own context, since only the first of its tests runs its lines. Other cached results still
+count for the first test alone, so a mutant survives only if the whole suite passes.
 """
 
 import json

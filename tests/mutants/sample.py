@@ -1,4 +1,4 @@
-"""Which mutants are tried: a seeded sample over all rooms, denser where a fault costs money or resources."""
+"""Chooses the mutants to try: a seeded sample of all packages, denser where a fault costs money or resources."""
 
 import random
 import re
@@ -26,7 +26,7 @@ SAMPLE = {
 CRITICAL = ("order", "deletion", "quota", "recovery")
 """Parts in which no mutant may survive."""
 WAITS = re.compile(r"\b(?:depends_on|after)=(?:\[.*?\]|\(.*?\)|\w+)")
-"""What says that something comes after something else: for Pulumi, and for `tandem leftovers`."""
+"""Arguments that define an order: for Pulumi, and for `tandem leftovers`."""
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 

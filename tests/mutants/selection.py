@@ -1,4 +1,4 @@
-"""The tests that can notice a mutant: those that run its lines, the fastest first, and then those of its room."""
+"""The tests that can notice a mutant: those that run its lines, the fastest first, then those of its package."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from tests.mutants.faults import Mutant
 from tests.mutants.lines import DATA, TESTS
 
 MOST_SECONDS = 40.0
-"""Of tests for one mutant, by what they took before."""
+"""Seconds of tests for one mutant, by their earlier durations."""
 MOST_SECONDS_MORE = 300.0
-"""Of those that follow before it survives."""
+"""Seconds of the additional tests before it survives."""
 PYTEST = ["-p", "no:cacheprovider"]
 APART = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
-"""Gives a program process numbers of its own (util-linux): a mutant that ends the wrong ones sees no others."""
+"""Gives a program its own process numbers (util-linux): a mutant that ends wrong processes sees no others."""
 REAPING = ["sh", "-c", '"$@"; exit $?', "sh"]
-"""The first process of such a namespace inherits what others leave, and Python would not wait for it."""
+"""The first process of such a namespace inherits orphaned processes, and Python would not wait for them."""
 
 
 def works_apart() -> bool:
@@ -120,7 +120,7 @@ class Selection:
         return chosen
 
     def test(self, mutant: Mutant) -> str:
-        """`killed`, `survived` or `timeout`: a fault that makes the tests endless is noticed, too."""
+        """`killed`, `survived` or `timeout`: a fault that makes the tests endless also counts as noticed."""
         chosen = self.choose(mutant)
         outcome = self._run(chosen)
         if outcome != "survived":

@@ -1,4 +1,4 @@
-"""Runs tests in a copy of the project, each time in a new process that has the large packages imported already.
+"""Runs tests in a copy of the project, each time in a new process with the large packages already imported.
 
 Each line of standard input is a request, `{"arguments": [...], "seconds": 60}`. Each answer is pytest's exit code, or
 `timeout`.
@@ -15,11 +15,11 @@ import pytest
 
 LARGE = ("boto3", "httpx", "hypothesis", "kr8s", "moto", "pulumi_aws", "pulumi_eks", "pulumi_kubernetes", "rich")
 MOST_SECONDS = 1800
-"""Of one request, by the clock: for what waits and uses no CPU."""
+"""Limit of one request by the clock, for tests that wait and use no CPU."""
 
 
 def serve() -> None:
-    # Ctrl-C is for the parent, which then ends this process.
+    # The parent handles Ctrl-C, and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     for name in LARGE:
@@ -32,7 +32,7 @@ def serve() -> None:
         try:
             status = os.waitpid(child, 0)[1]
         finally:
-            # With the programs that a test started and a fault left.
+            # Includes programs that a test started and a fault left running.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
         print("timeout" if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status), flush=True)

@@ -1,4 +1,4 @@
-"""`make mutants` itself: which faults it makes, which it draws, and which tests it runs for one."""
+"""`make mutants` itself: the faults that it makes and draws, and the tests that it runs for each."""
 
 import ast
 import json
@@ -88,7 +88,7 @@ def test_the_lines_after_a_fault_keep_their_numbers() -> None:
         ("tandem/sandbox/state.py", ("x = 1", "x = 2"), "recovery"),
     ],
 )
-def test_what_deletes_or_repairs_is_a_part_of_its_own(path: str, change: tuple[str, str], part: str) -> None:
+def test_code_that_deletes_or_repairs_is_a_part_of_its_own(path: str, change: tuple[str, str], part: str) -> None:
     assert part_of(Mutant(path, "", 1, 1, 0, 0, ""), change) == part
 
 
@@ -149,7 +149,7 @@ def test_every_equivalent_mutant_is_still_one_and_has_a_reason() -> None:
     assert all(len(reason.split()) > 3 for reason in known.values())
 
 
-def test_what_runs_apart_sees_the_processes_of_its_own_alone() -> None:
+def test_a_program_that_runs_apart_sees_only_its_own_processes() -> None:
     if not works_apart():
         pytest.skip("`unshare` does not work here")
     listing = "import os; print(*sorted(filter(str.isdigit, os.listdir('/proc'))))"

@@ -44,7 +44,7 @@ def source_of(name: str) -> Source:
 
 
 def judge_with(name: str, sections: Mapping[str, Any]) -> Judged:
-    """The same with other values of some sections."""
+    """The stack file with other values of some sections."""
     source = source_of(name)
     stack = VARIANTS.get(name, (name,))[0]
     return judge(replace(source, sections={**source.sections, **sections}), f"Pulumi.{stack}.yaml", today=TODAY)
@@ -65,7 +65,7 @@ def graph_of(name: str) -> Graph:
 
 
 def described(graph: Graph) -> dict[str, Any]:
-    """Resources by the part of their URN that is the same in every stack, and what `pulumi up` shows."""
+    """Resources by the part of their URN that is the same in every stack, and the outputs that `pulumi up` shows."""
     shown = {"outputs": masked(graph.stack_outputs), "logs": [f"{log.severity}: {log.message}" for log in graph.logs]}
     return {"stack": shown} | {
         resource.urn.split("::", 2)[2]: {

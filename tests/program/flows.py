@@ -1,4 +1,4 @@
-"""Which connections the NetworkPolicies of a stack allow, by Kubernetes' documentation of "Network Policies".
+"""The connections that the NetworkPolicies of a stack allow, by Kubernetes' documentation of "Network Policies".
 
 Only incoming rules: a stack has no others. `ipBlock` is refused, since it says nothing about pods.
 """
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod, by what policies know of it."""
+    """A pod, with the properties that policies use."""
 
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Network:
         return rules is None or any(self._matches(rule, source, target, port) for rule in rules)
 
     def _rules(self, target: Pod) -> list[Object] | None:
-        """The rules for connections to a pod; None where no policy selects it, so that all are allowed."""
+        """The rules for connections to a pod; None if no policy selects it, so that all are allowed."""
         selecting = [
             policy["spec"]
             for policy in self._policies

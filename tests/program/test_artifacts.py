@@ -47,7 +47,7 @@ def value(values: Any, path: str, default: bool) -> bool:
 
 
 def images_of(release: Resource) -> Iterator[str]:
-    """What the pods of a release run, by the chart's defaults and our values."""
+    """The images of a release's pods, by the chart's defaults and our values."""
     inputs = plain(release.inputs)
     values = inputs.get("values") or {}
     chart = str(inputs["chart"]).rpartition("/")[2]
@@ -112,7 +112,7 @@ def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Grap
 
 
 def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None:
-    """By one of three stacks, or by `tandem verify --overfill`."""
+    """One of three stacks, or `tandem verify --overfill`, uses each entry."""
     used = {overfill.IMAGE}
     pulled: set[tuple[str, str]] = set()
     for stack in ("timeslice", "mig", "karpenter"):
@@ -135,10 +135,10 @@ def test_a_row_has_a_digest_or_says_why_not(artifact: artifacts.Artifact) -> Non
 
 
 @pytest.mark.parametrize("artifact", [each for each in artifacts.known() if each.charts], ids=lambda each: each.name)
-def test_the_charts_of_an_image_are_those_that_bring_it(artifact: artifacts.Artifact) -> None:
+def test_the_charts_of_an_image_are_those_that_contain_it(artifact: artifacts.Artifact) -> None:
     reference = f"{artifact.name}:{artifact.version}"
     bringing = {chart for chart, all_ in BRINGS.items() for path, (_, image) in all_.items() if image == reference}
-    # Node feature discovery is a release of its own, and off in the charts that bring it along.
+    # Node feature discovery is its own release, and is off in the charts that contain it.
     if artifact.name.endswith("/node-feature-discovery"):
         bringing = {"node-feature-discovery"}
     assert {*artifact.charts} == (bringing or {"ollama"})

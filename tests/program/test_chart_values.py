@@ -1,4 +1,4 @@
-"""Every value that we give a chart exists there, with that type: without a schema it ignores a misspelt key."""
+"""Every value that we give a chart exists there, with that type: a chart without a schema ignores misspelt keys."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from sharing import versions
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 CONDITIONS = {"nvidia-device-plugin": {"nfd.enabled": "bool"}}
 """Keys that only `condition` in a chart's Chart.yaml reads, of charts whose values.yaml does not list them."""
-"""Types below which anything may stand."""
+"""Types that may have any content."""
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "int": (int,),
@@ -45,7 +45,7 @@ def unknown(values: dict[str, Any], known: dict[str, str], prefix: str = "") -> 
 
 
 def chart(release: Resource) -> str:
-    """The chart's name, without the registry that it lies in."""
+    """The chart's name, without its registry."""
     return str(release.inputs["chart"]).rpartition("/")[2]
 
 
@@ -88,7 +88,7 @@ def test_a_misspelt_or_mistyped_value_is_found(values: dict[str, Any], wrong: st
         {"resources": {}},
     ],
 )
-def test_what_karpenters_chart_ignores_in_silence_is_found(values: dict[str, Any]) -> None:
+def test_values_that_karpenters_chart_ignores_in_silence_are_found(values: dict[str, Any]) -> None:
     assert list(unknown(values, keys("karpenter", versions.KARPENTER_CHART)))
 
 

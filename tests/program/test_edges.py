@@ -1,4 +1,4 @@
-"""Every explicit `depends_on` prevents a failure: without one, the most unlucky order of the rest meets it."""
+"""Every explicit `depends_on` prevents a failure: without it, the worst order of the others fails."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,11 +18,11 @@ VARIANTS = ("everything", "karpenter-volumes")
 TABLE: dict[str, dict[str, str]] = yaml.safe_load((Path(__file__).parent / "edges.yaml").read_text(encoding="utf-8"))
 
 Edge = tuple[Resource, str, frozenset[str]]
-"""What waits, for what (a name), and that as URNs: a component stands for all that it has."""
+"""The waiting resource, its target's name, and the target's URNs: a component stands for all its resources."""
 
 
 def explicit(graph: Graph) -> Iterator[Edge]:
-    """The edges that the data does not show, of what the program itself registers."""
+    """The edges of the program's own resources that do not follow from the data."""
     for one in graph:
         if one.constructed:
             continue
@@ -39,7 +39,7 @@ def explicit(graph: Graph) -> Iterator[Edge]:
 
 
 def failures(graph: Graph, edge: Edge, made: World) -> list[str]:
-    """What goes wrong without the edge: on `destroy` with its target going first, on `up` with it coming last."""
+    """The failures without the edge: `destroy` deletes its target first, or `up` creates it last."""
     dependent, _, urns = edge
     kept = tuple(urn for urn in dependent.dependencies if urn not in urns)
     needs = all_needed(Graph({**graph.resources, dependent.urn: replace(dependent, dependencies=kept)}))

@@ -1,8 +1,8 @@
-"""All resources and outputs of the stacks: every change that AWS, Kubernetes or a user will see appears here.
+"""All resources and outputs of the stacks: every change that AWS, Kubernetes or a user sees appears here.
 
-`make test` compares; `pytest tests/program --regen` writes again. `timeslice` is kept whole, another stack as what
-differs from it under the same stack name, and a variant of `variants.yaml` as what differs from its own stack. `pools`
-is the stack file that the README shows.
+`make test` compares; `pytest tests/program --regen` writes again. `timeslice` is kept whole. Another
+stack is kept as its differences under the same stack name, and a variant of `variants.yaml` as its differences from its
+own stack. `pools` is the stack file that the README shows.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Every key of a stack file does something: another value changes what the key is for, and no key lacks a row."""
+"""Every key of a stack file has an effect: another value changes the right resources, and no key lacks a row."""
 
 import json
 import typing
@@ -24,7 +24,7 @@ LEAST: Sections = {"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, 
 
 
 class Row(NamedTuple):
-    """Another value for a key of a stack, and the resources that have to follow it, by the last word of their type."""
+    """Another value for a key of a stack, and the resources that must change, by the last word of their type."""
 
     key: str
     value: object
@@ -53,7 +53,7 @@ ROWS = [*NODES, *SHARING, *rows("others")]
 
 
 def in_a_list(row: Row) -> Row:
-    """The same key where `gpu-nodes` is a list whose one pool has a sharing of its own."""
+    """The same key with `gpu-nodes` as a list whose one pool has its own sharing."""
     stack = {**LEAST, **row.on}
     pool = {"name": "a", **stack.get("gpu-nodes", {}), "sharing": stack["sharing"]}
     key = row.key.replace("gpu-nodes.", "gpu-nodes[].") if row in (*NODES, *JUDGING) else f"gpu-nodes[].{row.key}"
@@ -73,7 +73,7 @@ def before(row: Row) -> str:
 
 
 def after(row: Row) -> str:
-    """The stack with the row's value in the key's place, everything else as it was."""
+    """The stack with the row's value for the key, and no other change."""
     stack: Any = json.loads(before(row))
     *above, last = row.key.split(".")
     place = stack
@@ -97,12 +97,12 @@ def judged(stack: str) -> Judged:
 
 
 def resources(stack: str) -> dict[str, object]:
-    """What Pulumi would compare, without the stack's outputs: they may repeat a key that reaches nothing else."""
+    """The resources that Pulumi compares, without the stack's outputs, which may repeat a key without any effect."""
     return {one.urn: (one.type, plain(one.inputs), one.options, one.provider) for one in graph(stack)}
 
 
 def judgement(stack: str) -> object:
-    """What the rules say, without the settings that they repeat."""
+    """The result of the rules, without the settings that they repeat."""
     found = judged(stack)
     contradictions = [problem.rule for each in found.config.models for problem in each.contradictions("")]
     return found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits], contradictions
@@ -114,15 +114,15 @@ def named(row: Row) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [*ROWS, *LISTED], ids=named)
-def test_another_value_of_a_key_reaches_the_resources_that_it_is_for(row: Row) -> None:
+def test_another_value_of_a_key_changes_the_resources_of_its_row(row: Row) -> None:
     was, now = resources(before(row)), resources(after(row))
     changed = {urn for urn in {*was, *now} if was.get(urn) != now.get(urn)}
     kinds = {urn.rsplit("::", 2)[1].rsplit("$")[-1].rsplit(":")[-1] for urn in changed}
     assert set(row.follow) <= kinds, sorted(kinds)
 
 
-def test_system_nodes_and_gpu_nodes_follow_the_cluster_each() -> None:
-    """Rows ask for one node group that changes. AMI types are those of the EKS API reference, `CreateNodegroup`."""
+def test_system_nodes_and_gpu_nodes_both_follow_the_cluster() -> None:
+    """Rows require only one changed node group. AMI types are those of the EKS API reference, `CreateNodegroup`."""
     cluster = {"kubernetes": "1.35", "system-nodes": {"instance-types": ["t4g.medium"]}}
     groups = graph(text({**LEAST, "cluster": cluster})).of_type("aws:eks/nodeGroup:NodeGroup")
     assert {one.name: (one.inputs["version"], one.inputs["amiType"]) for one in groups} == {

@@ -1,4 +1,4 @@
-"""The live checklist without an account: what it costs at most, that it always destroys, and how answers are read."""
+"""The live checklist without an account: its highest cost, its destroy, and the reading of answers."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ from tests.live.sessions import RESERVE_HOURS, SESSIONS, RefusedError, check_cap
 
 TIMESLICE = SESSIONS["timeslice"]
 DOUBTS = {"1", "2", "4", "5", "7", "8", "11", "13", "15", "17", "18", "20", "D"}
-"""Items of the review that are likely or want a live check, and its section D."""
+"""Items of the review that are likely or need a live check, and its section D."""
 
 
 TAGS = {"llama2:7b", "mistral:7b"}
@@ -84,7 +84,7 @@ def run(cloud: Cloud, hours: float = 2.0) -> Record:
     return attend(TIMESLICE, cloud, QUESTIONS, hours, nothing)
 
 
-# What it costs.
+# Its cost.
 
 
 def test_the_cap_is_compared_with_the_price_of_the_whole_time_limit() -> None:
@@ -144,7 +144,7 @@ def test_without_the_variable_it_is_a_dry_run(
     assert "tandem plan" not in said
 
 
-# That it always destroys.
+# Its destroy, which always runs.
 
 
 SLEEPS = "exec sleep 1000"
@@ -178,7 +178,7 @@ SLEEPS = "exec sleep 1000"
     ],
     ids=["fine", "failed", "too long", "INT", "TERM", "HUP", "third destroy", "no destroy", "leftovers"],
 )
-def test_whatever_happens_it_destroys(
+def test_every_session_destroys_its_stack(
     cloud: Cloud, changed: dict[str, tuple[str, ...]], hours: float, calls: str, is_deleted: bool, error: str
 ) -> None:
     for command, words in changed.items():
@@ -362,7 +362,7 @@ READINGS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "readin
 
 
 @pytest.mark.parametrize("row", READINGS, ids=lambda row: row["read"])
-def test_what_commands_print_is_read_without_names_of_the_account(row: dict[str, Any]) -> None:
+def test_output_of_commands_is_read_without_names_of_the_account(row: dict[str, Any]) -> None:
     printed = [one if isinstance(one, str) else json.dumps(one) for one in row["printed"]]
     assert getattr(readings, row["read"])(*printed) == row["answer"]
 

@@ -1,4 +1,4 @@
-"""On the way to the first token nothing is waited for without need: every edge of the longest path has a reason."""
+"""No resource waits without need before the first token: every edge of the longest path has a reason."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs:
 def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
     graphs: Graphs, plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both are about one step, whose doubts add up: (a + b)² is more than a² + b²."""
+    """Both belong to one step, so their doubts add up: (a + b)² is more than a² + b²."""
 
     def doubt(about_the_node: float) -> float:
         times = {**startup.known_times(), NODE_CLAIM: (1.0, about_the_node)}
@@ -65,7 +65,7 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
     crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
     apart, together = startup.estimate_startup(graph, setup), startup.estimate_startup(graph, crowd)
     last = [found.path[-1].urn.rpartition("tandem-ollama-")[2] for found in (apart, together)]
-    assert last == ["mistral-7b", "llama3-1-8b"], "the largest of those that start last"
+    assert last == ["mistral-7b", "llama3-1-8b"], "the largest of the models that start last"
     download = mib["llama3-1-8b"] / DOWNLOAD_MIB_PER_SECOND
     load = (mib["llama3-1-8b"] - mib["mistral-7b"]) / DISK_MIB_PER_SECOND
     assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)

@@ -1,4 +1,4 @@
-"""Which pods reach the models and the proof: policies of whole stacks against flows that are written by hand."""
+"""The pods that reach the models and the proof: policies of whole stacks, compared with hand-written flows."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def network(graph: Graph) -> Network:
     return Network((plain(policy.inputs) for policy in graph.of_type(POLICY)), namespaces)
 
 
-# What a policy means, by the examples of the Kubernetes documentation.
+# The meaning of a policy, by the examples of the Kubernetes documentation.
 
 ALICE = {"matchLabels": {"user": "alice"}}
 CLIENTS = {"matchLabels": {"role": "client"}}
@@ -55,7 +55,7 @@ def example(ingress: list[dict[str, Any]], **spec: Any) -> Network:
         ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("home"), True),
         ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("here", {"role": "client"}), True),
         ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("else", {"role": "client"}), False),
-        # Every namespace; nobody named.
+        # Every namespace, without a name.
         ([{"namespaceSelector": {}}], Pod("else"), True),
         ([], Pod("else"), True),
     ],

@@ -1,4 +1,4 @@
-"""Whole stacks against the emulated cloud's rules: up in the program's order, down in the most unlucky one."""
+"""Whole stacks under the emulated cloud's rules: created in the program's order, deleted in the worst order."""
 
 import pytest
 
@@ -13,11 +13,11 @@ EVERY = pytest.mark.parametrize(
     "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "two-pools"]
 )
 ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "two-pools"])
-"""Between them they have what any of the others waits for: those differ in values, or in one more zone."""
+"""Together they have every dependency of the other stacks, which differ only in values or in one more zone."""
 
 
 @EVERY
-def test_a_stack_comes_up_and_goes_without_a_trace(variant: str) -> None:
+def test_a_stack_is_created_and_deleted_without_leftovers(variant: str) -> None:
     world = World(patience=0.0)
     graph = up(variant, world)
     ids = {one.urn: one.id for one in cloud_resources(graph)}
@@ -27,7 +27,7 @@ def test_a_stack_comes_up_and_goes_without_a_trace(variant: str) -> None:
 
 
 @ORDERS
-def test_it_does_so_whatever_goes_first(variant: str) -> None:
+def test_a_stack_is_deleted_without_leftovers_whatever_is_deleted_first(variant: str) -> None:
     made = World(patience=0.0)
     graph = up(variant, made)
     ids = {one.urn: one.id for one in cloud_resources(graph)}
@@ -42,7 +42,7 @@ def test_it_does_so_whatever_goes_first(variant: str) -> None:
 
 
 @ORDERS
-def test_it_comes_up_whatever_comes_last(variant: str) -> None:
+def test_a_stack_is_created_whatever_is_created_last(variant: str) -> None:
     graph = up(variant, World(patience=0.0))
     needs = all_needed(graph)
     for urn in needs:

@@ -1,4 +1,4 @@
-"""What the containers of whole stacks may do, and what their namespaces let in."""
+"""The privileges of the containers of whole stacks, and the Pod Security levels of their namespaces."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def servers(graph: Graph) -> Iterator[Object]:
 
 
 def own_pods(graph: Graph) -> Iterator[tuple[Object, list[Object]]]:
-    """securityContext and containers of every pod that this program describes; charts of others have their own."""
+    """securityContext and containers of every pod that this program describes, without those of charts."""
     for values in servers(graph):
         server = {"securityContext": values["securityContext"], "resources": values["resources"]}
         yield values["podSecurityContext"], [server, *values["initContainers"]]

@@ -1,4 +1,4 @@
-"""What the proof's error names is what the stack installs."""
+"""The proof's error names only objects that the stack installs."""
 
 from collections.abc import Callable
 

@@ -90,7 +90,7 @@ def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs
     assert [urn for urn in before.resources if before[urn].inputs != listed[urn].inputs] == []
 
 
-def test_what_labels_of_nodes_ask_for_is_installed(graphs: Graphs, any_stack: str) -> None:
+def test_components_that_labels_of_nodes_request_are_installed(graphs: Graphs, any_stack: str) -> None:
     groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")
     groups += [one.inputs["spec"]["template"]["metadata"]["labels"] for one in coming]
@@ -213,7 +213,7 @@ def test_role_names_fit_iams_limit(graphs: Graphs, any_stack: str) -> None:
 
 
 @pytest.mark.slow
-def test_who_lacks_the_aws_cli_is_warned_before_the_provider_stops(
+def test_without_the_aws_cli_a_warning_comes_before_the_provider_stops(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))

@@ -1,4 +1,4 @@
-"""Who may assume the roles of a stack: one AWS service each, on behalf of the stack's own account where AWS says so."""
+"""One AWS service may assume each role of a stack, on behalf of the stack's own account where AWS says so."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from sandbox.graph import Graph
 
 ACCOUNT = "123456789012"
-"""Of the emulated caller."""
+"""The account of the emulated caller."""
 SERVICES = {
     "tandem-cluster-eksRole-role": ("eks.amazonaws.com", ["sts:AssumeRole", "sts:TagSession"]),
     "tandem-system-role": ("ec2.amazonaws.com", ["sts:AssumeRole"]),

@@ -1,4 +1,4 @@
-"""Zones of whole stacks, run in this process with what AWS may sell."""
+"""Zones of whole stacks, run in this process with different offers of AWS."""
 
 from collections.abc import Callable
 from typing import Any
@@ -68,8 +68,7 @@ def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
 
 
 def deploy_again(name: str, letters: str = "abcdef") -> Graph:
-    """The stack when it is up, with its GPU nodes in us-east-1b: so say EKS's answers. GPU types are sold in these
-    zones."""
+    """The deployed stack; EKS's answers place its GPU nodes in us-east-1b. GPU types are sold in these zones."""
     plan = plan_of(name)
     answers = {
         "aws:eks/getClusters:getClusters": {"names": [f"tandem-{plan.stack}"]},

@@ -1,4 +1,4 @@
-"""Whole stacks on the emulated cloud without the engine: made and deleted in any order that the engine may take."""
+"""Whole stacks in the emulated cloud without the engine, created and deleted in any order that the engine may take."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -16,11 +16,11 @@ from tests.program.conftest import judge_with, plan_of, read_variants
 EXTRA = read_variants("emulated")
 """Stacks besides those of `conftest.py`."""
 Needs = Mapping[str, frozenset[str]]
-"""What must outlive a resource, by URNs."""
+"""The resources that must outlive a resource, by URNs."""
 
 
 class WorldCloud(Cloud):
-    """The in-process door onto a world."""
+    """Creates resources in an emulated world, in this process."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def cloud_resources(graph: Graph) -> list[Resource]:
 
 
 def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first: Collection[str] = ()) -> None:
-    """Deletes as the engine may: whatever nothing needs any more, and `first` as early as that allows."""
+    """Deletes in an order that the engine may take: only unneeded resources, and `first` as early as possible."""
     left = {one.urn: one for one in cloud_resources(graph)}
     above = needed_by(needs)
     for wanted in (first, list(left)):
@@ -57,9 +57,9 @@ def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first
 
 
 def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]:
-    """Makes everything once more, and `last` with what needs it as late as the dependencies allow; new ids by URN.
+    """Creates everything again, with `last` and its dependents as late as the dependencies allow; new ids by URN.
 
-    What other resources hold up in a real `up` too, pods without a node, is tried again when there is more.
+    Resources that also wait in a real `up`, such as pods without a node, are tried again after others exist.
     """
     left = {one.urn: one for one in cloud_resources(graph)}
     ids: dict[str, str] = {}
@@ -74,7 +74,7 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
             try:
                 ids[urn], outputs = world.create(one.type, one.name, inputs, provider)
             except IncompleteError as error:
-                # What Kubernetes holds unfinished may still end well; a node group or an add-on that failed stays so.
+                # Unfinished Kubernetes objects may still succeed; a failed node group or add-on stays failed.
                 if one.type.startswith("aws:"):
                     raise
                 ids[urn], outputs = error.id, error.outputs
@@ -99,7 +99,7 @@ def _provider(graph: Graph, resource: Resource) -> dict[str, Any]:
 
 
 def _pair(old: Any, new: Any, renamed: dict[str, str]) -> None:
-    """Notes which texts are others this time."""
+    """Notes which texts differ this time."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() & new.keys():
             _pair(old[key], new[key], renamed)
@@ -122,7 +122,7 @@ def all_needed(graph: Graph) -> Needs:
 
 
 def needed_by(needs: Needs) -> dict[str, set[str]]:
-    """What goes before each resource, by URNs."""
+    """The resources that are deleted before each resource, by URNs."""
     found: dict[str, set[str]] = {}
     for urn, below in needs.items():
         for one in below:
@@ -131,7 +131,7 @@ def needed_by(needs: Needs) -> dict[str, set[str]]:
 
 
 def needed(graph: Graph, resource: Resource) -> frozenset[str]:
-    """What outlives a resource: its dependencies, those of the components above it, and what these stand for."""
+    """The resources that outlive a resource: its dependencies and those of its parent components, with their parts."""
     named = {*resource.dependencies, graph.effective_options(resource.urn).get("provider", "")} - {""}
     for above in graph.ancestors(resource.urn):
         named |= {*above.dependencies, *([above.urn] if above.custom else [])}
