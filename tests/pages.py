@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
 BLOCK = re.compile(r"(?:^\*Not tested: (?P<reason>.+)\.\*\n\n)?^```(?P<head>.*)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
+STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
+"""What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
 EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
 
 
@@ -41,8 +44,15 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path) -> list[Block]:
-    """The blocks of commands that a test runs."""
-    return [block for block in blocks(page) if not block.head and block.reason is None]
+    """The blocks of commands that a test runs in a shell."""
+    shown = [block for block in blocks(page) if not block.head and block.reason is None]
+    return [block for block in shown if not block.text.startswith(STAND_INS)]
+
+
+def with_stand_ins() -> list[list[str]]:
+    """The lines that ask an account or a cluster, in all blocks of all pages, as words."""
+    lines = [line for page in PAGES for block in blocks(page) if not block.head for line in block.text.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith(STAND_INS)]
 
 
 def environment() -> dict[str, str]:

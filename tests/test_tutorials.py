@@ -48,17 +48,34 @@ def test_targets_of_make_in_these_pages_are_steps_of_a_submission() -> None:
     assert named <= steps
 
 
+def only_tandem(block: Block) -> bool:
+    return all(line.startswith("tandem ") for line in block.text.splitlines())
+
+
 def test_commands_that_are_not_tested_are_counted_and_have_a_reason() -> None:
     reasons = Counter(block.reason for page in PAGES for block in blocks(page) if block.reason)
     assert reasons == {
         "needs an AWS account": 2,
         "installs packages, and opens a browser to log in": 1,
         "opens a browser to log in": 1,
-        "asks AWS": 2,
-        "needs the cluster": 3,
+        "needs the cluster": 2,
     }
+    assert [block.text for page in PAGES for block in blocks(page) if block.reason and only_tandem(block)] == []
     shown = [page.name for page in PAGES if "*Not tested: " in page.read_text(encoding="utf-8")]
     assert shown == ["README.md", "first-deployment.md"]
+
+
+def test_the_readme_deploys_by_the_lines_of_the_tutorial() -> None:
+    """Which run one by one, in the engine tier and in `tests/tandem/test_pages.py`."""
+    short, whole = (
+        {tuple(shlex.split(line, comments=True)) for block in found for line in block.text.splitlines()}
+        for found in (
+            [block for block in blocks(ROOT / "README.md") if block.reason],
+            blocks(TUTORIALS / "first-deployment.md"),
+        )
+    )
+    assert len(short) == 8
+    assert short <= whole
 
 
 def test_commands_that_are_not_tested_exist() -> None:
