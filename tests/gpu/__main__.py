@@ -17,7 +17,7 @@ STOPPED = 130
 
 
 def main(arguments: list[str]) -> int:
-    """Measures what is left to measure. 1 when a step failed, 2 for a usage error, 130 when it was stopped, else 0."""
+    """Runs the remaining steps. Returns 1 if one failed, 2 for a usage error, 130 if it was stopped, else 0."""
     given = parse(arguments)
     try:
         machine = Machine(has_gpu=False) if given.dry_run else Machine.find()
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
         return 0
     folder = given.folder / ("dry-run" if given.dry_run else "")
     if machine.has_gpu:
-        # Everything that a call starts uses the GPU that is measured, also where the machine has several.
+        # Every program that a call starts uses the measured GPU, even if the machine has several.
         os.environ[CHOICE] = machine.uuid
     try:
         with hold(folder) as killed:
@@ -74,7 +74,7 @@ def _summarise(state: State, planned: list[Step], total_minutes: float) -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """What a call was given."""
+    """The arguments of a call."""
     parser = argparse.ArgumentParser(
         prog="make test-gpu",
         description="Measures memory, shares and speed on this machine's GPU. Resumes what an earlier call left.",
@@ -104,6 +104,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    # Builds and servers have process groups of their own, so a call that is stopped must end them itself.
+    # Builds and servers have their own process groups, so a stopped call must end them itself.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

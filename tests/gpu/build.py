@@ -1,4 +1,4 @@
-"""Builds llama.cpp from a given folder or archive, with the options that Ollama builds it with.
+"""Builds llama.cpp from a given folder or archive, with Ollama's build options.
 
 The source is not part of this project. Nothing is downloaded: the machine may have no network.
 """
@@ -39,35 +39,35 @@ OPTIONS = {
 """Source: ollama 0.32.15, llama/server/CMakePresets.json (`default`) and llama/server/CMakeLists.txt."""
 CUDA_OPTIONS = {
     "GGML_CUDA": "ON",
-    # On by default, where the library is found. Ollama's images have none.
+    # On by default if the library is found. Ollama's images do not have it.
     "GGML_CUDA_NCCL": "OFF",
 }
 PARTS = ("CMakeLists.txt", "cmake", "common", "ggml", "include", "licenses", "scripts/ui-assets.cmake", "src", "vendor")
-"""What the build reads besides `tools`: docs/how-to/run-the-gpu-tier.md packs it."""
+"""Files that the build reads besides `tools`: docs/how-to/run-the-gpu-tier.md packs it."""
 PROGRAMS = ("llama-server", "llama-quantize")
 """Ollama starts the first for every model, and the second when it makes a model from a file."""
 GIB_PER_JOB = 4
 """Memory of one CUDA compiler at its largest file, generously."""
 RESERVED_SECONDS = 15
-"""Left of a call's time when a build is interrupted, so that the state can be written."""
+"""Seconds of a call's time that an interrupted build leaves, so that the state can be written."""
 TRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Build:
-    """What is built and where, and for which GPU."""
+    """A build: its source, its folder, and its GPU."""
 
     source: Path | None
     """A folder, or a tar archive of one."""
     version: str
-    """The release that it is, e.g. `b10454 (4df29be4f)`."""
+    """Its release, e.g. `b10454 (4df29be4f)`."""
     folder: Path
     compute_capability: str | None
     """E.g. `9.0`; None for a build without CUDA."""
     extra: Sequence[str] = ()
     """More options of cmake."""
     jobs: int | None = None
-    """Compilers at a time; as many as cores and memory allow where it is absent."""
+    """Compilers at a time; by default as many as cores and memory allow."""
 
     @property
     def programs(self) -> Path:
@@ -75,7 +75,7 @@ class Build:
         return self.folder / "bin"
 
     def run(self, clock: Clock) -> Result:
-        """Configures and builds, or goes on where the last call stopped."""
+        """Configures and builds, or continues where the last call stopped."""
         if self.source is None:
             raise SkipError("no llama.cpp source was given: name a folder or an archive with --llama-cpp")
         # Python's package of CMake puts the program beside Python.
@@ -83,7 +83,7 @@ class Build:
         home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
         compiler = find_tool("nvcc", "CUDA's compiler", f"{home}/bin") if self.compute_capability else None
         unpacked = unpack(self.source, self.folder.parent / "llama.cpp")
-        # In every call: options may have changed, and a configuration that was stopped is none.
+        # In every call: options may have changed, and a stopped configuration is incomplete.
         _run(self.configure(cmake, unpacked, compiler), clock)
         jobs = self.jobs or max(1, min(len(os.sched_getaffinity(0)), memory_gib() // GIB_PER_JOB))
         _run([cmake, "--build", str(self.folder), "-j", str(jobs), "--target", *PROGRAMS], clock)
@@ -115,7 +115,7 @@ class Build:
         options = dict(OPTIONS)
         if self.compute_capability:
             # Ollama ships PTX for every architecture, which the driver compiles at the first start. Machine code for
-            # this GPU alone is what that ends in, and takes a tenth of the time to build.
+            # this GPU alone has the same result, and takes a tenth of the time to build.
             options |= CUDA_OPTIONS
             options["CMAKE_CUDA_ARCHITECTURES"] = f"{self.compute_capability.replace('.', '')}-real"
         return [*(f"-D{name}={value}" for name, value in options.items()), *self.extra]
@@ -167,7 +167,7 @@ def find_tool(name: str, title: str, beside: str) -> str:
 
 
 def _run(command: list[str], clock: Clock) -> None:
-    """Runs it in a process group of its own, which ends with the time of this call."""
+    """Runs it in its own process group, which ends with the time of this call."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
     )

@@ -20,7 +20,7 @@ from tests.gpu.progress import FailedError
 
 END_SECONDS = 20
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Past any proxy of the environment: all servers are on this machine."""
+"""Ignores any proxy of the environment: all servers are on this machine."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
 
 @contextmanager
 def serving(command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> Iterator[Server]:
-    """The program, until the block ends. It gets a process group of its own, so that its children end with it."""
+    """The program, until the block ends. It gets its own process group, so that its children end with it."""
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,
@@ -86,7 +86,7 @@ def serving(command: Sequence[str], port: int, log: Path, environment: Mapping[s
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            # No session of its own: a runner that ends what a command left behind would miss it.
+            # Not its own session: a runner that ends a command's remaining processes would miss it.
             process_group=0,
         )
     try:
@@ -124,7 +124,7 @@ def wait_until_ready(server: Server, path: str, limit: float) -> float:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -27,7 +27,7 @@ Value = int | float | str | bool
 
 
 def write_model(shape: Shape, path: Path) -> None:
-    """Writes the file under another name first: what stands at `path` is complete."""
+    """Writes the file under another name first, so that the file at `path` is always complete."""
     partial = path.with_suffix(".partial")
     patterns = {kind: pattern(kind) for kind in {tensor.kind for tensor in shape.tensors}}
     with partial.open("wb") as file:
@@ -40,7 +40,7 @@ def write_model(shape: Shape, path: Path) -> None:
 
 
 def header(shape: Shape) -> bytes:
-    """Everything before the weights: keys, tokens and where each tensor lies."""
+    """Everything before the weights: keys, tokens and the offset of each tensor."""
     fields = {**_keys(shape), **_tokenizer(shape)}
     head = b"GGUF" + struct.pack("<IQQ", 3, len(shape.tensors), len(fields))
     head += b"".join(_text(key) + value for key, value in fields.items())
@@ -130,7 +130,7 @@ def _keys(shape: Shape) -> dict[str, bytes]:
 
 
 def _tokenizer(shape: Shape) -> dict[str, bytes]:
-    """As many tokens as the model has, of which those above the first few hundred are words that nobody writes."""
+    """As many tokens as the model has; all after the first few hundred are words that no text contains."""
     # Types: 1 normal, 2 unknown, 3 control.
     if shape.model.encoder:
         kind, special = "bert", [(name, 3) for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]

@@ -1,4 +1,4 @@
-"""The machine that is measured: its GPU, as `nvidia-smi` shows it. Nothing of the GPU is changed."""
+"""The machine that is measured: its GPU, as `nvidia-smi` shows it. No setting of the GPU is changed."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from tests.gpu.progress import FailedError, Result, SkipError
 SMI = "nvidia-smi"
 SMI_SECONDS = 30
 CHOICE = "CUDA_VISIBLE_DEVICES"
-"""Where others choose a GPU for this process, and this tier for those that it starts."""
+"""The variable that chooses a GPU for this process, and with which this tier chooses one for its programs."""
 GPU_FIELDS = {
     "name": "name",
     "driver": "driver_version",
@@ -28,7 +28,7 @@ GPU_FIELDS = {
     "mig_mode": "mig.mode.current",
     "compute_capability": "compute_cap",
 }
-"""What is kept of a GPU, and what `nvidia-smi` calls it."""
+"""The stored properties of a GPU, and their names in `nvidia-smi`."""
 PROCESS_FIELDS = ("pid", "process_name", "used_memory")
 
 
@@ -38,7 +38,7 @@ class Machine:
 
     has_gpu: bool
     uuid: str = ""
-    """Of the GPU that is measured. It goes into no result: the identity of a GPU is nobody's business."""
+    """Of the GPU that is measured. No result contains it: the identity of a GPU stays private."""
 
     @classmethod
     def find(cls) -> Self:
@@ -68,16 +68,16 @@ class Machine:
         return read_gpu(_query("gpu", GPU_FIELDS.values(), self.uuid)) if self.has_gpu else None
 
     def used_mib(self) -> int | None:
-        """What all programs together hold of the GPU now; None in a dry run."""
+        """The GPU memory that all programs use now; None in a dry run."""
         state = self.gpu()
         return int(state["used_mib"]) if state else None
 
     def processes(self) -> list[Result]:
-        """Programs that hold memory of the GPU."""
+        """Programs that use memory of the GPU."""
         return read_processes(_query("compute-apps", PROCESS_FIELDS, self.uuid)) if self.has_gpu else []
 
     def describe(self) -> Result:
-        """What the report says of it."""
+        """The report's description of it."""
         return {
             "gpu": self.gpu(),
             "cores": os.cpu_count(),
@@ -93,9 +93,9 @@ def memory_gib() -> int:
 
 
 def in_catalogue(name: str) -> Gpu | None:
-    """The GPU that `nvidia-smi` calls so, as the rules know it: e.g. `NVIDIA A100-SXM4-40GB` is `a100-40gb`.
+    """The rules' GPU for a name of `nvidia-smi`, e.g. `NVIDIA A100-SXM4-40GB` is `a100-40gb`.
 
-    The rules hold what CUDA takes on it. None where they do not know it.
+    The rules have CUDA's memory use on it. None if they do not have the GPU.
     """
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     known = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia" and set(gpu.name.split("-")) <= words]
@@ -105,7 +105,7 @@ def in_catalogue(name: str) -> Gpu | None:
 def read_gpu(line: str) -> Result:
     """One line of `nvidia-smi --query-gpu=GPU_FIELDS --format=csv,noheader,nounits`; memory in MiB.
 
-    A driver does not know every value: what it reserves is None then. Raises `FailedError`.
+    A driver may not report every value: its reserved memory is then None. Raises `FailedError`.
     """
     values = [value.strip().strip("[]") for value in line.split(",")]
     if len(values) != len(GPU_FIELDS):

@@ -1,4 +1,4 @@
-"""Measures the memory of one model with given settings, and keeps the prediction of the rules beside it."""
+"""Measures the memory of one model with given settings, and keeps it with the rules' prediction."""
 
 import os
 import random
@@ -18,13 +18,13 @@ from tests.gpu.shapes import Shape
 
 START_SECONDS, ANSWER_SECONDS = 120, 240
 SPARE_TOKENS = 16
-"""Of a context, left for the answer."""
+"""Tokens of a context that are left for the answer."""
 SPARE_BYTES = 3 * 2**30
-"""Of the disk, left free beside the models."""
+"""Bytes of the disk that stay free beside the models."""
 FIRST_WORD = 300
 """Tokens below it are control characters and bytes."""
 ENVIRONMENT = {"LLAMA_ARG_CACHE_RAM": "0"}
-"""No cache of earlier prompts in the host's memory: it has nothing to do with what is measured."""
+"""No cache of earlier prompts in the host's memory: it does not belong to the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Case:
         return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type}"
 
     def served(self, shape: Shape) -> Served:
-        """As the rules know it."""
+        """The same settings in the form of the rules."""
         name = self.model.replace(":", "-")
         kv_type = KvType(self.kv_type)
         return Served(id=name, model=shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
@@ -53,7 +53,7 @@ class Files:
     folder: Path
 
     def path(self, shape: Shape) -> Path:
-        """The file of this model. Others make room for it where the disk is small."""
+        """The file of this model. Removes other files if the disk is too small."""
         path = self.folder / f"{shape.model.name.replace(':', '-')}.gguf"
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ class Files:
 
 
 def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Machine, logs: Path) -> Result:
-    """Starts the engine as Ollama does, fills every slot's context, and reads what is taken."""
+    """Starts the engine as Ollama does, fills every slot's context, and reads the used memory."""
     served, port = case.served(shape), free_port()
     before = machine.gpu()
     command = [str(programs / "llama-server"), *llama_arguments(served, files.path(shape), port)]
@@ -112,8 +112,8 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
 def fill(server: Server, served: Served) -> int:
     """Uses every slot's whole context at the same time; returns the tokens of one slot.
 
-    What the engine takes only when it computes (cuBLAS, the pool of its CUDA backend) is there afterwards, and it keeps
-    what it took.
+    The engine allocates some memory only when it computes (cuBLAS, the pool of its CUDA backend), and keeps it
+    afterwards.
     """
     count = served.effective_context - SPARE_TOKENS
     if served.model.encoder:
@@ -131,13 +131,13 @@ def fill(server: Server, served: Served) -> int:
     try:
         list(pool.map(fill_slot, range(served.effective_slots)))
     finally:
-        # No waiting: after an error the other requests end with the server.
+        # Does not wait: after an error the other requests end with the server.
         pool.shutdown(wait=False, cancel_futures=True)
     return count
 
 
 def check_all_on_gpu(load: Result, log: str) -> None:
-    """Raises `FailedError` for a model that the CPU serves, which would take minutes and say nothing."""
+    """Raises `FailedError` for a model on the CPU, whose measurement would take minutes and mean nothing."""
     on_gpu, layers = load["gpu_layers"], load["layers"]
     if on_gpu is None or on_gpu != layers:
         raise FailedError(f"the engine put {on_gpu or 0} of {layers or '?'} layers on the GPU: see {log}")
@@ -149,7 +149,7 @@ def _used_by(server: Server, machine: Machine) -> int | None:
 
 
 def measured_mib(result: Result) -> int | None:
-    """What a model really takes: by process, or by the entire GPU where the driver hides processes."""
+    """The measured memory of a model: by process, or of the entire GPU if the driver hides processes."""
     if (own := result["process_mib"]["filled"]) is not None:
         return int(own)
     before, filled = result["gpu_mib"]["before"], result["gpu_mib"]["filled"]

@@ -1,7 +1,7 @@
-"""A CUDA MPS daemon of our own, set up as the NVIDIA device plugin does it, but for the compute mode.
+"""Our own CUDA MPS daemon, configured like the NVIDIA device plugin's, except for the compute mode.
 
-The plugin puts the GPU into EXCLUSIVE_PROCESS mode first. This leaves it as it is: programs that name the daemon's
-folder are its clients all the same. Source: k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mps/daemon.go.
+The plugin puts the GPU into EXCLUSIVE_PROCESS mode first. This daemon does not change it: programs that name the
+daemon's folder are its clients anyway. Source: k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mps/daemon.go.
 """
 
 import os
@@ -21,9 +21,9 @@ SECONDS = 30
 
 @contextmanager
 def mps_daemon(total_mib: int, replicas: int) -> Iterator[dict[str, str]]:
-    """A daemon that gives each client its part of the memory and of the threads; gives what clients need to find it.
+    """A daemon that gives each client its part of the memory and of the threads; yields the clients' variables.
 
-    Raises `SkipError` where it does not start or refuses a limit: without its limits nothing can be measured.
+    Raises `SkipError` if it does not start or refuses a limit: without its limits a measurement is impossible.
     """
     program = _find_control()
     # The name of a socket has at most 107 characters, so it cannot lie in the state folder.
@@ -51,10 +51,10 @@ def _order(program: Path, clients: dict[str, str], *arguments: str, typed: str =
     """Starts the daemon, or gives it one order. Raises `SkipError`."""
     what = " ".join((program.name, *arguments)) if arguments else typed
     log = Path(clients["CUDA_MPS_LOG_DIRECTORY"])
-    # It starts the server, which lies beside it.
+    # It starts the server, which is beside it.
     path = os.pathsep.join((str(program.parent), os.environ.get("PATH", os.defpath)))
     try:
-        # A file, no pipe: a daemon that kept a pipe open would seem to be starting for ever.
+        # A file, not a pipe: a daemon that keeps a pipe open would seem to start for ever.
         with (log / "control-said.log").open("a") as out:
             done = subprocess.run(
                 [str(program), *arguments],
@@ -73,7 +73,7 @@ def _order(program: Path, clients: dict[str, str], *arguments: str, typed: str =
 
 
 def _find_control() -> Path:
-    """The program of the PATH, or beside the driver's others: images may link only some of them into the PATH."""
+    """The program on PATH or beside the driver's other programs: images may link only some of them into the PATH."""
     beside = shutil.which(SMI)
     found = shutil.which(CONTROL) or (shutil.which(CONTROL, path=str(Path(beside).resolve().parent)) if beside else "")
     if not found:
@@ -82,7 +82,7 @@ def _find_control() -> Path:
 
 
 def _last_words(log: Path, lines: int = 6) -> str:
-    """The end of its log, of its server's, and of what the last order printed."""
+    """The end of its log, of its server's log, and of the last order's output."""
     files = sorted(log.glob("*.log"))
     return "\n".join(
         line for file in files for line in file.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]

@@ -27,12 +27,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXT, SLOTS = 2048, 4
 CREATE_SECONDS, BENCH_SECONDS = 180, 420
 NEEDED = ("httpcore", "httpx", "pydantic", "rich")
-"""What `tandem bench` imports."""
+"""Packages that `tandem bench` imports."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What is started, and where its files lie."""
+    """The two servers' programs and folders."""
 
     ollama: Path | None
     programs: Path
@@ -63,7 +63,7 @@ class Pair:
             done = _run(command, python, min(BENCH_SECONDS, clock.left), check=False)
             processes, used = self.machine.processes(), self.machine.used_mib()
         try:
-            # It ends with 1 when single requests failed, and says which: the others count all the same.
+            # It ends with 1 if single requests failed, and names them: the others still count.
             summary = json.loads(done.stdout)
         except ValueError:
             said = (done.stdout + done.stderr).strip()[-800:]
@@ -79,7 +79,7 @@ class Pair:
             "slots": SLOTS,
             "summary": summary,
             "gpu_mib": used,
-            # Their ids say nothing later.
+            # Their ids have no meaning later.
             "processes": [{key: one[key] for key in ("program", "mib")} for one in processes],
         }
 
@@ -96,7 +96,7 @@ class Pair:
     def _lay_out(self, ollama: Path) -> Path:
         """Puts the program beside the engine that it looks for in `../lib/ollama`, GPU libraries in a folder of it."""
         program, engines = self.folder / "bin" / "ollama", self.folder / "lib" / "ollama"
-        # No links for the program: it resolves them to find out where it lies.
+        # No links for the program: it resolves them to find its own folder.
         place_file(ollama, program, shutil.copy)
         for file in self.programs.iterdir():
             place_file(file, engines / ("cuda_v13" if "cuda" in file.name else "") / file.name, os.symlink)
@@ -131,7 +131,7 @@ class Pair:
 
 
 def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:
-    """Puts it there under another name first: what an earlier call began may be half of it, or lead nowhere."""
+    """Puts it there under another name first: an earlier call may have left half a file, or a broken link."""
     place.parent.mkdir(parents=True, exist_ok=True)
     partial = place.with_name(f"{place.name}.partial")
     partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the GPU tier measures, the most useful first, and what it tries in a dry run."""
+"""The measurements of the GPU tier, the most useful first, and the steps of its dry run."""
 
 import tomllib
 from argparse import Namespace
@@ -16,14 +16,14 @@ from tests.gpu.shares import prove_shares
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 PAIR = ("llama2:7b", "mistral:7b")
 BUILD, BUILD_SECONDS = "build", 60
-"""A build is not begun with less; it stops with the call and goes on in the next."""
+"""A build does not start with less time; it stops with the call and continues in the next."""
 MODES = ("time-slicing", "mps")
 
 
 def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
-    """All steps of a call with these arguments, the most useful first: what the time does not reach is the least loss.
+    """All steps of a call with these arguments, the most useful first, so that a lack of time skips the least useful.
 
-    The proofs of the shares come before all: they need no build, and half a minute.
+    The proofs of the shares are the first: they need no build, and take half a minute.
     """
     state = machine.gpu()
     capability = str(state["compute_capability"]) if state else None

@@ -1,4 +1,4 @@
-"""Steps that fit a time limit and resume: what is measured is kept, and the next call goes on from there."""
+"""Steps that fit a time limit and resume: results are kept, and the next call continues from there."""
 
 import json
 import os
@@ -17,7 +17,7 @@ Result = dict[str, Any]
 STARTS = 2
 """A step that two calls interrupted does not fit a call."""
 MARK = "TANDEM_GPU_TIER"
-"""In the environment of every program that a call starts, with the folder. What they start has it too."""
+"""In the environment of every program that a call starts, with the folder. Their children have it too."""
 PAUSE_SECONDS = 0.05
 
 
@@ -41,40 +41,40 @@ class Clock:
 
     @property
     def spent(self) -> float:
-        """Since the call began."""
+        """Seconds since the call began."""
         return self._now() - self._begun
 
     @property
     def left(self) -> float:
-        """Until its end."""
+        """Seconds until its end."""
         return self._limit - self.spent
 
 
 @dataclass(frozen=True)
 class Step:
-    """One measurement, or what must come before others."""
+    """One measurement, or a step that others need."""
 
     key: str
     title: str
     seconds: int
-    """How long it takes, as far as known: it is not begun with less time left."""
+    """How long it takes, as far as known: it does not start with less time left."""
     run: Callable[[Clock], Result]
     needs: str = ""
     """Key of a step without which it cannot run."""
     resumes: bool = False
-    """Whether the next call goes on where this one stopped. Another step begins again."""
+    """Whether the next call continues where this one stopped. Other steps start again."""
     remains: Callable[[], bool] = lambda: True
-    """Whether what it made is still there: another machine may have the state alone."""
+    """Whether its files still exist: another machine may have only the state."""
 
 
 @dataclass
 class State:
-    """What all calls so far have found. It is written before and after every step."""
+    """The results of all calls so far. It is written before and after every step."""
 
     path: Path
     spent_seconds: float = 0.0
     steps: dict[str, Result] = field(default_factory=dict)
-    """Of each step its `result`, or why it was `skipped` or `failed`, or how many calls `started` it."""
+    """For each step: its `result`, the reason why it was `skipped` or `failed`, or how many calls `started` it."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -90,15 +90,15 @@ class State:
         return {key: known[what] for key, known in self.steps.items() if what in known}
 
     def left_of(self, steps: Sequence[Step]) -> list[Step]:
-        """Steps of which nothing is known yet."""
+        """Steps without any outcome yet."""
         return [step for step in steps if self.steps.get(step.key, {}).keys() <= {"started"}]
 
 
 def run_steps(steps: Sequence[Step], state: State, clock: Clock, show: Callable[[str], None]) -> None:
-    """Runs what is not done, in this order, and keeps what comes of it.
+    """Runs the remaining steps in this order, and keeps their outcomes.
 
     Failed steps are not repeated: the same machine would most likely fail again, and its time is short. A skipped step
-    is tried again, because what it needs may be there the next time.
+    is tried again, because its needs may be met the next time.
     """
     before = state.spent_seconds
     for step in steps:
@@ -145,7 +145,7 @@ def _outcome(step: Step, started: int, clock: Clock) -> Result:
     except FailedError as reason:
         return {"failed": str(reason)}
     except Exception as error:
-        # One step that nobody expected to fail so must not keep the others from running.
+        # An unexpected failure of one step must not keep the others from running.
         place = traceback.extract_tb(error.__traceback__)[-1]
         return {"failed": f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"}
     return {"result": {**result, "seconds": round(clock.spent - begun, 1)}}
@@ -153,7 +153,7 @@ def _outcome(step: Step, started: int, clock: Clock) -> Result:
 
 @contextmanager
 def _stopped_after(seconds: float) -> Iterator[None]:
-    """Raises `UnfinishedError` in whatever runs when the time of the call is up."""
+    """Raises `UnfinishedError` in the running step when the time of the call is up."""
 
     def stop(*_: object) -> None:
         raise UnfinishedError
@@ -169,9 +169,9 @@ def _stopped_after(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def hold(folder: Path) -> Iterator[list[int]]:
-    """Keeps other calls out of the folder, and ends what a killed call left; gives the ids of those processes.
+    """Locks the folder, and ends the processes that a killed call left; yields their ids.
 
-    A server that was left would be measured with the next one, and two builds in one folder spoil it. Raises
+    A remaining server would be measured with the next one, and two builds in one folder would spoil it. Raises
     `FailedError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,7 +206,7 @@ def marked(folder: Path) -> list[int]:
     """Processes whose environment names the folder."""
     wanted, found = f"{MARK}={folder}".encode(), []
     for place in Path("/proc").glob("[0-9]*/environ"):
-        # One that has ended, or belongs to somebody else, cannot be read.
+        # A process that has ended, or belongs to another user, cannot be read.
         with suppress(OSError):
             if wanted in place.read_bytes().split(b"\0"):
                 found.append(int(place.parent.name))

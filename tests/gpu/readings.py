@@ -1,4 +1,4 @@
-"""What the engine's log says of the memory that it allocated. Text in, numbers out."""
+"""Reads the allocated memory from the engine's log. Text in, numbers out."""
 
 import re
 from collections.abc import Iterable

@@ -44,14 +44,14 @@ def keep(
     numbers, report = results / f"{name}.json", reports / f"gpu-{name}.md"
     for folder in (results, reports):
         folder.mkdir(parents=True, exist_ok=True)
-    # The numbers first, whatever becomes of the report.
+    # The numbers first, even if the report fails.
     write_whole(numbers, json.dumps(found, indent=1) + "\n")
     write_whole(report, describe(found))
     return [numbers, report]
 
 
 def collect(state: State, machine: Result, planned: Sequence[Step], today: datetime.date) -> Result:
-    """Everything that was measured, and what was not, in the form that is kept."""
+    """All results and all missing measurements, in the form that is kept."""
     gpu, done = machine["gpu"], state.having("result")
 
     def of(kind: str) -> Result:
@@ -99,7 +99,7 @@ def _head(found: Result) -> Iterable[str]:
 
 
 def _memory(results: Sequence[Result]) -> Iterable[str]:
-    """Predicted and measured, in total and part by part, which says where a difference comes from."""
+    """Predicted and measured, in total and part by part, which shows the source of a difference."""
     totals, parts, off = [], [], []
     for result in results:
         measured, predicted = measured_mib(result), result["predicted_mib"] or {}

@@ -17,7 +17,7 @@ from sharing.models import Model, models
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a file; the first dimension is the one that lies together in memory."""
+    """One tensor of a file; the first dimension is contiguous in memory."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def architecture(self) -> str:
-        """As llama.cpp calls it. Ollama's library, from which the catalogue has its names, says `gptoss`."""
+        """As llama.cpp calls it. Ollama's library, the source of the catalogue's names, says `gptoss`."""
         return "gpt-oss" if self.model.architecture == "gptoss" else self.model.architecture
 
     @property

@@ -15,7 +15,7 @@ from tests.gpu.progress import FailedError, Result
 
 IN_POD = Path(__file__).resolve().parents[2] / "components" / "share_proof" / "in_pod"
 SHIPPED = ("cuda.py", "shares.py", "verdict.py")
-"""What components/share_proof/jobs.py ships to the cluster: tests/gpu/test_plan.py compares."""
+"""The files that components/share_proof/jobs.py ships to the cluster: tests/gpu/test_plan.py compares them."""
 SHARES = 2
 TOLERANCE = 0.1
 """As in components/share_proof/expectation.py."""
@@ -23,7 +23,7 @@ LIMIT_SECONDS = 60
 
 
 def prove_shares(mode: str, machine: Machine, folder: Path, total_mib: int) -> Result:
-    """Two processes without limits, which see the entire GPU; or two clients of MPS, of which each gets its part."""
+    """Two processes without limits, which see the entire GPU; or two clients of MPS, each with its part."""
     if mode == "time-slicing":
         words = f"{SHARES} shares of one GPU: {SHARES} per GPU, all of its memory visible to each"
         return prove(expectation(words, total_mib, None), folder, {})
@@ -36,7 +36,7 @@ def prove_shares(mode: str, machine: Machine, folder: Path, total_mib: int) -> R
 
 
 def expectation(words: str, total_mib: int, limit_mib: int | None) -> Result:
-    """What the processes are expected to find; components/share_proof/expectation.py makes the same for pods.
+    """The values that the processes must find; components/share_proof/expectation.py makes the same for pods.
 
     A `PodExpectation` as JSON: importing the class would import Pulumi, and this tier needs no package.
     """
@@ -88,6 +88,6 @@ def prove(expected: Result, folder: Path, environment: Mapping[str, str]) -> Res
     if any(pod.returncode for pod in pods):
         raise FailedError("\n".join(dict.fromkeys(said)))
     verdict = json.loads(said[0])
-    # The identity of a GPU is nobody's business.
+    # The identity of a GPU stays private.
     verdict["devices"] = len(verdict["devices"])
     return {"expected": expected, "verdict": verdict}

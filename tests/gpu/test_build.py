@@ -1,4 +1,4 @@
-"""The build of llama.cpp for the GPU tier: its source, its options, and what becomes of it."""
+"""The build of llama.cpp for the GPU tier: its source, its options, and its outcome."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from tests.gpu.progress import Clock, FailedError, SkipError
 
 
 def source_tree(folder: Path) -> Path:
-    """What the guide packs, as llama.cpp b10454 has it; `tools/ui` runs the script while it builds."""
+    """The files that the guide packs, as in llama.cpp b10454; `tools/ui` runs the script while it builds."""
     for name in ("cmake", "common", "ggml", "include", "licenses", "scripts", "src", "tools/server", "vendor"):
         (folder / name).mkdir(parents=True)
     for name in ("CMakeLists.txt", "scripts/ui-assets.cmake"):
@@ -54,7 +54,7 @@ def test_an_archive_that_lacks_a_part_is_refused_before_the_build(tmp_path: Path
         unpack(source, tmp_path / "out")
 
 
-def test_the_guide_packs_what_the_build_reads() -> None:
+def test_the_guide_packs_all_files_that_the_build_reads() -> None:
     guide = Path(__file__).parents[2] / "docs" / "how-to" / "run-the-gpu-tier.md"
     [packed] = re.findall(r"tar -C llama\.cpp -cJf \S+ \\\n(.*?)\n *```", guide.read_text(encoding="utf-8"), re.DOTALL)
     assert {*PARTS, "tools"} <= set(packed.replace("\\", "").split())
@@ -105,7 +105,7 @@ DOES_NOT_START = "#!/bin/sh\necho 'libcublas.so.13: cannot open shared object fi
 
 
 def machine_with_cmake(monkeypatch: pytest.MonkeyPatch, folder: Path, *, program: str = "", configure: int = 0) -> Path:
-    """Programs that pretend, on the PATH; returns the log of `cmake`."""
+    """Fake programs on the PATH; returns the log of `cmake`."""
     bin, log = folder / "path", folder / "cmake.log"
     bin.mkdir(exist_ok=True)
     # The script goes into single quotes.

@@ -1,4 +1,4 @@
-"""What measures memory: files, servers that must be on the GPU, and what an earlier call left half."""
+"""The measurement of memory: files, servers that must be on the GPU, and incomplete files of an earlier call."""
 
 import os
 import shutil

@@ -44,7 +44,7 @@ def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantised_cach
 
 
 def test_the_whole_plan_fits_into_twenty_five_minutes_beside_a_build_of_eight(tmp_path: Path) -> None:
-    # What is begun must fit, so these are upper bounds; a short overrun costs the last case.
+    # A step that starts must fit, so these are upper bounds; a short overrun costs the last case.
     planned = steps(parse([]), tmp_path, NO_GPU)
     first = planned[: planned.index(next(one for one in planned if one.key == "pair mps")) + 1]
     assert 8 * 60 + sum(one.seconds for one in first if one.key != "build") < 25 * 60
@@ -137,7 +137,7 @@ def test_the_gpu_that_is_read_is_the_one_that_this_process_was_given(
     assert "GPU-1" not in str(machine.describe())
 
 
-def test_what_is_started_uses_the_gpu_that_is_measured(
+def test_started_programs_use_the_gpu_that_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     driver_that_answers(monkeypatch, tmp_path)
@@ -149,7 +149,7 @@ def test_what_is_started_uses_the_gpu_that_is_measured(
     assert capsys.readouterr().out.endswith("Run the same command again; it goes on from here.\n")
 
 
-def test_when_all_time_is_used_up_nobody_is_asked_to_call_again(
+def test_when_all_time_is_used_up_no_message_asks_for_another_call(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     driver_that_answers(monkeypatch, tmp_path)
@@ -203,12 +203,12 @@ def test_a_daemon_that_keeps_its_output_open_has_started(monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr("tests.gpu.mps.SECONDS", 20)
     with hold(tmp_path), mps_daemon(1000, 2):
-        # What remains of it is ended as what a killed call leaves.
+        # Its remaining process is ended like those of a killed call.
         [left] = marked(tmp_path)
         os.kill(left, 9)
 
 
-def test_what_fails_under_the_daemon_is_kept_with_the_end_of_its_log(
+def test_a_failure_under_the_daemon_is_kept_with_the_end_of_its_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     control_that_writes(
@@ -260,7 +260,7 @@ def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> Non
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA H200", "h200"),
         ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-server-6000"),
-        # Not in the catalogue, and not taken for another.
+        # Not in the catalogue, and not taken for another GPU.
         ("NVIDIA GeForce RTX 5090", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Steps of the GPU tier: time limit, resuming, what a stopped or killed call leaves, and the folder that it holds."""
+"""Steps of the GPU tier: time limit, resuming, the remains of a stopped or killed call, and the locked folder."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from tests.gpu.progress import (
 
 
 class Calls:
-    """Calls of at most eight minutes, whose clock only steps move; each begins with what is on the disk."""
+    """Calls of at most eight minutes, whose clock only steps move; each starts with the state on the disk."""
 
     def __init__(self, folder: Path) -> None:
         self.path, self.now, self.said = folder / "state.json", 0.0, list[str]()
@@ -33,7 +33,7 @@ class Calls:
     def step(
         self, key: str, seconds: int = 10, end: BaseException | Callable[[], object] | None = None, **options: object
     ) -> Step:
-        """One that takes its time, and raises or does something at its end."""
+        """A step that takes its time, and raises an error or calls a function at its end."""
 
         def run(_: Clock) -> Result:
             self.now += seconds
@@ -59,7 +59,7 @@ def calls(tmp_path: Path) -> Calls:
     return Calls(tmp_path)
 
 
-def test_a_call_goes_on_from_what_the_last_one_left(calls: Calls) -> None:
+def test_a_call_continues_where_the_last_one_stopped(calls: Calls) -> None:
     planned = [calls.step("a", 100), calls.step("b", 300), calls.step("c", 300)]
     assert calls.call(*planned).spent_seconds == 400
     assert (calls.done, calls.left) == (["a", "b"], ["c"])
@@ -78,7 +78,7 @@ def test_an_unfinished_build_leaves_what_needs_it_for_the_next_call(calls: Calls
     assert calls.said == ["build …", "  not finished: the next call goes on, 60 s after the call began"]
 
 
-def test_what_needs_a_skipped_step_is_skipped_and_both_are_tried_again(calls: Calls) -> None:
+def test_a_step_that_needs_a_skipped_one_is_skipped_and_both_are_tried_again(calls: Calls) -> None:
     needy = calls.step("m", needs="build")
     state = calls.call(calls.step("build", 60, SkipError("no nvcc")), needy)
     assert state.having("skipped") == {"build": "no nvcc", "m": "it needs `build`, which did not run"}
@@ -119,7 +119,7 @@ def test_a_step_that_two_calls_could_not_end_is_given_up_unless_it_goes_on(
 
 def test_a_killed_call_counts_with_the_time_that_its_step_should_have_taken(calls: Calls) -> None:
     kept: list[State] = []
-    # What the disk holds at that moment is all that the next call gets.
+    # The next call gets only the state on the disk at that moment.
     calls.call(calls.step("first", 30), calls.step("a", end=lambda: kept.append(State.read(calls.path))))
     assert (kept[0].spent_seconds, kept[0].steps["a"], list(kept[0].having("result"))) == (
         40,
@@ -134,7 +134,7 @@ def test_a_call_that_a_person_stops_keeps_its_time(calls: Calls) -> None:
     assert State.read(calls.path).spent_seconds == 7
 
 
-def test_what_another_machine_made_is_made_here_too_before_what_needs_it(calls: Calls) -> None:
+def test_files_of_another_machine_are_made_here_too_before_the_steps_that_need_them(calls: Calls) -> None:
     gone = calls.step("build", 481, remains=lambda: False)
     calls.call(calls.step("build"))
     assert "result" not in calls.call(gone, calls.step("m", needs="build")).steps["build"]
@@ -148,7 +148,7 @@ def test_a_folder_serves_one_call_at_a_time(tmp_path: Path) -> None:
         assert killed == []
 
 
-def test_what_a_killed_call_left_running_is_ended_with_its_children(tmp_path: Path) -> None:
+def test_processes_of_a_killed_call_are_ended_with_their_children(tmp_path: Path) -> None:
     # A shell that starts another process, as Ollama starts its engine, in a session of its own.
     left = subprocess.Popen(
         ["/bin/sh", "-c", "sleep 600 & echo started; wait"],

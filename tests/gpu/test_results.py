@@ -1,4 +1,4 @@
-"""The memory model against what the GPU tier measured, with the rules as they are now."""
+"""The memory model, with the current rules, compared with the measurements of the GPU tier."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.gpu.memory import measured_mib
 
 RESULTS = sorted(Path(__file__).parent.glob("results/*.json"))
 MEDIAN, WORST = 0.04, 0.12
-"""The largest error that is accepted, as a part of what was measured."""
+"""The largest accepted error, as a part of the measurement."""
 
 
 def deviations(found: dict[str, Any]) -> dict[str, float]:
@@ -38,7 +38,7 @@ def deviations(found: dict[str, Any]) -> dict[str, float]:
 
 @pytest.mark.skipif(not RESULTS, reason="the GPU tier was not run yet: make test-gpu")
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_predictions_agree_with_what_was_measured(path: Path) -> None:
+def test_predictions_agree_with_the_measurements(path: Path) -> None:
     off = deviations(json.loads(path.read_text(encoding="utf-8")))
     assert median(map(abs, off.values())) <= MEDIAN, off
     assert max(map(abs, off.values())) <= WORST, off
