@@ -75,14 +75,13 @@ def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Do
     found = [construct(node) for _, node, rest in _places(values, problem.path) if not rest]
     if not found:
         return _in_files(problem, documents) or _default(problem)
-    same = [document for document in documents if _has(document, problem.path, found[0])]
+    for document in documents:
+        for one in _places(document.root, problem.path):
+            if not one.rest and _are_alike(construct(one.node), found[0]):
+                return _place(document, problem, one)
     others = " or ".join(dict.fromkeys(document.name for document in documents))
     elsewhere = f"not in {others}: from" if others else "from"
-    return _in_files(problem, same) or Place(origin=f"{elsewhere} `-c`, `--config-file` or an environment")
-
-
-def _has(document: Document, path: str, value: object) -> bool:
-    return any(_are_alike(construct(node), value) for _, node, rest in _places(document.root, path) if not rest)
+    return Place(origin=f"{elsewhere} `-c`, `--config-file` or an environment")
 
 
 def _are_alike(one: object, other: object) -> bool:
@@ -102,22 +101,30 @@ def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
     """
     around = None
     for document in documents:
-        for key, node, rest in _places(document.root, problem.path):
-            mark = (node if problem.found or key is None else key).start_mark
-            place = Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
-            if not rest:
+        for one in _places(document.root, problem.path, is_key_wrong=not problem.found):
+            place = _place(document, problem, one)
+            if not one.rest:
                 return place
             around = around or place
     return None if problem.found else around
 
 
-def _places(root: yaml.Node | None, path: str) -> Iterator[_Found]:
-    """The place of a setting, or of the section where it belongs, in a stack file or in Pulumi.yaml."""
+def _place(document: Document, problem: Problem, one: _Found) -> Place:
+    mark = (one.node if problem.found or one.key is None else one.key).start_mark
+    return Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
+
+
+def _places(root: yaml.Node | None, path: str, *, is_key_wrong: bool = False) -> Iterator[_Found]:
+    """The place of a setting, or of the section where it belongs, in a stack file or in Pulumi.yaml.
+
+    Of a section that stands there with and without its prefix, the wrong key is the one without.
+    """
     if root is None:
         return
     first = re.split(r"[.\[]", path)[0]
     below = path.removeprefix(first)
-    for key in (f"{PROJECT}:{first}", first):
+    keys = (f"{PROJECT}:{first}", first)
+    for key in reversed(keys) if is_key_wrong and not below else keys:
         for form in FORMS:
             found = _find(root, f"config.{key}{form}{below}")
             if len(found.rest) <= len(below):

@@ -40,7 +40,7 @@ PLACES = {
     "gpu-nodes.max": (10, 27),
     "tags.team": (11, 27),
     "cluster.nat": (12, 31),
-    "models": (6, 3),
+    "models": (13, 3),
     "other": (14, 1),
 }
 """Counted by hand: the value, or the key where no value is wrong but the key."""
@@ -177,6 +177,20 @@ def test_in_an_up_a_default_of_the_project_has_its_place_in_pulumi_yaml(
     (tmp_path / "Pulumi.s.yaml").write_text("config: {}\n")
     [said] = refusal(tmp_path, BAD, monkeypatch)
     assert said.startswith(f"  Pulumi.yaml:{place}  sharing.replicas: ")
+
+
+BOTH = "config:\n  tandem:sharing: {{mode: timeslice, replicas: {0}}}\n  sharing: {{mode: timeslice, replicas: {1}}}\n"
+
+
+@pytest.mark.parametrize(("replicas", "place"), [((1, 4), "2:47"), ((4, 1), "3:40")])
+def test_in_an_up_of_two_keys_for_one_section_the_used_one_is_the_place(
+    replicas: tuple[int, int], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pulumi gives a key without a namespace the project's, and the order of a Go map decides which of the two
+    # it uses. Source: pulumi/pulumi, sdk/go/common/workspace, stackConfigNamespacedWithProject.
+    (tmp_path / "Pulumi.s.yaml").write_text(BOTH.format(*replicas))
+    [said] = refusal(tmp_path, BAD, monkeypatch)
+    assert said.startswith(f"  Pulumi.s.yaml:{place}  sharing.replicas: ")
 
 
 def test_in_an_up_a_default_of_tandem_is_named_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
