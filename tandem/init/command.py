@@ -158,7 +158,8 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     given, given_budget = _joined(parsed.model), parsed.budget
     while True:
         models = questions.answer("Models, separated by spaces", models, known, given)
-        limit = questions.answer(BUDGET, budget, ask.usd_per_hour, given_budget)
+        budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
+        limit = ask.usd_per_hour(budget)
         base = base_stack.of_models(ask.words(models), {}, region, limit, today, access)
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sharing.printable import printable
-from tandem.arguments import budget
+from tandem import arguments
 from tandem.planned import base_stack
 from tandem.terminal import CallError, complain
 
@@ -48,10 +48,16 @@ def region(text: str) -> str:
     return text
 
 
+def budget(text: str) -> str:
+    """A budget as the user wrote it, which is the default where the question is asked again."""
+    usd_per_hour(text)
+    return text
+
+
 def usd_per_hour(text: str) -> float | None:
-    """A budget; None for no limit."""
+    """Dollars per hour of a budget; None for no limit."""
     try:
-        return None if text == NO_LIMIT else budget(text)
+        return None if text == NO_LIMIT else arguments.budget(text)
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}. Write 1 or 730/month, for example.") from None
 

@@ -97,8 +97,18 @@ def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path,
     assert (code, len(questions)) == (0, 5)
     assert "no setup fits" in screen
     assert questions[2] == "Models, separated by spaces [qwen2.5:32b]: "
+    assert questions[3] == "Budget in dollars per hour, 730/month, or `none` [0.1]: "
     assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
+
+
+def test_the_defaults_of_a_second_round_are_the_flags_and_then_the_answers(project: Path, answers: Answers) -> None:
+    questions = answers("", "146/month", "llama3.2:1b", "1460/month", "1")
+    flags = ("--region", "us-east-1", "--allow-cidr", "none", "--model", "qwen2.5:32b", "--budget", "0.1")
+    assert on_screen("init", "mine", *flags, cwd=project)[0] == 0
+    defaults = [re.findall(r"\[(.*)\]: $", question)[0] for question in questions]
+    assert defaults == ["qwen2.5:32b", "0.1", "qwen2.5:32b", "146/month", "1"]
+    assert judge_file(project / "Pulumi.mine.yaml").config.budget.max_usd_per_hour == 2  # 1460 in 730 hours
 
 
 @pytest.mark.parametrize("place", range(6))
