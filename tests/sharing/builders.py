@@ -1,4 +1,4 @@
-"""Valid objects of `sharing`, each with overrides: a test names only what it is about."""
+"""Builders of valid `sharing` objects with overrides, so that a test names only what it is about."""
 
 import datetime
 import re
@@ -18,17 +18,17 @@ from sharing.setup import Cache, Pool, Setup, Tenant
 from tests.rows import read_rows
 
 TODAY = datetime.date(2026, 11, 21)
-"""A day on which 1.36 and 1.35 are in standard support, 1.34 is about to leave it, 1.33 is in extended support."""
+"""A day when Kubernetes 1.36 and 1.35 have standard support, 1.34 soon leaves it, and 1.33 has extended support."""
 SMALL = "llama3.2:1b"
 
 
 def read_figures(name: str) -> list[dict[str, str]]:
-    """Rows of a table of `figures`: what others measured or published."""
+    """Reads the rows of a table in `figures`: what others measured or published."""
     return read_rows(Path(__file__).parent / "figures" / f"{name}.csv")
 
 
 def read_cases(name: str) -> dict[str, Any]:
-    """The cases of a YAML table beside the tests, by the sentences that they are named by."""
+    """Reads the cases of a YAML table beside the tests, by the sentence that names each."""
     cases: dict[str, Any] = yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
     return cases
 
@@ -43,7 +43,7 @@ def pair(slots: int = 1) -> tuple[Served, Served]:
 
 
 def weighing(mib: float, slots: int = 1, on: str = "g4dn.xlarge") -> Served:
-    """A model that needs exactly so much on one type, with its margin: no layers, and weights that make up the rest."""
+    """A model that needs exactly `mib` on one type, with its margin: no layers, and weights that make up the rest."""
     model = Model(
         name="own",
         weights_bytes=0,
@@ -66,7 +66,7 @@ def weighing(mib: float, slots: int = 1, on: str = "g4dn.xlarge") -> Served:
 
 
 def keeping(mib: int, cache: int = 0) -> Served:
-    """A model whose pod keeps so much RAM, `cache` of it for prompts: processes, sidecar and buffers have 321 MiB."""
+    """A model whose pod keeps `mib` of RAM, `cache` of it for prompts; processes, sidecar and buffers take 321 MiB."""
     model = Model(
         name="own",
         weights_bytes=MIB,
@@ -87,7 +87,7 @@ def instance(name: str = "g4dn.xlarge") -> InstanceType:
 
 
 def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = None, **overrides: Any) -> Pool:
-    """One node of the types under time-slicing by two; `types` is one name or several."""
+    """One node of these types with time-slicing by two; `types` is one name or several."""
     standard = Pool(
         name="gpu",
         path="gpu-nodes",
@@ -103,7 +103,7 @@ def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = N
 
 
 def listed(index: int, name: str, one: Pool, sharing_path: str = "sharing") -> Pool:
-    """The pool as one of several; it takes the stack's sharing unless it gets a path of its own."""
+    """The pool as one of several; it uses the stack's sharing unless `sharing_path` names its own."""
     return replace(one, name=name, path=f"gpu-nodes[{index}]", sharing_path=sharing_path)
 
 
@@ -115,7 +115,7 @@ def tenants(*them: Served | str, cache: Cache = "node", pool: str = "gpu") -> tu
 
 
 def setup(**overrides: Any) -> Setup:
-    """Two small models on one g4dn.xlarge: no rule is broken and nothing is doubtful."""
+    """Two small models on one g4dn.xlarge: no rule is broken, and there is nothing to warn about."""
     standard = Setup(
         region="us-east-1",
         kubernetes="1.36",
@@ -138,7 +138,7 @@ def mode(name: str, replicas: int = 2) -> Sharing:
 
 
 def changed(whole: Setup, settings: str | Sequence[str]) -> Setup:
-    """`whole` after the settings have been written; of a text, those in backquotes."""
+    """`whole` with the settings applied; if they are a text, those in its backquotes."""
     if isinstance(settings, str):
         assert re.sub(r"`[^`]+`|with|and| ", "", settings) == "", settings
         settings = re.findall(r"`([^`]+)`", settings)
@@ -154,7 +154,7 @@ def changed(whole: Setup, settings: str | Sequence[str]) -> Setup:
 
 
 def written_of(sharing: Sharing) -> dict[str, Any]:
-    """The settings as they stand in a file."""
+    """The settings as a stack file has them."""
     return sharing.model_dump(exclude_unset=True, by_alias=True) | {"mode": sharing.mode}
 
 
@@ -172,7 +172,7 @@ def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
         return replace(whole, tenants=tuple(tenant if one is asked else one for one in whole.tenants))
     old = next(one for one in whole.pools if place in (one.path, one.sharing_path, one.own_sharing_path))
     if place in (old.sharing_path, old.own_sharing_path):
-        assert place == old.sharing_path or "mode" in values, "a sharing of its own needs a mode"
+        assert place == old.sharing_path or "mode" in values, "a pool's own sharing needs a mode"
         sharing: Sharing = TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **values})
         new = replace(old, sharing=sharing, sharing_path=place)
     else:

@@ -1,4 +1,4 @@
-"""Stacks by chance, for properties that hold for every one."""
+"""Random stacks, for properties that hold for every stack."""
 
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ SHARINGS = st.builds(mode, st.sampled_from(["exclusive", "timeslice", "mps"]), s
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    """Models on one node that has a share for each: what is left to judge is whether they fit."""
+    """Models on one node with a share for each, so that the only question is whether they fit."""
     known = draw(st.sampled_from(NVIDIA))
     sharing = draw(SHARINGS)
     most = min(known.gpus * sharing.offers(known.gpu)[0].per_gpu, 4)

@@ -1,4 +1,4 @@
-"""Setups as rows of a table: what differs from `builders.setup`, in the words of a stack file."""
+"""Setups from rows of a table: each row has what differs from `builders.setup`, with the keys of a stack file."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ def read_pool(row: dict[str, Any], stacks: dict[str, Any]) -> Pool:
 
 
 def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
-    """Tags, settings of a model, or arguments of one that is built; `times` as many."""
+    """Each row is a tag, the settings of a model, or the arguments of a builder; `times` repeats it."""
     found: list[dict[str, Any]] = []
     for row in rows:
         values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
@@ -59,6 +59,6 @@ def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
 
 
 def describing(*, slots: int = 1, context: int = 2048, **shape: Any) -> Served:
-    """A small model of a shape that matters to Ollama."""
+    """A small model with a shape that matters to Ollama."""
     small = weighing(1_000)
     return replace(small, slots=slots, context=context, model=replace(small.model, **shape))

@@ -1,4 +1,4 @@
-"""Advice: each change really helps, the first is the cheapest, and nothing is offered that changes nothing."""
+"""Advice: each change really helps, the cheapest comes first, and no useless change is offered."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -50,7 +50,7 @@ def fits_exactly(target: Served, asked: Served) -> Setup:
 
 @st.composite
 def refused(draw: st.DrawFn) -> Setup:
-    """A stack that something refuses: models too large, too few shares or nodes, too little disk, or the budget."""
+    """A stack that is refused: models too large, too few shares or nodes, too little disk, or a budget too low."""
     known = draw(st.sampled_from(NVIDIA))
     capacity = draw(st.sampled_from(["spot", "on-demand"]))
     provisioner = draw(st.sampled_from(["node-group", "karpenter"]))
@@ -68,13 +68,13 @@ def refused(draw: st.DrawFn) -> Setup:
     cache = draw(st.sampled_from([512, 512, 8192]))
     them = [replace(one, prompt_cache_mib=cache) for one in draw(st.lists(SERVED, min_size=1, max_size=4))]
     limit = draw(st.sampled_from([None, None, 0.7, 2.0]))
-    # Paris: the tables have no price of G5, G6e and P there.
+    # Paris, for which the tables have no price of G5, G6e and P.
     region = draw(st.sampled_from(["us-east-1", "us-east-1", "eu-west-3"]))
     return setup(pools=(here,), tenants=tenants(*them), max_usd_per_hour=limit, region=region)
 
 
 def listed_changes(whole: Setup) -> Iterator[Setup]:
-    """Every kind of change that touches the price, spelled out without the code under test."""
+    """Every kind of change that affects the price, spelled out without the code under test."""
     [here] = whole.pools
     models = len(whole.tenants)
     them = [tenant.served for tenant in whole.tenants]
@@ -120,7 +120,7 @@ def smaller(setting: str, most: int) -> Callable[[Served], Served]:
 
 
 def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list[Served]]:
-    """Each of the models changed, the others as they are."""
+    """The setups in which one of the models is changed."""
     for index, one in enumerate(them):
         yield [*them[:index], less(one), *them[index + 1 :]]
 
@@ -175,7 +175,7 @@ def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
 
 
 def beside_another(whole: Setup) -> Setup:
-    """The setup with a second pool, which takes the same sharing and has a model that fits."""
+    """The setup with a second pool, which has the same sharing and a model that fits."""
     (here,) = whole.pools
     moved = [replace(tenant, pool="here") for tenant in whole.tenants]
     other = replace(tenants(weighing(1_000), pool="other")[0], path=f"models[{len(moved)}]")
@@ -197,13 +197,13 @@ def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(who
         assert after.pools[0] == beside_another(whole).pools[0]
 
 
-# What is offered.
+# The changes that are offered.
 
 CASES = read_cases("advice")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_refused_stack_is_led_to_what_helps(name: str) -> None:
+def test_a_refused_stack_gets_advice_that_helps(name: str) -> None:
     row = {**CASES[name], "gpu-nodes": {"volume-gib": 2000, **CASES[name].get("gpu-nodes", {})}}
     begins, among = ([tuple(change) for change in row.pop(key, [])] for key in ("begins", "among"))
     never, says = row.pop("never", []), row.pop("says", [])
@@ -217,7 +217,7 @@ def test_a_refused_stack_is_led_to_what_helps(name: str) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
-def test_slots_are_given_up_one_by_one(slots: int) -> None:
+def test_slots_are_reduced_one_by_one(slots: int) -> None:
     asked = served("llama2:7b", slots=4)
     found = offers(fits_exactly(replace(asked, slots=slots), asked))
     assert [one for one in found if "slots" in one[0]] == [(f"models[0].slots: {slots}",)]
@@ -236,8 +236,8 @@ def test_a_context_is_never_offered_below_512() -> None:
     assert not [one for one in found if len(one) == 1 and "context" in one[0]]
 
 
-def test_a_context_is_shortened_from_what_the_model_really_gets() -> None:
-    """llama2 has 4,096 tokens (its model GPU)."""
+def test_a_context_is_shortened_from_the_models_real_context() -> None:
+    """llama2's longest context is 4,096 tokens (its model card)."""
     asked = served("llama2:7b", context=100_000)
     assert ("models[0].context: 3840",) in offers(fits_exactly(replace(asked, context=3_840), asked))
 
@@ -253,7 +253,7 @@ def test_a_smaller_batch_is_offered_in_steps(batch: int) -> None:
     assert [one for one in found if "batch" in one[0]] == [(f"models[0].batch: {batch}",)]
 
 
-def test_a_batch_that_is_small_already_or_an_embedding_models_is_left() -> None:
+def test_no_smaller_batch_is_offered_for_a_small_one_or_for_an_embedding_model() -> None:
     for asked in (served("llama2:7b", context=2048, slots=2), served("nomic-embed-text:latest", context=2048)):
         whole = fits_exactly(replace(asked, context=1024), asked)
         assert not [one for one in offers(whole) if "batch" in one[0]]
@@ -266,8 +266,8 @@ def test_a_quantised_cache_is_offered_only_where_it_is_not_set(kv_type: KvType, 
     assert [one for one in found if "kv-type" in one[0]] == [("models[0].kv-type: q8_0",)] * offered
 
 
-def test_where_no_single_model_is_enough_all_that_fail_are_changed_alike() -> None:
-    """Beside the third model there is room for the other two at two slots each."""
+def test_if_no_single_change_is_enough_all_models_that_fail_are_changed_alike() -> None:
+    """The third model leaves enough memory for the other two with two slots each."""
     asked = served("llama2:7b", slots=4)
     both = 2 * need(replace(asked, slots=2), instance("g6.xlarge").gpu).bound
     filler = weighing(int(instance("g6.xlarge").gpu.cuda_mib - both), on="g6.xlarge")
@@ -276,7 +276,7 @@ def test_where_no_single_model_is_enough_all_that_fail_are_changed_alike() -> No
 
 
 @pytest.mark.slow
-def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
+def test_a_stack_over_its_budget_gets_cheaper_advice() -> None:
     poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
     [problem] = assess(poor).problems
     assert problem.path == "budget.max-usd-per-hour"
@@ -291,7 +291,7 @@ def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
     assert assess(hopeless).advice["gpu"] == ()
 
 
-def test_under_a_budget_no_price_is_offered_that_nobody_knows() -> None:
+def test_with_a_budget_no_change_with_an_unknown_price_is_offered() -> None:
     """The pair of the report: in Paris g4dn.xlarge costs $0.615 per hour, and G5 has no known price."""
     poor = setup(region="eu-west-3", nat="single", max_usd_per_hour=0.41)
     assert judge(poor).over_budget
@@ -310,7 +310,7 @@ def test_nothing_is_offered_where_nothing_helps() -> None:
     assert assess(whole).problems[0].fix.endswith("Use a smaller model.")
 
 
-def test_nothing_is_offered_for_what_no_listed_change_touches() -> None:
+def test_nothing_is_offered_for_an_error_that_no_listed_change_affects() -> None:
     assert assess(setup(kubernetes="1.2")).advice == {"gpu": ()}
 
 
@@ -318,14 +318,14 @@ def test_an_unknown_type_has_no_advice() -> None:
     assert assess(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
 
 
-def test_unreadable_settings_leave_the_price_of_the_stack_open() -> None:
+def test_with_unreadable_settings_the_price_of_the_stack_is_unknown() -> None:
     whole = on("g4dn.xlarge", Exclusive(), weighing(20_000))
     first, *_ = assess(whole, ["cluster.nat"]).advice["gpu"]
     assert first.usd_per_hour is None
     assert str(first) == first.change == "`gpu-nodes.instance-types: [g6.xlarge]`"
 
 
-def test_a_pool_of_several_is_led_to_a_sharing_of_its_own() -> None:
+def test_a_pool_of_several_is_advised_to_have_its_own_sharing() -> None:
     whole = beside_another(
         on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), weighing(6_000), weighing(4_000))
     )
@@ -333,7 +333,7 @@ def test_a_pool_of_several_is_led_to_a_sharing_of_its_own() -> None:
     assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}",)
 
 
-def test_two_pools_that_are_refused_get_advice_each() -> None:
+def test_each_of_two_refused_pools_gets_advice() -> None:
     one = listed(0, "one", pool(sharing=Exclusive(), volume_gib=1000))
     two = listed(1, "two", pool(sharing=Exclusive(), volume_gib=1000))
     them = tenants(weighing(20_000), weighing(30_000))
@@ -343,10 +343,10 @@ def test_two_pools_that_are_refused_get_advice_each() -> None:
     assert judge(both).accepted
 
 
-# Kinds that touch the price or the RAM alone.
+# Changes that affect only the price or the RAM.
 
 
-def test_prompt_caches_that_the_node_cannot_hold_shrink_first() -> None:
+def test_prompt_caches_that_exceed_the_nodes_memory_are_reduced_first() -> None:
     """g4dn.xlarge: 16 GiB. Three caches of 8 GiB do not fit, nor do three quarters or half of them."""
     them = [replace(served(SMALL), prompt_cache_mib=8192) for _ in range(3)]
     whole = on("g4dn.xlarge", TimeSlicing(replicas=3), *them)
@@ -355,7 +355,7 @@ def test_prompt_caches_that_the_node_cannot_hold_shrink_first() -> None:
     assert first.usd_per_hour == pytest.approx(judge(whole).cost.usd_per_hour)  # type: ignore[union-attr]
 
 
-# How it is said.
+# The wording.
 
 
 def problems(whole: Setup) -> list[str]:
@@ -369,21 +369,21 @@ def test_identical_models_that_do_not_fit_are_one_problem() -> None:
     assert problem.found.startswith("own and 47 more ")
 
 
-def test_a_setting_of_many_models_is_said_once() -> None:
+def test_a_setting_of_many_models_is_named_once() -> None:
     them = [replace(served(SMALL), prompt_cache_mib=8192) for _ in range(4)]
     first, *_ = advice(on("g4dn.xlarge", TimeSlicing(replicas=4), *them))
     assert first.change == "`models[0-3].prompt-cache-mib: 2048`"
     assert len(first.settings) == 4
 
 
-def test_models_that_break_different_bounds_are_different_problems_with_the_advice_given_once() -> None:
+def test_models_that_break_different_bounds_are_different_problems_with_one_advice() -> None:
     first, second = problems(on("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000)))
     assert first.startswith("models[0]: own (6,000 MiB with its margin) cannot fit its share of 3,840 MiB (mps on T4)")
     assert "Write `sharing.replicas: 2` ($" in first
     assert second.endswith("Apply the fix for models[0].")
 
 
-def test_models_that_break_one_bound_alike_are_named_and_counted() -> None:
+def test_models_that_break_the_same_bound_are_named_and_counted() -> None:
     them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
     [problem] = assess(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
     assert problem.found == "a, b, c and 2 more (25,000 MiB in total)"

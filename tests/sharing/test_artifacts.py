@@ -15,6 +15,6 @@ def test_an_unknown_name_is_an_error() -> None:
         artifacts.find("registry.k8s.io/unknown")
 
 
-def test_a_gpu_node_downloads_what_was_measured() -> None:
+def test_a_gpu_node_downloads_the_measured_sizes() -> None:
     """Ollama, the device plugin and node feature discovery: 3,110 + 53 + 60 MiB (facts of 2026-11-20)."""
     assert artifacts.images_mib() == 3223

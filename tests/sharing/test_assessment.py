@@ -1,4 +1,4 @@
-"""All that is said of a setup: refusals, warnings, fits, the bill."""
+"""The assessment of a setup: errors, warnings, fits, and the bill."""
 
 import re
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_models_are_judged_by_these_settings() -> None:
     assert FIT_READS == ("sharing", "models", "gpu-nodes.instance-types")
 
 
-def test_warnings_do_not_refuse_and_unreadable_settings_silence_them() -> None:
+def test_warnings_refuse_nothing_and_unreadable_settings_silence_them() -> None:
     whole = setup(nat="single", nat_is_written=False, pools=(pool(sharing=TimeSlicing(), desired=0),))
     assert [one.path for one in assess(whole).warnings] == ["gpu-nodes.desired", "cluster.nat"]
     assert [one.path for one in assess(whole, ["cluster.nat"]).warnings] == ["gpu-nodes.desired"]

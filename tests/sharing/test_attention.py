@@ -1,4 +1,4 @@
-"""Which heads have flash attention on CUDA, and what the others cost. Typed from llama.cpp, not from `sharing`."""
+"""Which heads have flash attention on CUDA, and what the others cost. Values are from llama.cpp, not from `sharing`."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("row", read_figures("attention_kernels"), ids=lambda row: "-".join(row.values()))
-def test_a_kernel_is_there_for_these_sizes_of_heads(row: dict[str, str]) -> None:
+def test_these_head_sizes_have_a_kernel(row: dict[str, str]) -> None:
     sizes = (int(row[name]) for name in ("key", "value", "heads", "kv_heads"))
     assert has_kernel(*sizes) is (row["kernel"] == "yes")
 
@@ -111,13 +111,13 @@ def refusals(model: Model, kind: KvType) -> list[str]:
     return [str(problem) for problem in problems(whole) if problem.path.endswith("kv-type")]
 
 
-def test_the_heads_of_an_own_model_decide() -> None:
+def test_the_heads_of_an_own_model_decide_about_flash_attention() -> None:
     assert not refusals(own(heads=16), KvType.Q8_0)
     assert refusals(own(heads=16, value_dim=64), KvType.Q8_0)
-    # Flash attention, but no whole blocks of 32 values: llama_init_from_model refuses.
+    # It has flash attention, but no whole blocks of 32 values, so llama_init_from_model refuses it.
     assert own(heads=16, head_dim=80).has_flash_attention
     assert refusals(own(heads=16, head_dim=80), KvType.Q8_0)
-    # Grouped or not? Only `heads` says it.
+    # Only `heads` shows whether they are grouped.
     (unknown,) = refusals(own(head_dim=512, kv_heads=1), KvType.Q8_0)
     assert unknown.endswith("Write `kv-type: f16`, or add `heads`.")
     (hopeless,) = refusals(own(head_dim=48), KvType.Q8_0)
@@ -128,7 +128,7 @@ def exclusive(*them: Served) -> Setup:
     return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), tenants=tenants(*them), nat="single")
 
 
-def test_a_quantised_cache_is_no_advice_for_such_a_model() -> None:
+def test_a_quantised_cache_is_not_offered_for_such_a_model() -> None:
     whole = exclusive(served("deepseek-coder-v2:16b", context=65_536))
     found = assess(whole)
     assert found.problems

@@ -1,4 +1,4 @@
-"""The cheapest setups: ranked by price, nothing that fits is left out, and the nearest miss where nothing does."""
+"""The cheapest setups, ranked by price: none that fits is left out, and if none fits, the nearest miss is shown."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ TWO = setup(tenants=tenants(weighing(6_000), weighing(5_000)))
 
 
 PARIS = replace(TWO, region="eu-west-3")
-"""The tables have no spot price there, and no price of G5."""
+"""A region for which the tables have no spot price and no price of G5."""
 WANTED: dict[str, tuple[Setup, Sequence[Capacity]]] = {
     "two-models": (TWO, ANY),
     "as-spot": (TWO, ["spot"]),
@@ -38,7 +38,7 @@ FIRST, LAST = 20, 5
 
 
 def shown(found: Choices) -> Iterator[str]:
-    """The first and the last of all that was found, with how many there are."""
+    """The first and the last of the setups found, and their number."""
     for kind in ("fitting", "over_budget", "not_judged"):
         choices: tuple[Choice, ...] = getattr(found, kind)
         yield f"{kind}: {len(choices)}"
@@ -52,7 +52,7 @@ def shown(found: Choices) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_choices_are_those_of_the_golden(name: str, golden: Golden) -> None:
+def test_choices_match_the_golden(name: str, golden: Golden) -> None:
     """`--regen` writes `tests/golden/choices`."""
     golden(f"choices/{name}.txt", "\n".join(shown(choose(*WANTED[name]))) + "\n")
 
@@ -62,10 +62,10 @@ def row(choice: Choice) -> tuple[int, str, str, str]:
     return cell.nodes, cell.instance.name, cell.way, cell.pool.capacity
 
 
-def test_the_cheapest_comes_first_and_what_is_doubtful_later() -> None:
+def test_the_cheapest_comes_first_and_doubtful_setups_later() -> None:
     found = choose(TWO, ANY).fitting
     assert [choice.rank for choice in found] == sorted(choice.rank for choice in found)
-    # At one price, fewer doubts come first.
+    # At the same price, setups with fewer doubts come first.
     alike = [(choice.bill.unpriced, round(choice.bill.usd_per_hour, 6), len(choice.cell.warnings)) for choice in found]
     priced = [(usd, doubts) for unpriced, usd, doubts in alike if not unpriced]
     assert priced == sorted(priced)
@@ -75,8 +75,8 @@ def test_the_cheapest_comes_first_and_what_is_doubtful_later() -> None:
     assert found[0].cell.warnings == ()
 
 
-def test_every_row_is_accepted_and_its_price_is_that_of_the_whole_stack() -> None:
-    """The cluster of TWO without its GPU nodes: see `test_cost`; here only what must be equal."""
+def test_every_row_is_accepted_and_has_the_price_of_the_whole_stack() -> None:
+    """The cluster of TWO without its GPU nodes, whose price `test_cost` checks. Here only equality matters."""
     for choice in choose(TWO, ANY).fitting:
         found = judge(choice.setup)
         assert found.accepted
@@ -84,7 +84,7 @@ def test_every_row_is_accepted_and_its_price_is_that_of_the_whole_stack() -> Non
 
 
 def test_no_type_that_holds_both_models_is_missing() -> None:
-    """By hand: time slicing needs both on one GPU; `exclusive` needs the larger one alone on a GPU."""
+    """By hand: time-slicing needs both on one GPU; `exclusive` needs a GPU that holds the larger one."""
     found = {row(choice)[1:3] for choice in choose(TWO, ["on-demand"]).fitting}
     for known in instance_types().values():
         usable = known.gpu.vendor == "nvidia" and not known.gpu.min_driver
@@ -113,7 +113,7 @@ def test_many_models_get_no_more_shares_than_mps_has() -> None:
 
 
 @pytest.mark.slow
-def test_a_budget_keeps_what_costs_more_apart() -> None:
+def test_setups_over_the_budget_are_kept_apart() -> None:
     every = choose(TWO, ANY).fitting
     limit = every[5].bill.replacing_usd_per_hour
     found = choose(replace(TWO, max_usd_per_hour=limit), ANY)
@@ -124,7 +124,7 @@ def test_a_budget_keeps_what_costs_more_apart() -> None:
 
 
 @pytest.mark.slow
-def test_a_stack_of_several_pools_is_tried_with_one() -> None:
+def test_a_stack_with_several_pools_is_tried_with_one() -> None:
     pools = (listed(0, "one", pool(sharing=Exclusive())), listed(1, "two", pool("g6.xlarge")))
     them = tenants(weighing(6_000), weighing(5_000))
     whole: Setup = setup(pools=pools, tenants=(replace(them[0], pool="one"), replace(them[1], pool="two")))

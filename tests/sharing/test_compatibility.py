@@ -1,4 +1,4 @@
-"""Every row of the rules, broken and kept; and every fix works."""
+"""Every rule is broken by one setup and kept by another, and every fix works."""
 
 import datetime
 import re
@@ -33,7 +33,7 @@ def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> Setup:
 
 
 def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
-    """A good pool with a model, and `second` with its models (one if none are named); `own` is where it is shared."""
+    """A good pool with a model, and `second` with its models (one by default); `own` is the path of its sharing."""
     first, here = listed(0, "first", pool()), listed(1, "rest", second, own)
     here_too = tenants(*(them or (SMALL,)), pool="rest")
     moved = [replace(tenant, path=f"models[{index}]") for index, tenant in enumerate(here_too, 1)]
@@ -45,12 +45,12 @@ def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
 
 @dataclass(frozen=True)
 class Case:
-    """A setup near a rule, and what the rule says of it."""
+    """A setup that a rule is about, and the rule's errors for it."""
 
     setup: Setup
     says: list[str]
     pins: dict[str, Any] = field(default_factory=dict)
-    """Values of `sharing.versions` that differ."""
+    """Values of `sharing.versions` that differ from the real ones."""
 
 
 def read_case(row: dict[str, Any]) -> Case:
@@ -100,7 +100,7 @@ def test_a_broken_rule_is_reported_with_its_fix(name: str, case: Case, monkeypat
 
 
 @pytest.mark.parametrize(("name", "case"), numbered("kept"))
-def test_a_kept_rule_says_nothing(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_rule_reports_nothing(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for pin, value in case.pins.items():
         monkeypatch.setattr(versions, pin, value)
     assert found_by(name, case.setup) == case.says == []
@@ -125,7 +125,7 @@ def test_all_broken_rules_are_reported_at_once() -> None:
     ]
 
 
-def test_each_type_of_a_pool_and_each_pool_is_looked_at() -> None:
+def test_each_type_of_a_pool_and_each_pool_is_checked() -> None:
     whole = setup(pools=(pool("g4ad.xlarge"), pool(("g4dn.xlarge", "g4ad.xlarge"), name="b", path="gpu-nodes[1]")))
     assert [one.partition(":")[0] for one in found_by("GPUs are NVIDIA's", whole)] == [
         "gpu-nodes.instance-types[0]",
@@ -148,12 +148,12 @@ def test_the_real_pins_run_on_graviton(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, known in instance_types().items() if known.gpu.vendor == "amd"])
-def test_amd_gpus_are_refused_as_amds(name: str) -> None:
+def test_amd_gpus_are_refused_by_their_vendor(name: str) -> None:
     assert [problem.path for problem in problems(on(name))] == ["gpu-nodes.instance-types[0]"]
     assert "AMD" in str(problems(on(name))[0])
 
 
-# What rests on an unreadable setting keeps silent; what does not is reported all the same.
+# Rules that depend on an unreadable setting report nothing; the others still apply.
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_amd_gpus_are_refused_as_amds(name: str) -> None:
         ("gpu-nodes.min", "gpu-nodes.max", False),
     ],
 )
-def test_settings_touch_when_one_lies_in_the_other(ours: str, theirs: str, touch: bool) -> None:
+def test_settings_overlap_if_one_is_inside_the_other(ours: str, theirs: str, touch: bool) -> None:
     assert touches((ours,), (theirs,)) is touch
     assert touches((ours,), ()) is False
     assert touches(("odd", ours), ("strange", theirs)) is touch
@@ -180,7 +180,7 @@ def test_settings_touch_when_one_lies_in_the_other(ours: str, theirs: str, touch
 @pytest.mark.parametrize(
     ("name", "unreadable"), [(name, path) for name, rule in TABLE.items() for path in rule.get("rests-on", ())]
 )
-def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str, unreadable: str) -> None:
+def test_a_rule_reports_nothing_that_depends_on_an_unreadable_setting(name: str, unreadable: str) -> None:
     case = CASES["broken"][name][0]
     said = {str(one) for one in (*problems(case.setup, [unreadable]), *warnings(case.setup, [unreadable]))}
     assert not set(case.says) & said
@@ -209,7 +209,7 @@ def test_an_unreadable_setting_of_one_pool_silences_no_rule_about_another(
     assert [["first", "rest"].index(one.found.split()[3].rstrip(",")) for one in found] == shown
 
 
-def test_what_pools_with_the_stacks_sharing_have_in_common_is_reported_once() -> None:
+def test_an_error_of_the_stacks_sharing_is_reported_once_for_all_its_pools() -> None:
     whole = several(pool(sharing=Mps()))
     both = replace(whole, pools=(replace(whole.pools[0], sharing=Mps()), whole.pools[1]))
     assert [one.path for one in warnings(both)] == ["sharing.mode"]
@@ -217,7 +217,7 @@ def test_what_pools_with_the_stacks_sharing_have_in_common_is_reported_once() ->
     assert [one.path for one in warnings(differ)] == ["sharing.mode", "gpu-nodes[1].sharing.mode"]
 
 
-def test_what_does_not_rest_on_the_unreadable_setting_is_still_reported() -> None:
+def test_errors_that_do_not_depend_on_the_unreadable_setting_are_still_reported() -> None:
     whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single", nat_is_written=False)
     assert [one.path for one in problems(whole, ["sharing.mode"])] == [
         "gpu-nodes.instance-types[0]",
@@ -226,7 +226,7 @@ def test_what_does_not_rest_on_the_unreadable_setting_is_still_reported() -> Non
     assert [one.path for one in warnings(whole, ["sharing"])] == ["cluster.nat"]
 
 
-def test_the_other_types_are_reported_when_one_is_unreadable() -> None:
+def test_errors_of_other_types_are_reported_if_one_is_unreadable() -> None:
     found = problems(on("g4dn.extra", "g4dn.odd"), ["gpu-nodes.instance-types[0]"])
     assert [one.path for one in found] == ["gpu-nodes.instance-types[1]"]
 
@@ -239,7 +239,7 @@ def fixes(whole: Setup, fix: str) -> list[Setup]:
     ways = fix.removeprefix("Write ").removesuffix(".").split("; or ")
     found = [changed(whole, re.sub(" to share the GPU| for smaller slices", "", way)) for way in ways]
     here, there = whole.pools[-1], found[0].pools[-1]
-    assert there == replace(here, desired=there.desired, max=there.max), "the first way is more nodes"
+    assert there == replace(here, desired=there.desired, max=there.max), "the first fix is more nodes"
     assert there.max >= max(here.max, there.desired)
     return found
 
@@ -284,7 +284,7 @@ def test_each_fix_of_too_few_shares_works(
 
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))
 @settings(max_examples=50)
-def test_the_disk_that_is_named_is_the_smallest_that_holds_the_models(count: int, volume: int) -> None:
+def test_the_fix_names_the_smallest_disk_that_holds_the_models(count: int, volume: int) -> None:
     whole = setup(pools=(pool(volume_gib=volume),), tenants=tenants(*["llama3.1:8b"] * count))
     for problem in [one for one in problems(whole) if one.path == "gpu-nodes.volume-gib"]:
         (number,) = re.findall(r"`volume-gib: (\d+)`", problem.fix)
@@ -293,7 +293,7 @@ def test_the_disk_that_is_named_is_the_smallest_that_holds_the_models(count: int
             assert ("gpu-nodes.volume-gib" not in {one.path for one in problems(out)}) is enough
 
 
-def test_the_kubernetes_version_that_is_named_is_fine_and_never_the_same_again() -> None:
+def test_the_fix_names_a_good_kubernetes_version_other_than_the_refused_one() -> None:
     for version in ("1.30", "1.33", "1.34", "1.35", "1.36", "1.37", "odd"):
         for days in (0, 11, 200, 400, 700):
             whole = setup(kubernetes=version, today=TODAY + datetime.timedelta(days=days))
@@ -302,7 +302,7 @@ def test_the_kubernetes_version_that_is_named_is_fine_and_never_the_same_again()
                 assert named == ([] if version == "1.36" else ["1.36"]), problem
 
 
-def test_the_newest_version_is_so_by_number_not_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_version_is_found_by_number_not_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "AMI_KUBERNETES", {"1.9": "1.9.0", "1.10": "1.10.0"})
     whole = setup(kubernetes="1.8")
     (problem,) = problems(whole)
@@ -310,7 +310,7 @@ def test_the_newest_version_is_so_by_number_not_by_letter(monkeypatch: pytest.Mo
     assert problem.fix == 'Write `kubernetes: "1.10"`.'
 
 
-def test_rules_do_not_ask_the_clock() -> None:
+def test_rules_do_not_read_the_clock() -> None:
     check: Callable[..., list[Problem]] = compatibility.problems
     assert check(setup(today=day("2030-01-01")))
     assert not check(setup(today=TODAY))

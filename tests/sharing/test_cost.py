@@ -22,21 +22,21 @@ CASES = read_cases("cost")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_bill_is_what_was_worked_out_by_hand(name: str) -> None:
+def test_a_bill_equals_the_one_calculated_by_hand(name: str) -> None:
     case = CASES[name]
     bill = cost(read_setup(case.get("stack", {})))
     lines = {line.item: [line.usd_per_hour, line.note] for line in bill.lines}
     for item, line in case.get("lines", {}).items():
         assert lines.get(item) == (line and [pytest.approx(line[0], abs=1e-4), line[1]]), item
     for figure, value in case.get("bill", {}).items():
-        # The catalogue leaves out the headers of models' files.
+        # The catalogue omits the headers of model files.
         exact = 3e-3 if figure.startswith("first_start") else 5e-5
         found = getattr(bill, figure)
         found = [*found] if isinstance(found, tuple) else found
         assert found == (pytest.approx(value, abs=exact) if isinstance(value, float) else value), figure
 
 
-def test_extended_support_begins_on_the_day_that_ends_standard_support() -> None:
+def test_extended_support_begins_on_the_day_standard_support_ends() -> None:
     days = (datetime.date(2027, 8, 1), datetime.date(2027, 8, 2))
     assert [in_extended_support("1.36", day) for day in days] == [False, True]
 
@@ -49,7 +49,7 @@ def test_every_type_for_system_nodes_has_its_price(name: str) -> None:
     assert prices.system_node(name, "eu-west-1") == replace(home, note="price of us-east-1", own=False)
 
 
-def test_an_estimate_goes_by_the_number_of_gpus_and_takes_the_most_expensive_kind(
+def test_an_estimate_uses_the_number_of_gpus_and_the_most_expensive_family(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = {key: usd for key, usd in prices._by_region("gpu_prices").items() if key[1] != "g4dn.12xlarge"}
@@ -61,7 +61,7 @@ def test_an_estimate_goes_by_the_number_of_gpus_and_takes_the_most_expensive_kin
     assert (found.region, found.date) == ("us-east-1", "2026-07-20")
 
 
-def test_an_estimate_is_made_of_types_that_have_a_price_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_uses_types_that_have_a_price_in_the_home_region(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {
         ("us-east-1", "g4dn.metal"): 8.0,
         ("us-gov-west-1", "g4dn.2xlarge"): 90.0,
@@ -114,7 +114,7 @@ def test_spot_is_never_above_on_demand(region: str) -> None:
 @pytest.mark.parametrize(
     "row", tables.read("spot_prices").rows, ids=lambda row: f"{row['region']} {row['instance_type']}"
 )
-def test_a_spot_price_is_the_most_expensive_zones_and_dated(row: tables.Row) -> None:
+def test_a_spot_price_is_that_of_the_most_expensive_zone_and_has_a_date(row: tables.Row) -> None:
     price = prices.spot(row["instance_type"], row["region"])
     assert price == prices.Price(
         usd_per_hour=float(row["usd_per_hour"]), region=row["region"], date=row["date"], note=""
@@ -146,7 +146,7 @@ def test_services_have_their_published_prices(item: str, usd: float) -> None:
     assert not prices.service(item, "ap-south-2").own
 
 
-def test_a_parked_pool_costs_what_it_has_planned_when_it_is_awake_again() -> None:
+def test_a_parked_pool_reports_its_cost_after_waking() -> None:
     running = setup(tenants=tenants("llama2:7b"), pools=(pool(desired=2, max=3),))
     parked = replace(running, pools=(pool(desired=0, max=2),))
     assert cost(running).awake_usd_per_hour == cost(running).usd_per_hour

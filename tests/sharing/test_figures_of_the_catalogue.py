@@ -1,6 +1,6 @@
-"""Every figure of the catalogue that rules work out, whole: a change of any of them shows here, as in a diff of a plan.
+"""Every figure that the rules derive from the catalogue: a change in any of them appears here as a diff.
 
-Whether the figures are true is the business of the readings in `test_memory_readings` and the tables of NVIDIA's.
+This file does not check that the figures are right: readings and NVIDIA's tables do, in other tests.
 `--regen` writes `tests/golden/figures-*.csv`.
 """
 
@@ -28,7 +28,7 @@ Row = dict[str, object]
 
 
 def memory() -> Iterator[Row]:
-    """With what a stack file may ask for; a KV type where the model takes it."""
+    """The model with settings that a stack file may have, and a KV type if the model supports it."""
     for name, model in models().items():
         for asked in SETTINGS:
             settings: Any = asked if model.can_quantise_kv else {**asked, "kv_type": KvType.F16}
@@ -72,7 +72,7 @@ def types() -> Iterator[Row]:
 
 
 @pytest.mark.parametrize("rows", [memory, hardware, slices, types])
-def test_the_figures_are_those_of_the_golden(rows: Callable[[], Iterator[Row]], golden: Golden) -> None:
+def test_the_figures_match_the_golden(rows: Callable[[], Iterator[Row]], golden: Golden) -> None:
     text = io.StringIO()
     found = [*rows()]
     table = csv.DictWriter(text, fieldnames=[*found[0]], lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Files that are written whole, kept durably, and locked against other writers."""
+"""Files are written completely, survive a crash, and are locked against other writers."""
 
 import errno
 import fcntl
@@ -20,7 +20,7 @@ def full_disk(*_: object) -> None:
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "fchmod"])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "it"
@@ -41,7 +41,7 @@ def test_a_file_is_on_the_disk_before_it_replaces_the_old_one(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(("mode", "umask", "made"), [(0o666, 0o022, 0o644), (0o666, 0o007, 0o660), (0o600, 0, 0o600)])
-def test_a_new_file_has_the_mode_less_the_umask_and_an_old_one_keeps_its_own(
+def test_a_new_file_gets_the_mode_minus_the_umask_and_an_old_one_keeps_its_own(
     mode: int, umask: int, made: int, tmp_path: Path
 ) -> None:
     path, earlier = tmp_path / "it", os.umask(umask)
@@ -55,13 +55,13 @@ def test_a_new_file_has_the_mode_less_the_umask_and_an_old_one_keeps_its_own(
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("second", 0o640)
 
 
-def test_what_a_killed_writer_left_is_overwritten(tmp_path: Path) -> None:
+def test_the_remains_of_a_killed_writer_are_overwritten(tmp_path: Path) -> None:
     (tmp_path / ".it.part").write_text("longer than the next one")
     write_whole(tmp_path / "it", "new")
     assert ((tmp_path / "it").read_text(), os.listdir(tmp_path)) == ("new", ["it"])
 
 
-def test_a_file_that_somebody_else_changed_meanwhile_stays_theirs(tmp_path: Path) -> None:
+def test_a_file_that_another_process_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_text("theirs")
     with pytest.raises(ChangedError, match="it was changed by another process"):
@@ -71,7 +71,7 @@ def test_a_file_that_somebody_else_changed_meanwhile_stays_theirs(tmp_path: Path
     assert path.read_text() == "new"
 
 
-def test_nothing_is_written_through_a_link_that_lies_where_the_part_goes(tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path: Path) -> None:
     (tmp_path / "private").write_text("mine")
     (tmp_path / ".it.part").symlink_to(tmp_path / "private")
     with pytest.raises(OSError, match="symbolic links"):
@@ -79,14 +79,14 @@ def test_nothing_is_written_through_a_link_that_lies_where_the_part_goes(tmp_pat
     assert (tmp_path / "private").read_text() == "mine"
 
 
-def test_two_writers_at_once_put_one_of_the_two_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_simultaneous_writers_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, texts = tmp_path / "it", {letter * 10_000 for letter in "ab"}
     real, first, second = os.fsync, threading.Event(), threading.Event()
     real_flock = fcntl.flock
 
     def flock(file: int, how: int) -> None:
         if first.is_set():
-            second.set()  # it has the part of the first open
+            second.set()  # it has the first one's partial file open
         real_flock(file, how)
 
     def fsync(file: int) -> None:
@@ -120,7 +120,7 @@ def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "replaced"])
-def test_a_lock_that_its_holder_took_away_while_it_was_opened_is_not_taken(
+def test_a_lock_file_that_its_holder_deletes_while_we_open_it_is_not_used(
     meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, real, often = tmp_path / "lock", fcntl.flock, 0
@@ -129,7 +129,7 @@ def test_a_lock_that_its_holder_took_away_while_it_was_opened_is_not_taken(
         nonlocal often
         often += 1
         if often == 1:
-            path.unlink()  # as the one before does when it ends
+            path.unlink()  # as the previous holder does when it ends
             if meanwhile == "replaced":
                 path.touch()
         real(file, how)
@@ -141,9 +141,7 @@ def test_a_lock_that_its_holder_took_away_while_it_was_opened_is_not_taken(
             lock(path)
 
 
-def test_a_line_is_written_whole_though_the_disk_takes_it_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_is_written_completely_even_in_several_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     file = os.open(tmp_path / "it", os.O_WRONLY | os.O_CREAT)
     monkeypatch.setattr(os, "write", lambda to, what: real(to, what[:3]))

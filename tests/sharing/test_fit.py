@@ -1,4 +1,4 @@
-"""Whether models fit, by the pair of the issue, by the GPUs, and by properties."""
+"""Whether models fit: the pair of the issue, the GPUs, and properties."""
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +33,7 @@ def test_the_verdict_says_whether_models_fit(name: str) -> None:
     assert said == case["expected"]
 
 
-def test_the_pair_fits_one_t4_together_under_timeslice() -> None:
+def test_the_pair_fits_on_one_t4_with_timeslice() -> None:
     found = verdicts(pair(slots=4), TimeSlicing(replicas=2), instance())
     assert [verdict.crowd_mib for verdict in found] == [sum(verdict.need.bound for verdict in found)] * 2
     assert [(verdict.unit_mib, verdict.share_mib, verdict.fits) for verdict in found] == [(14_912, None, True)] * 2
@@ -44,7 +44,7 @@ def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
     assert fitting(Mps(replicas=2), *pair(slots=4)) == [False, True]
 
 
-def test_only_as_many_neighbours_count_as_the_gpu_has_shares_and_the_largest_of_them() -> None:
+def test_only_the_largest_neighbours_count_and_no_more_than_the_gpu_has_shares() -> None:
     found = verdicts([weighing(mib) for mib in (1_000, 2_000, 3_000, 4_000)], TimeSlicing(replicas=3), instance())
     assert [round(verdict.crowd_mib) for verdict in found] == [8_000, 9_000, 9_000, 9_000]
 
@@ -56,7 +56,7 @@ def test_the_same_model_twice_counts_twice() -> None:
 
 @given(whole=setups(), data=st.data())
 @settings(max_examples=30)
-def test_a_bigger_gpu_never_fits_less(whole: Setup, data: st.DataObject) -> None:
+def test_a_bigger_gpu_never_holds_less(whole: Setup, data: st.DataObject) -> None:
     (here,) = whole.pools
     gpu = here.smallest.gpu
     bigger = [known for known in NVIDIA if known.gpu.nvml_mib >= gpu.nvml_mib and known.gpu.cuda_mib >= gpu.cuda_mib]
@@ -69,11 +69,11 @@ def test_a_bigger_gpu_never_fits_less(whole: Setup, data: st.DataObject) -> None
 
 def test_a_model_may_fill_its_slice_to_the_last_mib() -> None:
     # NVIDIA's profiles of an RTX PRO 6000 in this layout: two slices 1g.24gb of 23,674 MiB and one 2g.48gb. The needs
-    # of models are sums of fractions and seldom whole, so the slices are asked for with numbers.
+    # of models are sums of fractions and seldom whole, so this test passes numbers instead of models.
     cut, gpu = Mig(strategy="mixed", layout="all-balanced"), instance("g7e.2xlarge").gpu
     alone = _given([40_000.0, 23_674.0], cut.offers(gpu), 1)
     assert [(shares.profile, is_left) for shares, is_left in alone] == [("2g.48gb", True), ("1g.24gb", True)]
-    # In turns they get the smallest slice that holds them together.
+    # With time-slicing they get the smallest slice that holds both.
     turns = _given([13_674.0, 10_000.0], cut.model_copy(update={"replicas": 2}).offers(gpu), 1)
     assert [(shares.profile, is_left) for shares, is_left in turns] == [("1g.24gb", True), ("1g.24gb", True)]
 

@@ -1,4 +1,4 @@
-"""The catalogue of GPUs and instance types, and that every table says where it comes from."""
+"""The catalogue of GPUs and instance types. Every table names its source."""
 
 import datetime
 from importlib.resources import files
@@ -39,14 +39,14 @@ WHOLE = [
 TABLES = sorted(path.name.removesuffix(".csv") for path in files("sharing").joinpath("data").iterdir())
 
 
-def test_the_catalogue_has_these_types_and_no_other() -> None:
+def test_the_catalogue_has_exactly_these_types() -> None:
     assert sorted(instance_types()) == sorted([*SLICES, *(name for name, _, _ in WHOLE)])
     vendors = [known.gpu.vendor for known in instance_types().values()]
     assert (vendors.count("nvidia"), vendors.count("amd")) == (68, 5)
 
 
 @pytest.mark.parametrize(("name", "gpu", "count"), WHOLE)
-def test_a_type_carries_its_gpus(name: str, gpu: str, count: int) -> None:
+def test_a_type_has_its_gpus(name: str, gpu: str, count: int) -> None:
     known = instance_types()[name]
     assert known.name == name
     assert known.gpu is gpus()[gpu]
@@ -67,11 +67,11 @@ def test_a_slice_of_a_gpu_counts_as_one_small_gpu(name: str, mib: int) -> None:
     assert known.gpu.compute_capability == (8, 9)
 
 
-def test_only_fractional_types_carry_a_slice() -> None:
+def test_only_fractional_types_have_a_slice() -> None:
     assert sorted(name for name, known in instance_types().items() if known.gpu.is_slice) == sorted(SLICES)
 
 
-def test_a_t4_has_what_was_measured() -> None:
+def test_a_t4_has_the_measured_values() -> None:
     t4 = instance_types()["g4dn.xlarge"].gpu
     assert (t4.nvml_mib, t4.cuda_mib) == (15_360, 14_912)
     assert not t4.cuda_is_derived
@@ -84,7 +84,7 @@ DERIVED = ("v100-16gb", "rtx-pro-4500", "radeon-pro-v520")
 
 
 @pytest.mark.parametrize("name", gpus())
-def test_memory_that_nobody_measured_is_derived_and_marked(name: str) -> None:
+def test_memory_without_a_measurement_is_derived_and_marked(name: str) -> None:
     gpu = gpus()[name]
     assert gpu.name == name
     assert gpu.cuda_is_derived == (name in DERIVED)
@@ -95,7 +95,7 @@ def test_memory_that_nobody_measured_is_derived_and_marked(name: str) -> None:
     assert not gpu.is_slice
 
 
-def test_what_cuda_takes_for_a_process_is_known_for_every_nvidia_gpu() -> None:
+def test_the_memory_of_a_cuda_process_is_known_for_every_nvidia_gpu() -> None:
     """124 and 128 MiB on a T4, 594 on an H100 (readings.csv), and 655 with the compute buffer of an MI355X's log."""
     assert 124 <= gpus()["t4"].context_mib <= 128
     assert 594 <= gpus()["h100"].context_mib <= 655
@@ -106,14 +106,14 @@ def test_what_cuda_takes_for_a_process_is_known_for_every_nvidia_gpu() -> None:
             assert "context:" in gpu.source
 
 
-def test_derived_memory_is_never_more_of_a_gpu_than_was_measured_but_on_the_t4() -> None:
+def test_derived_memory_is_never_a_larger_part_of_a_gpu_than_measured_memory_except_on_the_t4() -> None:
     assert CUDA_FRACTION_OF_NVML == 0.98
     others = [gpu for gpu in gpus().values() if not gpu.cuda_is_derived and gpu.name not in ("t4", "t4g")]
     measured = [gpu.cuda_mib / gpu.nvml_mib for gpu in others]
     assert min(measured) >= CUDA_FRACTION_OF_NVML - 0.001
 
 
-def test_gpus_say_which_drivers_know_them() -> None:
+def test_gpus_name_the_drivers_that_support_them() -> None:
     bounds = {name: (gpu.min_driver, gpu.max_driver) for name, gpu in gpus().items() if gpu.min_driver + gpu.max_driver}
     assert bounds == {"v100-16gb": (0, 580), "v100-32gb": (0, 580), "rtx-pro-4500": (595, 0)}
 
@@ -131,19 +131,19 @@ def test_a_gpu_without_compute_capability_is_not_nvidias() -> None:
 
 
 @pytest.mark.parametrize("name", instance_types())
-def test_every_type_has_a_price_or_an_estimate_that_says_so(name: str) -> None:
+def test_every_type_has_a_price_or_a_marked_estimate(name: str) -> None:
     price = prices.on_demand(name, "us-east-1")
     assert price.usd_per_hour > 0
     assert price.region == "us-east-1"
     assert price.note == ("estimate, from p5en.48xlarge" if name == "p5e.48xlarge" else "")
 
 
-def test_all_tables_are_looked_at() -> None:
+def test_all_tables_are_checked() -> None:
     assert sorted(KEYS) == TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_table_says_its_source_and_its_date(name: str) -> None:
+def test_every_table_has_a_source_and_a_date(name: str) -> None:
     table = tables.read(name)
     assert table.name == name
     assert len(table.source) > 20
@@ -209,14 +209,14 @@ def test_a_table_without_source_or_date_is_refused(
             tables.read.__wrapped__("odd")
 
 
-def test_a_gpu_is_found_by_its_name_or_is_itself() -> None:
+def test_a_gpu_is_found_by_its_name_or_passed_through() -> None:
     assert find_gpu("t4") is gpus()["t4"]
     assert find_gpu(gpus()["l4"]) is gpus()["l4"]
     with pytest.raises(ValueError, match=r"^unknown GPU 't44'\. Did you mean t4"):
         find_gpu("t44")
 
 
-def test_types_with_one_gpu_go_together() -> None:
+def test_types_with_the_same_gpu_can_be_combined() -> None:
     assert [known.gpus for known in alike(("g4dn.xlarge", "g4dn.metal"))] == [1, 8]
 
 
@@ -229,6 +229,6 @@ def test_types_with_one_gpu_go_together() -> None:
         ((), "same GPU; found none"),
     ],
 )
-def test_types_that_do_not_go_together_are_named(names: tuple[str, ...], message: str) -> None:
+def test_types_that_cannot_be_combined_are_named(names: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         alike(names)

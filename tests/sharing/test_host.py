@@ -61,7 +61,7 @@ def test_the_inputs_of_a_batch_are_in_ram(row: dict[str, str]) -> None:
     behaviour="The process of llama-server keeps 233 MiB with 36 layers, and up to 288 MiB more with experts",
     source="philpax/ananke, ananke/src/estimator: RssAnon and RssShmem of serving processes on RTX 3090",
 )
-def test_processes_take_what_was_measured_and_the_server(layers: int, experts: int, measured: int) -> None:
+def test_processes_take_the_measured_memory_besides_the_servers(layers: int, experts: int, measured: int) -> None:
     need = host_need(of(layers=layers, experts=experts))
     assert measured - 16 <= need.server - SERVER_MIB <= measured + 192
 
@@ -70,7 +70,7 @@ def test_processes_take_what_was_measured_and_the_server(layers: int, experts: i
     behaviour="With a prompt cache of 1,024 MiB, the runner of gemma4:12b keeps 1.6 GB, 787 MiB of it embeddings",
     source="ollama/ollama#18264 and #18265 (2026-09-05)",
 )
-def test_a_pod_keeps_at_least_what_the_report_of_the_prompt_cache_measured() -> None:
+def test_a_pod_keeps_at_least_the_memory_in_the_report_about_the_prompt_cache() -> None:
     need = host_need(of(8192, cache=1024, **GEMMA4_12B))
     assert need.embeddings == pytest.approx(787, abs=1)
     assert need.prompt_cache == 1024
@@ -88,7 +88,7 @@ def test_the_worked_example_of_the_documentation_is_right() -> None:
     behaviour="One checkpoint of gemma4:26b-a4b-it-qat takes about 200 MB, one of Qwen3.6-27B 149.6 MiB",
     source="pull request ollama/ollama#16744 (2026-06-15); logs of llama-server, `created context checkpoint`",
 )
-def test_a_checkpoint_is_the_sliding_window_and_the_recurrent_state() -> None:
+def test_a_checkpoint_holds_the_sliding_window_and_the_recurrent_state() -> None:
     gemma4_26b: dict[str, Any] = {
         "swa_layers": 25,
         "swa_window": 1024,
@@ -113,7 +113,7 @@ def test_a_checkpoint_is_the_sliding_window_and_the_recurrent_state() -> None:
         (0, 1, KvType.F16, 0),
     ],
 )
-def test_checkpoints_of_all_slots_fit_into_as_much_as_the_prompt_cache(
+def test_checkpoints_of_all_slots_fit_into_the_size_of_the_prompt_cache(
     cache: int, slots: int, kv_type: KvType, number: int
 ) -> None:
     # 32 layers x 1,024 cells x 2 x 8 heads x 128 values: 128 MiB as f16, 68 MiB as q8_0.
@@ -123,14 +123,14 @@ def test_checkpoints_of_all_slots_fit_into_as_much_as_the_prompt_cache(
     assert host_need(found).checkpoints <= cache
 
 
-def test_only_what_cannot_be_rolled_back_has_checkpoints() -> None:
+def test_only_models_that_cannot_be_rolled_back_have_checkpoints() -> None:
     assert not has_checkpoints(of())
     assert checkpoints(of()) == 0
     assert not has_checkpoints(of(encoder=True, swa_layers=1, swa_window=512))
 
 
 @pytest.mark.real_world(
-    behaviour="An embedding server fills the prompt cache with prompts that never come again",
+    behaviour="An embedding server fills the prompt cache with prompts that are never repeated",
     source="Tanguille/cluster#4341 (2026-08-04): 0.08 GiB when loaded, 8.06 GiB after 200 requests",
 )
 def test_an_embedding_model_has_no_prompt_cache() -> None:
@@ -138,37 +138,37 @@ def test_an_embedding_model_has_no_prompt_cache() -> None:
     assert host_need(of(cache=512)).prompt_cache == 512
 
 
-def test_a_width_that_is_unknown_counts_as_a_wide_one() -> None:
+def test_an_unknown_width_counts_as_a_wide_one() -> None:
     assert host_need(of(width=0)).buffers == host_need(of(width=8192)).buffers
     assert host_need(of(width=0, embedding_bytes=10 * MIB)).embeddings == 10
 
 
 @pytest.mark.parametrize(
     ("sharing", "mib"),
-    # 128 + 64 + 120 + 32 + 64 for every node, 128 + 128 for plugin and discovery, and what the mode brings.
+    # 128 + 64 + 120 + 32 + 64 for every node, 128 + 128 for plugin and discovery, plus the pods of the mode.
     [(TimeSlicing(), 664), (Exclusive(), 664), (Mps(), 664 + 512), (Mig(), 664 + 512 + 128 + 64)],
 )
-def test_the_stacks_own_pods_take_their_part_of_a_gpu_node(sharing: Sharing, mib: int) -> None:
+def test_the_stacks_own_pods_use_memory_of_a_gpu_node(sharing: Sharing, mib: int) -> None:
     node = instance_types()["g7e.2xlarge"]
     assert node.allocatable_mib - room_mib(node, sharing) == mib
 
 
 @pytest.mark.real_world(
-    behaviour="g6.4xlarge leaves 58,981 MiB for pods; the catalogue says a little less",
+    behaviour="g6.4xlarge leaves 58,981 MiB for pods; the catalogue has a little less",
     source="pytorch/ci-infra#1082 (2026-09-16): the lower figure of two regions",
 )
-def test_the_ram_for_pods_is_on_the_safe_side_of_a_measured_node() -> None:
+def test_the_ram_for_pods_is_no_more_than_on_a_measured_node() -> None:
     assert 0.97 * 58_981 < instance_types()["g6.4xlarge"].allocatable_mib < 58_981
 
 
 @pytest.mark.real_world(
-    behaviour="kubelet on AL2023 reserves 11 MiB for each pod it takes and 255 MiB, and evicts below 100 MiB",
+    behaviour="kubelet on AL2023 reserves 11 MiB for each pod it allows plus 255 MiB, and evicts below 100 MiB",
     source="awslabs/amazon-eks-ami v20260714, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve",
 )
-def test_the_ram_for_pods_is_what_kubelet_leaves_of_all_but_the_hypervisors_part() -> None:
+def test_the_ram_for_pods_excludes_what_the_hypervisor_and_kubelet_reserve() -> None:
     for node in instance_types().values():
         left = node.memory_mib * 0.925 - (11 * node.max_pods + 255) - 100
-        # Graviton's contiguous allocator takes 64 MiB more; a kubelet with a bound on its pods reserves less.
+        # Graviton's contiguous allocator takes 64 MiB more; a kubelet with a pod limit reserves less.
         assert left - 65 <= node.allocatable_mib <= left + 11 * node.max_pods, node.name
 
 
@@ -179,7 +179,7 @@ def test_every_gpu_node_has_room_for_the_pods_of_a_proof() -> None:
             assert room_mib(node, Mps()) >= MOST_PODS * 256, node.name
 
 
-def test_the_pods_of_system_nodes_are_counted_by_what_the_stack_has() -> None:
+def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     def names(**overrides: Any) -> dict[str, int]:
         return {pod.name: pod.count for pod in on_system_nodes(setup(**overrides))}
 
@@ -201,7 +201,7 @@ def test_the_pods_of_system_nodes_are_counted_by_what_the_stack_has() -> None:
 def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has() -> None:
     two, small = pool(("g4dn.2xlarge", "g4dn.xlarge"), TimeSlicing(replicas=2)), keeping(1000)
     whole = setup(pools=(two,), tenants=tenants(small, keeping(3000), keeping(2000)))
-    # The two largest of three may meet on g4dn.xlarge, which leaves 14,481 - 664 MiB.
+    # The two largest of three may share a g4dn.xlarge, which leaves 14,481 - 664 MiB.
     node = instance_types()["g4dn.xlarge"]
     assert crowd(whole, two, node) == [3000, 2000]
     assert page_cache_mib(whole, two) == (14_481 - 664 - 5000) // 2

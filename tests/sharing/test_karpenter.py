@@ -1,4 +1,4 @@
-"""What Karpenter knows about shares, and how many nodes it brings."""
+"""What Karpenter knows about shares, and how many nodes it launches."""
 
 from dataclasses import replace
 
@@ -34,14 +34,14 @@ def test_a_node_is_counted_as_the_plugin_shares_it(kind: str, name: str, replica
         (mode("mps", 2), ("g6f.large",), {"nvidia.com/gpu": "6"}),
     ],
 )
-def test_three_nodes_limit_the_shares_to_those_of_the_three_largest(
+def test_a_limit_of_three_nodes_is_the_shares_of_the_three_largest(
     sharing: Sharing, kinds: tuple[str, ...], shares: dict[str, str]
 ) -> None:
     types = [instance_types()[kind] for kind in kinds]
     assert limits(sharing, types, 3) == {"nodes": "3", **shares}
 
 
-def test_small_nodes_count_where_the_limit_is_that_of_large_ones() -> None:
+def test_a_limit_for_large_nodes_allows_more_small_ones() -> None:
     # At $4.352 and $3.912 per hour: one GPU and 64 vCPU against four GPUs and 48 vCPU.
     both = pool(("g4dn.16xlarge", "g4dn.12xlarge"), provisioner="karpenter", capacity="on-demand")
     small = replace(both, instance_types=("g4dn.16xlarge",))
@@ -83,7 +83,7 @@ def test_a_second_controller_needs_a_second_node() -> None:
         (2, mode("mps", 2), 2, 0, 0),
     ],
 )
-def test_karpenter_is_planned_with_as_many_nodes_as_the_models_need(
+def test_karpenter_is_planned_with_the_number_of_nodes_that_the_models_need(
     models: int, sharing: Sharing, most: int, desired: int, nodes: int
 ) -> None:
     here = pool(sharing=sharing, max=most, desired=desired, provisioner="karpenter")
@@ -99,7 +99,7 @@ def test_a_node_group_has_its_desired_number_of_nodes() -> None:
     assert setup(pools=(here,)).nodes_of(here) == 3
 
 
-def test_shares_are_proved_where_a_node_comes_and_its_number_of_gpus_is_known() -> None:
+def test_shares_are_proved_if_a_node_starts_and_its_number_of_gpus_is_known() -> None:
     one = setup(pools=(pool(),))
     assert one.unproved(one.pools[0]) == ""
     parked = setup(pools=(pool(desired=0),))
@@ -110,7 +110,7 @@ def test_shares_are_proved_where_a_node_comes_and_its_number_of_gpus_is_known() 
     assert setup(pools=(by_karpenter,), tenants=tenants(SMALL)).unproved(by_karpenter) == ""
 
 
-def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
+def test_karpenters_bill_equals_that_of_an_equally_large_node_group() -> None:
     here = pool(max=5, provisioner="karpenter")
     four = tenants(*[SMALL] * 4)
     ours = cost(setup(pools=(here,), tenants=four))
@@ -118,7 +118,7 @@ def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
     assert replace(ours, replacing_usd_per_hour=0.0) == replace(theirs, replacing_usd_per_hour=0.0)
 
 
-def test_a_pool_whose_gpus_cannot_be_shared_so_is_refused_and_does_not_end_the_plan() -> None:
+def test_a_pool_whose_gpus_do_not_support_the_mode_is_refused_without_ending_the_plan() -> None:
     whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), tenants=tenants(SMALL))
     assert whole.nodes_of(whole.pools[0]) == 3
     assert assess(whole).problems[0].rule == "is not supported by T4"

@@ -1,4 +1,4 @@
-"""The matrix of types, sharing modes and provisioners: nothing raises, what plans fits, what is refused says why."""
+"""The matrix of types, sharing modes and provisioners: no cell raises, planned models fit, refusals have a reason."""
 
 import re
 from dataclasses import replace
@@ -38,14 +38,14 @@ def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
     assert len({cell.instance for cell in matrix().values() if cell.instance.gpu.vendor == "nvidia"}) == 68
 
 
-def test_every_way_plans_somewhere_and_is_refused_somewhere() -> None:
+def test_every_way_is_planned_for_some_type_and_refused_for_another() -> None:
     for way in WAYS:
         assert {cell.plans for cell in matrix().values() if cell.way == way} == {True, False}
 
 
 @pytest.mark.slow
-def test_a_cell_says_what_the_rules_say_of_the_same_stack() -> None:
-    """One cell of each kind: the whole assessment, with its advice, takes long where a stack is refused."""
+def test_a_cell_agrees_with_the_rules_for_the_same_stack() -> None:
+    """One cell of each kind, because the whole assessment of a refused stack, with its advice, takes long."""
     kinds = {(cell.broken, way, by): (name, way, by) for (name, way, by), cell in matrix().items()}
     assert len(kinds) == 50
     for name, way, by in kinds.values():
@@ -72,7 +72,7 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
 
 
 @pytest.mark.slow
-def test_every_refused_cell_says_where_why_and_the_fix() -> None:
+def test_every_refused_cell_has_a_path_a_reason_and_a_fix() -> None:
     for place, cell in matrix().items():
         if cell.problem:
             assert cell.broken in NAMES, place
@@ -108,7 +108,7 @@ def test_models_that_do_not_fit_fit_after_the_advice() -> None:
     assert tried > 10
 
 
-def test_karpenter_is_named_as_the_reason_where_it_alone_refuses() -> None:
+def test_karpenter_is_named_as_the_reason_if_nothing_else_refuses() -> None:
     cell = one("g7e.2xlarge", "mig-single", "karpenter")
     assert cell.broken == "Karpenter partitions no GPUs"
     assert cell.problem is not None
@@ -116,7 +116,7 @@ def test_karpenter_is_named_as_the_reason_where_it_alone_refuses() -> None:
     assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the GPU supports the mode"
 
 
-def test_both_provisioners_pay_the_same_nodes() -> None:
+def test_both_provisioners_pay_for_the_same_nodes() -> None:
     for name, way, _ in matrix():
         group, coming = (matrix()[name, way, by] for by in PROVISIONERS)
         assert (group.nodes, group.usd_per_hour) == (coming.nodes, coming.usd_per_hour)
@@ -131,14 +131,14 @@ def test_there_are_as_many_nodes_as_the_models_need(type: str, way: str, nodes: 
     assert (cell.nodes, cell.pool.desired, cell.pool.max) == (nodes, nodes, nodes)
 
 
-def test_the_price_is_that_of_all_gpu_nodes_and_of_nothing_else() -> None:
+def test_the_price_is_that_of_all_gpu_nodes_only() -> None:
     cell = one("g4dn.xlarge", "exclusive")
     assert (cell.usd_per_hour, cell.on_demand_usd_per_hour, cell.is_spot) == (2 * 0.2158, 2 * 0.526, True)
     expensive = one("g4dn.4xlarge", "timeslice")
     assert (expensive.usd_per_hour, expensive.is_spot) == (expensive.on_demand_usd_per_hour, False)
 
 
-def test_the_cheapest_is_found_among_what_plans_at_a_price_of_that_kind() -> None:
+def test_the_cheapest_is_a_planned_cell_with_a_price_for_that_capacity() -> None:
     found = [one(name, "timeslice") for name in ("g4dn.xlarge", "g6f.large", "g5g.xlarge", "g4ad.xlarge")]
     assert [cheapest(found, capacity) for capacity in ("spot", "on-demand")] == [found[0], found[2]]
     nothing = [found[1], found[3]]
@@ -146,7 +146,7 @@ def test_the_cheapest_is_found_among_what_plans_at_a_price_of_that_kind() -> Non
     assert cheapest([found[2]], "spot") is None
 
 
-def test_slices_are_cut_so_that_no_kind_is_idle() -> None:
+def test_gpus_are_cut_so_that_no_kind_of_slice_is_idle() -> None:
     for (_, way, _), cell in matrix().items():
         assert not any("no model gets a slice" in warning.rule for warning in cell.warnings)
         if way.startswith("mig") and cell.plans:
@@ -162,7 +162,7 @@ def test_a_gpu_whose_smallest_slices_hold_no_model_is_cut_into_larger_ones() -> 
     assert cell.pool.sharing.cut(cell.instance.gpu) == "4x1g.10gb"
 
 
-def test_single_is_given_slices_of_one_kind_and_nothing_where_none_holds_the_models() -> None:
+def test_single_gets_slices_of_one_kind_or_none_if_no_slice_holds_the_models() -> None:
     alike = slices_for((weighing(40_000), weighing(10_000)), instance("g7e.2xlarge"), "single")
     assert alike is not None
     assert alike.cut(instance("g7e.2xlarge").gpu) == "2x2g.48gb"
@@ -172,13 +172,13 @@ def test_single_is_given_slices_of_one_kind_and_nothing_where_none_holds_the_mod
     assert cell.broken == MODELS_FIT
 
 
-def test_a_budget_and_the_pool_of_the_stack_do_not_count() -> None:
+def test_the_stacks_budget_and_pool_are_ignored() -> None:
     [old] = PAIR.pools
     poor = replace(PAIR, max_usd_per_hour=0.01, pools=(replace(old, instance_types=("g4ad.xlarge",), desired=0),))
     assert [cell.plans for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"])] == [True, True]
 
 
-def test_only_what_is_doubtful_about_the_way_itself_is_reported() -> None:
+def test_only_warnings_about_the_way_itself_are_reported() -> None:
     open_to_all = replace(PAIR, public_access_cidrs=("0.0.0.0/0",), nat="single", system_nodes=1)
     [cell] = cells(open_to_all, types=["g4dn.xlarge"], ways=["mps"], provisioners=["karpenter"])
     assert [warning.path for warning in cell.warnings] == ["sharing.mode"]

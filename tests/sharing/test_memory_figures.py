@@ -18,7 +18,7 @@ KEPT_OUT = (
     *("deepseek-coder-v2-16b-q5", "ministral-3-3b", "nomic-embed-text", "gpt-oss-20b", "gemma3-27b+vision"),
     "qwen2.5vl-7b+vision",
 )
-"""Models of readings that no constant was chosen by."""
+"""Models of readings that were not used to choose any constant."""
 
 
 def model_of(row: dict[str, str]) -> Model:
@@ -61,7 +61,7 @@ def part_of(row: dict[str, str], found: Need) -> float:
 
 
 def error_of(row: dict[str, str]) -> float:
-    """How far the prediction is off, as part of the reading; negative where it is too low."""
+    """The prediction's error as a fraction of the reading; negative if the prediction is too low."""
     return part_of(row, need(served(row), gpu_of(row))) / float(row["mib"]) - 1
 
 
@@ -73,19 +73,19 @@ READINGS = read_figures("readings")
 COUNTED = [row for row in READINGS if row["kind"] not in ("older", "unexplained")]
 SAME_ENGINE = [row for row in READINGS if row["kind"] in ("pinned", "same generation")]
 BUFFERS = [row for row in read_figures("engine_buffers") if served(row).effective_slots == int(row["slots"])]
-"""Without slots that Ollama would refuse."""
+"""The settings of a reading, without slots that Ollama would refuse."""
 
 
 @pytest.mark.parametrize(
     "row", BUFFERS, ids=lambda row: f"{row['model']}-{row['context']}x{row['slots']}-{row['batch']}-{row['kv_type']}"
 )
-def test_caches_and_buffers_are_those_that_the_engine_counts(row: dict[str, str]) -> None:
+def test_caches_and_buffers_equal_the_engines_own(row: dict[str, str]) -> None:
     found = need(served(row), gpus()["t4"])
     assert found.kv == pytest.approx(float(row["kv_mib"]), abs=0.02)
     assert compute_mib(served(row)) == pytest.approx(float(row["compute_mib"]), rel=0.2, abs=24)
 
 
-def test_most_buffers_of_the_engine_are_met_to_the_mib() -> None:
+def test_most_buffers_of_the_engine_are_predicted_to_the_mib() -> None:
     errors = [abs(compute_mib(served(row)) - float(row["compute_mib"])) for row in BUFFERS]
     assert len(errors) > 200
     assert median(errors) < 0.1
@@ -93,40 +93,40 @@ def test_most_buffers_of_the_engine_are_met_to_the_mib() -> None:
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=named)
-def test_every_reading_is_met_within_twelve_percent(row: dict[str, str]) -> None:
+def test_every_reading_is_predicted_within_twelve_percent(row: dict[str, str]) -> None:
     assert abs(error_of(row)) <= 0.12
 
 
-def test_readings_are_met_within_four_percent_on_the_whole() -> None:
+def test_readings_are_predicted_within_four_percent_in_the_median() -> None:
     assert median(abs(error_of(row)) for row in COUNTED) <= 0.04
 
 
-def test_readings_of_the_same_engine_are_met_within_five_percent() -> None:
+def test_readings_of_the_same_engine_are_predicted_within_five_percent() -> None:
     assert len(SAME_ENGINE) >= 30
     assert max(abs(error_of(row)) for row in SAME_ENGINE) <= 0.05
     assert median(abs(error_of(row)) for row in SAME_ENGINE) <= 0.01
 
 
-def test_no_reading_of_the_same_engine_is_more_than_what_must_fit() -> None:
+def test_no_reading_of_the_same_engine_exceeds_the_need_with_its_margin() -> None:
     for row in SAME_ENGINE:
         found = need(served(row), gpu_of(row))
         assert part_of(row, found) + found.margin >= float(row["mib"]), named(row)
 
 
-def test_models_that_no_constant_was_chosen_by_are_met_as_well() -> None:
+def test_models_that_were_not_used_to_choose_constants_are_predicted_as_well() -> None:
     errors = [abs(error_of(row)) for row in COUNTED if row["model"] in KEPT_OUT]
     assert len(errors) >= 24
     assert median(errors) <= 0.04
     assert max(errors) <= 0.12
 
 
-def test_a_reading_of_another_engine_that_is_far_off_says_why() -> None:
+def test_a_reading_of_another_engine_that_is_far_off_has_a_reason() -> None:
     for row in READINGS:
         assert row["source"]
         assert bool(row["reason"]) == (abs(error_of(row)) > 0.12), f"{named(row)}: {error_of(row):+.1%}"
 
 
-def test_the_one_reading_of_the_same_engine_that_nothing_explains_is_in_the_documentation() -> None:
+def test_the_one_unexplained_reading_of_the_same_engine_is_in_the_documentation() -> None:
     page = PAGE.read_text(encoding="utf-8")
     (row,) = [row for row in READINGS if row["kind"] == "unexplained"]
     assert f"{int(row['mib']):,} MiB for `llama3.2:3b` on an RTX 5080" in page

@@ -1,6 +1,6 @@
-"""What GGUF metadata say about a model.
+"""Models from GGUF metadata.
 
-Expected values are what engines printed of such models, or what the models' makers published; each case says where.
+Engines printed the expected values, or the models' makers published them; each case names its source.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def keys(architecture: str, values: dict[str, object]) -> dict[str, object]:
 
 
 def tensors(layers: int, *more: Tensor, dense: bool = True) -> list[Tensor]:
-    """A tensor for each layer, the embedding, and `more`."""
+    """One tensor per layer, the embedding, and `more`."""
     kind = "ffn_up" if dense else "ffn_up_exps"
     blocks = [Tensor(f"blk.{layer}.{kind}.weight", (WIDTH, 4), 100) for layer in range(layers)]
     return [Tensor("token_embd.weight", (WIDTH, VOCABULARY), 5000), *blocks, *more]
@@ -66,7 +66,7 @@ def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:
     )
 
 
-def test_a_tied_embedding_is_on_the_gpu_and_the_position_table_is_not() -> None:
+def test_a_tied_embedding_is_on_the_gpu_but_the_position_table_is_not() -> None:
     assert described(LLAMA).embedding_bytes == 0
     model = described(
         LLAMA, Tensor("per_layer_token_embd.weight", (256, 900), 40), Tensor("token_types.weight", (2,), 2)
@@ -82,17 +82,17 @@ CASES = read_cases("metadata")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_metadata_say_of_a_model_what_engines_and_makers_say(name: str) -> None:
+def test_metadata_describe_a_model_as_engines_and_makers_do(name: str) -> None:
     case = CASES[name]
     model = described(keys(case["architecture"], case["keys"]), *more_of(case), dense=case.get("dense", True))
     assert {field: getattr(model, field) for field in case["model"]} == case["model"]
 
 
-def test_a_projector_in_a_file_of_its_own_counts_apart() -> None:
+def test_a_projector_in_its_own_file_counts_separately() -> None:
     assert described(LLAMA, projector_bytes=11).projector_bytes == 11
 
 
-def test_an_embedder_keeps_a_cache_and_ollama_embeds_with_it() -> None:
+def test_an_embedding_model_keeps_a_cache_and_ollama_embeds_with_it() -> None:
     embedder = described({**LLAMA, "llama.pooling_type": 3})
     assert (embedder.encoder, embedder.architecture) == (True, "llama")
 
@@ -101,7 +101,7 @@ UNCLEAR = read_cases("unclear")
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_what_is_no_clear_description_is_refused_and_never_guessed(name: str) -> None:
+def test_an_unclear_description_is_refused_and_never_guessed(name: str) -> None:
     case = UNCLEAR[name]
     named = keys(case["architecture"], case["keys"]) if "keys" in case else {**LLAMA, **case.get("llama", {})}
     found = tensors(case["tensors"], *more_of(case)) if "tensors" in case else []
@@ -129,7 +129,7 @@ def test_every_architecture_is_in_one_group_unless_it_is_a_hybrid_of_two() -> No
     assert {*listed} <= architectures.KNOWN
 
 
-def test_full_layers_and_windows_alternate_as_the_engine_says_where_the_file_does_not() -> None:
+def test_full_layers_and_windows_alternate_as_in_the_engine_if_the_file_does_not_say() -> None:
     """`load_swa_pattern` in src/models/ of llama.cpp, typed by hand: period, and whether the full layer is first."""
     listed = {
         **{"afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone-moe": (4, False)},

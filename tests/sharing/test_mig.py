@@ -1,4 +1,4 @@
-"""Slices of a GPU: which there are, which lie on it together, and how layouts are named."""
+"""Slices of a GPU: which exist, which fit on it together, and how layouts are named."""
 
 import re
 from collections import Counter
@@ -20,14 +20,14 @@ LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 @st.composite
 def wanted(draw: st.DrawFn) -> tuple[Gpu, Layout]:
-    """A GPU, and a few of its profiles in numbers that it may or may not have room for."""
+    """A GPU, and some of its profiles in numbers that may or may not fit."""
     gpu = draw(st.sampled_from(GPUS))
     chosen = draw(st.lists(st.sampled_from(list(mig.profiles(gpu).values())), min_size=1, max_size=3, unique=True))
     return gpu, tuple((profile, draw(st.integers(1, 3))) for profile in chosen)
 
 
 def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
-    """Whether some choice of beginnings puts each slice where no other is: all choices, one by one."""
+    """Whether the slices can start so that none overlaps another; tries all combinations."""
     pieces = [profile for profile, count in layout for _ in range(count)]
     for starts in product(*(profile.starts for profile in pieces)):
         taken = Counter(
@@ -41,7 +41,7 @@ def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
 @pytest.mark.slow
 @given(pair=wanted())
 @settings(max_examples=300)
-def test_a_layout_fits_a_gpu_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
+def test_a_layout_fits_a_gpu_if_some_choice_of_places_fits(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     engines = max(profile.media for profile in mig.profiles(gpu).values())
     within = all(count <= profile.most for profile, count in layout)
@@ -52,7 +52,7 @@ def test_a_layout_fits_a_gpu_when_some_choice_of_places_does(pair: tuple[Gpu, La
 @pytest.mark.slow
 @given(pair=wanted())
 @settings(max_examples=150)
-def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, Layout]) -> None:
+def test_a_reduced_layout_fits_and_is_part_of_the_original(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     left = dict(mig.reduced(layout, gpu))
     assert mig.fits(tuple(left.items()), gpu)
@@ -62,7 +62,7 @@ def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, L
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-def test_every_preset_and_every_usual_layout_fits_its_gpu_and_has_a_name_that_a_label_takes(gpu: Gpu) -> None:
+def test_every_preset_and_every_usual_layout_fits_its_gpu_and_its_name_fits_a_label(gpu: Gpu) -> None:
     usual, presets = list(mig.layouts(gpu)), mig.presets(gpu)
     names = [mig.name(layout) for layout in usual]
     for layout in (*usual, *presets.values()):
@@ -73,7 +73,7 @@ def test_every_preset_and_every_usual_layout_fits_its_gpu_and_has_a_name_that_a_
 
 @given(pair=wanted())
 @settings(max_examples=150)
-def test_a_name_says_all_of_a_layout_in_any_order_and_fits_a_label(pair: tuple[Gpu, Layout]) -> None:
+def test_a_name_has_the_whole_layout_in_any_order_and_fits_a_label(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     kept = mig.reduced(layout, gpu)
     assert mig.name(kept) == mig.name(tuple(reversed(kept)))
@@ -94,7 +94,7 @@ def test_a_name_says_all_of_a_layout_in_any_order_and_fits_a_label(pair: tuple[G
         (gpus()["b300"], {"all-balanced": "2x1g.34gb_1x2g.67gb_1x3g.135gb"}),
     ],
 )
-def test_presets_are_nvidias(gpu: Gpu, names: dict[str, str]) -> None:
+def test_presets_are_those_of_nvidia(gpu: Gpu, names: dict[str, str]) -> None:
     found = {preset: mig.name(layout) for preset, layout in mig.presets(gpu).items()}
     assert names.items() <= found.items()
 
@@ -106,7 +106,7 @@ def test_the_gpu_with_two_slices_has_no_balanced_layout_and_one_without_mig_has_
 
 
 @pytest.mark.parametrize("row", read_figures("slices"), ids=lambda row: f"{row['gpu']} {row['slices']}")
-def test_what_lies_on_a_gpu_together(row: dict[str, str]) -> None:
+def test_slices_that_fit_on_a_gpu_together(row: dict[str, str]) -> None:
     gpu = gpus()[row["gpu"]]
     counts = [each.split("x", 1) for each in row["slices"].split()]
     layout = tuple((mig.profiles(gpu)[name], int(count)) for count, name in counts)
@@ -114,7 +114,7 @@ def test_what_lies_on_a_gpu_together(row: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-def test_the_memory_of_slices_is_never_more_than_the_gpus(gpu: Gpu) -> None:
+def test_slices_never_have_more_memory_than_the_gpu(gpu: Gpu) -> None:
     total = mig.memory_slices(gpu)
     for profile in mig.profiles(gpu).values():
         assert profile.memory_mib <= gpu.cuda_mib
@@ -132,21 +132,21 @@ def test_measured_memory_is_distinguished_from_derived() -> None:
 
 @pytest.mark.parametrize("row", read_figures("slice_memory"), ids=lambda row: f"{row['gpu']} {row['profile']}")
 @pytest.mark.real_world(
-    behaviour="A MIG slice has the memory that nvidia-smi and torch show for it, the least of several readings",
+    behaviour="A MIG slice has the memory that nvidia-smi and torch show for it; the least of several readings counts",
     source="nvidia-smi mig -lgip and torch on A100-SXM4-80GB, H200 and B200 (2025 and 2026); NVIDIA/go-nvml mock/gpus",
 )
-def test_slices_have_the_memory_that_was_read_on_such_a_gpu(row: dict[str, str]) -> None:
+def test_slices_have_the_memory_measured_on_such_a_gpu(row: dict[str, str]) -> None:
     found = mig.profiles(gpus()[row["gpu"]])[row["profile"]]
     assert (found.memory_mib, found.memory_is_derived) == (int(row["mib"]), False)
 
 
 @pytest.mark.parametrize("gpu", gpus().values(), ids=lambda gpu: gpu.name)
-def test_a_gpu_has_profiles_exactly_when_a_driver_can_cut_it(gpu: Gpu) -> None:
+def test_a_gpu_has_profiles_only_if_a_driver_can_cut_it(gpu: Gpu) -> None:
     assert bool(mig.profiles(gpu)) is bool(gpu.mig_min_driver)
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-def test_profiles_begin_within_the_gpu_and_as_many_of_each_as_it_says_fit(gpu: Gpu) -> None:
+def test_profiles_start_inside_the_gpu_and_their_maximum_number_fits(gpu: Gpu) -> None:
     total = mig.memory_slices(gpu)
     for profile in mig.profiles(gpu).values():
         assert max(profile.starts) + profile.slices <= total

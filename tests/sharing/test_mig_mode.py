@@ -1,4 +1,4 @@
-"""MIG as a mode: what it offers, what nodes and plugin get, what is wrong with a layout, what models get."""
+"""MIG as a mode: its shares, the configuration of nodes and plugin, errors of layouts, and the slices of models."""
 
 import itertools
 from dataclasses import replace
@@ -34,10 +34,10 @@ def lists(**counts: int) -> list[Slices]:
     return [Slices(profile=name.strip("_").replace("_", "."), count=count) for name, count in counts.items()]
 
 
-# What a GPU offers.
+# The shares of a GPU.
 
 
-def test_single_gives_all_slices_one_name_and_mixed_each_profile_its_own() -> None:
+def test_single_has_one_resource_for_all_slices_and_mixed_one_for_each_profile() -> None:
     (shares,) = Mig(layout="all-2g.48gb").offers(RTX)
     assert (shares.resource, shares.per_gpu, shares.memory_mib, shares.enforced) == ("nvidia.com/gpu", 2, 47_616, True)
     assert (shares.profile, shares.unit_mib, shares.sharers) == ("2g.48gb", 47_616, 1)
@@ -70,13 +70,13 @@ def test_pods_that_take_turns_on_a_slice_have_no_memory_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "layout"), [(T4, None), (RTX, "all-1g.10gb"), (H100, lists(_1g_10gb=9)), (RTX, [])])
-def test_a_gpu_that_cannot_be_cut_so_offers_nothing(gpu: Gpu, layout: Any) -> None:
+def test_a_gpu_that_cannot_be_cut_this_way_offers_nothing(gpu: Gpu, layout: Any) -> None:
     sharing = Mig(layout=layout, strategy="mixed")
     assert sharing.check(gpu)
     assert (sharing.offers(gpu), sharing.layout_of(gpu)) == ((), ())
 
 
-# What nodes and plugin are reported.
+# The configuration of nodes and plugin.
 
 
 def test_a_node_has_its_layout_from_the_start() -> None:
@@ -88,7 +88,7 @@ def test_a_node_has_its_layout_from_the_start() -> None:
     assert BALANCED.ready_labels == {"nvidia.com/mig.config.state": "success"}
 
 
-def test_the_plugin_gets_the_strategy_and_who_takes_turns() -> None:
+def test_the_plugin_gets_the_strategy_and_the_time_sliced_resources() -> None:
     assert Mig().plugin_config() == {"version": "v1", "flags": {"migStrategy": "single"}}
     assert BALANCED.plugin_config() == {"version": "v1", "flags": {"migStrategy": "mixed"}}
     shared = Mig(replicas=2, allocation_policy="distributed").plugin_config()
@@ -125,7 +125,7 @@ def test_the_plugin_gets_the_strategy_and_who_takes_turns() -> None:
         (Mig(replicas=64, allocation_policy="distributed"), "mig-single-x64-distributed"),
     ],
 )
-def test_a_config_is_named_after_what_is_in_it(sharing: Sharing, name: str) -> None:
+def test_a_config_is_named_after_its_content(sharing: Sharing, name: str) -> None:
     assert sharing.config_name == name
 
 
@@ -144,7 +144,7 @@ SHARINGS = [
 ]
 
 
-def test_two_configs_have_one_name_exactly_when_they_are_the_same() -> None:
+def test_two_configs_have_the_same_name_only_if_they_are_equal() -> None:
     for one, other in itertools.combinations(SHARINGS, 2):
         same = one.plugin_config() == other.plugin_config()
         assert (one.config_name == other.config_name) is same, (one, other)
@@ -153,7 +153,7 @@ def test_two_configs_have_one_name_exactly_when_they_are_the_same() -> None:
 # Settings.
 
 
-def test_settings_survive_a_switch_of_mode_and_are_reported_where_they_do_nothing() -> None:
+def test_settings_survive_a_switch_of_mode_and_are_reported_if_they_have_no_effect() -> None:
     balanced = TypeAdapter(Sharing).validate_python(
         {"mode": "mig", "strategy": "mixed", "layout": [{"profile": "1g.24gb", "count": 2}]}
     )
@@ -171,7 +171,7 @@ def test_settings_survive_a_switch_of_mode_and_are_reported_where_they_do_nothin
     ]
 
 
-def test_what_a_mode_takes_by_default_is_not_carried_into_mig() -> None:
+def test_the_defaults_of_a_mode_are_not_carried_into_mig() -> None:
     assert switched(TimeSlicing(), "mig") == Mig()
     assert switched(TimeSlicing(replicas=2), "mig") == Mig(replicas=2)
 
@@ -188,12 +188,12 @@ def test_what_a_mode_takes_by_default_is_not_carried_into_mig() -> None:
         {"layout": [{"profile": "1g.24gb", "counts": 2}]},
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> None:
+def test_meaningless_settings_are_refused(settings_: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Sharing).validate_python({"mode": "mig", **settings_})
 
 
-# Layouts that cannot be.
+# Impossible layouts.
 
 
 GPUS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
@@ -202,7 +202,7 @@ GPUS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 @pytest.mark.slow
 @given(gpu=st.sampled_from(GPUS), data=st.data())
 @settings(max_examples=200)
-def test_the_layout_that_is_suggested_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
+def test_the_suggested_layout_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
     known = list(mig.profiles(gpu).values())
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
     asked = tuple((profile, data.draw(st.integers(1, profile.most))) for profile in chosen)
@@ -222,7 +222,7 @@ def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() ->
     assert problem.fix.startswith("Use another mode, or a type with MIG: g7e.2xlarge ($")
 
 
-# What models get.
+# The slices of models.
 
 
 def test_too_few_slices_are_reported_once_and_not_for_each_model() -> None:
@@ -232,7 +232,7 @@ def test_too_few_slices_are_reported_once_and_not_for_each_model() -> None:
     assert [problem.path for problem in assess(whole).problems] == ["models"]
 
 
-def test_a_layout_that_cannot_be_is_reported_alone() -> None:
+def test_an_impossible_layout_is_the_only_error() -> None:
     whole = setup(pools=(pool("g7e.2xlarge", Mig(layout="all-1g.10gb")),))
     assert [problem.path for problem in assess(whole).problems] == ["sharing.layout"]
     assert assess(whole).fits == ()
@@ -244,7 +244,7 @@ def test_a_layout_that_cannot_be_is_reported_alone() -> None:
     mibs=st.lists(st.integers(1_000, 90_000), min_size=1, max_size=5),
 )
 @settings(max_examples=200)
-def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number: int, mibs: list[int]) -> None:
+def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: int, mibs: list[int]) -> None:
     usual = list(mig.layouts(instance(gpu).gpu))
     layout = usual[number % len(usual)]
     sharing = Mig(strategy="mixed", layout=[Slices(profile=profile.name, count=count) for profile, count in layout])
@@ -265,14 +265,14 @@ def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge") -> list[tupl
     return [each.settings for each in assess(whole).advice["gpu"]]
 
 
-def test_a_model_too_large_for_every_slice_of_its_gpu_is_led_to_another_type_with_slices_of_its_own() -> None:
+def test_a_model_too_large_for_every_slice_of_its_gpu_is_advised_another_type_with_mig() -> None:
     """All of a p4d's slices are at most 40 GB; every other GPU with MIG is larger."""
     found = offers(Mig(), 60_000, 5_000, on="p4d.24xlarge")
     typed = [one for one in found if "instance-types" in "".join(one) and "sharing.mode" not in "".join(one)]
     assert any(setting.startswith("sharing.layout: ") for setting in typed[0])
 
 
-def test_a_layout_with_too_few_slices_for_all_comes_with_more_nodes() -> None:
+def test_a_layout_with_too_few_slices_is_offered_with_more_nodes() -> None:
     for one in offers(Mig(), 60_000, 60_000):
         if one[0] == "sharing.layout: all-4g.96gb":
             assert one[1:] == ("gpu-nodes.desired: 2", "gpu-nodes.max: 2")
@@ -317,7 +317,7 @@ def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and
         ),
         Choice(
             instance_type="p4d.24xlarge",
-            # It has eight GPUs, so that both models get a slice of the larger kind.
+            # It has eight GPUs, so both models get a slice of the larger kind.
             layout="all-3g.20gb",
             usd_per_hour=21.957642,
         ),

@@ -1,4 +1,4 @@
-"""What a model needs: the formula, the published figures it must meet, and that less asks for less."""
+"""The memory that a model needs: the formula, the published figures, and smaller settings that never need more."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ deepseek-r1:671b deepseek-v3:671b deepseek-coder-v2:16b glm-4.7-flash:latest nem
 granite3.3:8b granite4:3b codellama:7b mixtral:8x7b smollm2:1.7b tinyllama:1.1b llava:7b gemma3:270m gemma3n:e4b
 bge-m3:567m mxbai-embed-large:335m embeddinggemma:300m qwen3-embedding:4b snowflake-arctic-embed:335m
 """
-"""One tag of each family that the review of the catalogue (F5) found missing, and those of its own with a size."""
+"""One tag of each family that a review of the catalogue found missing, and the tags with a size that it named."""
 FORMER = """
 llama3.2:1b llama3.2:3b llama3.1:8b llama2:7b mistral:7b qwen2.5:0.5b qwen2.5:1.5b qwen2.5:3b qwen2.5:7b
 qwen2.5:14b qwen2.5:32b qwen3:0.6b qwen3:1.7b qwen3:4b qwen3:8b qwen3:14b qwen3:32b gemma2:2b gemma2:9b
@@ -83,21 +83,21 @@ def test_only_embedding_models_are_encoders() -> None:
 
 
 @pytest.mark.parametrize("row", read_figures("names"), ids=lambda row: row["name"])
-def test_a_name_stands_for_the_file_that_ollama_serves_for_it(row: dict[str, str]) -> None:
+def test_a_name_means_the_file_that_ollama_serves_for_it(row: dict[str, str]) -> None:
     assert full_name(row["name"]) == row["listed"]
     assert find(row["name"]) == (replace(models()[row["file"]], name=row["listed"]) if row["file"] else None)
 
 
-def test_a_model_takes_weights_and_projector_on_a_disk() -> None:
+def test_a_models_size_on_disk_is_weights_and_projector() -> None:
     assert own(projector_bytes=MIB).file_bytes == 4 * MIB
 
 
-def test_a_model_of_ones_own_is_taken_to_know_the_most_tokens_of_the_catalogue() -> None:
+def test_an_own_model_is_assumed_to_have_the_largest_vocabulary_of_the_catalogue() -> None:
     assert largest_vocabulary() == 262_144
 
 
 @pytest.mark.parametrize(("tag", "gib"), [("llama3.2:1b", 1.355), ("llama3.2:3b", 2.318), ("phi3.5:3.8b", 3.527)])
-def test_weights_and_kv_at_4096_tokens_are_what_ollama_was_seen_to_take(tag: str, gib: float) -> None:
+def test_weights_and_kv_at_4096_tokens_are_those_measured_with_ollama(tag: str, gib: float) -> None:
     found = need(served(tag, context=4096))
     # It counted the whole file: the embedding that stays on the CPU, and a header of up to 7.8 MB.
     on_cpu = models()[tag].embedding_bytes / MIB
@@ -111,20 +111,20 @@ def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_tok
 
 
 @pytest.mark.parametrize("row", read_figures("weights"), ids=lambda row: row["model"])
-def test_weights_and_kv_are_those_of_the_table(row: dict[str, str]) -> None:
+def test_weights_and_kv_match_the_table(row: dict[str, str]) -> None:
     model = models()[row["model"]]
     # The table has the whole files, with headers of up to 16 MB.
     assert -0.0051 < float(row["weights"]) - model.file_bytes / GIB < 0.021
     for tokens, gib in ((4096, row["at_4k"]), (8192, row["at_8k"]), (32768, row["at_32k"])):
         if gib:
-            # The table has windows for batches of 512; from 4096 tokens on Ollama takes 1024, and windows grow by that.
+            # The table's windows are for batches of 512. From 4096 tokens on Ollama's batch is 1024, so windows grow.
             more = 0 if tokens == 4096 else 512
             growth = 2 * model.kv_heads * model.head_dim * 2 * model.swa_layers * more / GIB
             found = need(served(row["model"], context=tokens)).kv / 1024
             assert found == pytest.approx(float(gib) + growth, abs=0.0051), tokens
 
 
-def test_a_need_is_the_sum_of_its_parts_and_what_must_fit_has_the_margin() -> None:
+def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
     """512 tokens × (3 × 16 + 2 × 8 + 8) values × 4 bytes; 512 × 1024 cells × 2 bytes; 512 × 16 × 36 / 32 bytes."""
     found = need(Served(id="own", model=own(width=8, feed_forward=16), context=1024, slots=2))
     assert found.weights == 3
@@ -136,7 +136,7 @@ def test_a_need_is_the_sum_of_its_parts_and_what_must_fit_has_the_margin() -> No
     assert found.bound == found.total + found.margin
 
 
-def test_an_embedding_that_stays_on_the_cpu_is_no_weight_of_the_gpu() -> None:
+def test_an_embedding_on_the_cpu_takes_no_gpu_memory() -> None:
     assert need(Served(id="own", model=own(embedding_bytes=MIB), context=1024, slots=1)).weights == 2
 
 
@@ -147,7 +147,7 @@ def test_a_projector_takes_its_weights_and_its_buffers() -> None:
 
 
 @pytest.mark.parametrize(("context", "given"), [(512, 2048), (2048, 2048), (4096, 4096)])
-def test_a_model_that_reads_pictures_gets_2048_tokens_at_least(context: int, given: int) -> None:
+def test_a_vision_model_gets_at_least_2048_tokens(context: int, given: int) -> None:
     assert Served(id="own", model=own(projector_bytes=1), context=context, slots=1).effective_context == given
     assert Served(id="own", model=own(), context=context, slots=1).effective_context == context
 
@@ -158,7 +158,7 @@ def test_the_models_with_vision_are_those_of_the_library(tag: str, given: int) -
     assert served(tag, context=512).effective_context == given
 
 
-def test_pictures_do_not_give_more_tokens_than_the_model_was_made_for() -> None:
+def test_a_vision_model_gets_no_more_tokens_than_its_longest_context() -> None:
     assert (
         Served(id="own", model=own(projector_bytes=1, max_context=1024), context=512, slots=1).effective_context == 1024
     )
@@ -178,7 +178,7 @@ def test_the_margin_is_a_small_part_of_the_whole(total_mib: int, margin: int) ->
     assert found.margin <= max(0.08 * found.total, 300 + T4.context_spread_mib)
 
 
-def test_the_margin_grows_by_what_the_weights_may_be_larger() -> None:
+def test_the_margin_grows_by_the_uncertainty_of_the_weights() -> None:
     exact = need(Served(id="own", model=own(), context=1024, slots=1))
     rounded = own(weights_spread=50 * MIB)
     found = need(Served(id="own", model=rounded, context=1024, slots=1))
@@ -187,7 +187,7 @@ def test_the_margin_grows_by_what_the_weights_may_be_larger() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["width", "feed_forward"])
-def test_the_margin_grows_where_the_shape_is_not_known(unknown: str) -> None:
+def test_the_margin_grows_if_the_shape_is_unknown(unknown: str) -> None:
     shape = {"width": 4096, "feed_forward": 11_008, "weights_bytes": 3_826_793_677, "layers": 32}
     known = need(Served(id="own", model=own(**shape), context=4096, slots=1))
     found = need(Served(id="own", model=own(**{**shape, unknown: 0}), context=4096, slots=1))
@@ -228,7 +228,7 @@ def test_the_batch_grows_with_the_tokens_of_all_slots_as_ollamas_does(context: i
         (256, 1, 256 + 256),
     ],
 )
-def test_a_sliding_window_layer_keeps_its_window_only(context: int, slots: int, cells: int) -> None:
+def test_a_sliding_window_layer_keeps_only_its_window(context: int, slots: int, cells: int) -> None:
     model = own(swa_layers=1, swa_window=1024)
     found = need(Served(id="own", model=model, context=context, slots=slots))
     assert found.kv * MIB == 2 * 4 * 64 * 2 * cells
@@ -237,7 +237,7 @@ def test_a_sliding_window_layer_keeps_its_window_only(context: int, slots: int, 
 @pytest.mark.parametrize(
     ("tag", "full", "sliding", "window"), [("gemma3:4b", 5, 29, 1024), ("gpt-oss:20b", 12, 12, 128)]
 )
-def test_models_with_a_sliding_window_take_less_than_their_layers_say(
+def test_models_with_a_sliding_window_take_less_than_full_layers_would(
     tag: str, full: int, sliding: int, window: int
 ) -> None:
     model = models()[tag]
@@ -254,14 +254,14 @@ def test_an_encoder_has_no_cache_and_one_slot(context: int, slots: int, kv_type:
     assert asked.total_context == asked.batch == min(context, 2048)
 
 
-def test_a_model_gets_no_more_tokens_than_it_was_made_for() -> None:
+def test_a_model_gets_no_more_tokens_than_its_longest_context() -> None:
     asked = served("llama2:7b", context=8192, slots=2)
     assert asked.effective_context == 4096
     assert asked.total_context == 8192
     assert need(asked) == need(served("llama2:7b", context=4096, slots=2))
 
 
-def test_a_model_whose_longest_context_is_not_known_gets_what_is_asked() -> None:
+def test_a_model_with_an_unknown_longest_context_gets_the_requested_one() -> None:
     assert Served(id="own", model=own(), context=1_000_000, slots=1).effective_context == 1_000_000
 
 
@@ -292,7 +292,7 @@ def test_a_smaller_kv_type_never_needs_more(tag: str, context: int, slots: int) 
         assert q4_0 < q8_0 < f16
 
 
-def test_a_model_is_found_by_its_tag_or_is_itself() -> None:
+def test_a_model_is_found_by_its_tag_or_passed_through() -> None:
     assert find_model("llama2:7b") == models()["llama2:7b"]
     assert find_model("llama3.2").name == "llama3.2:latest"
     own = replace(models()["llama2:7b"], name="mine")

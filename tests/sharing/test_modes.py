@@ -1,4 +1,4 @@
-"""Modes of sharing: what the plugin is reported, what a share is, which GPU can do it."""
+"""Sharing modes: the plugin's configuration, the shares, and the GPUs that support each."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]
 
 
 def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any]:
-    """What the device plugin 0.20.0 was seen to take."""
+    """Configurations that device plugin 0.20.0 accepted when tried."""
     return {
         "version": "v1",
         "flags": {"migStrategy": "none", "plugin": {"sharedDevicesAllocationPolicy": policy}},
@@ -59,18 +59,18 @@ def test_there_are_four_modes_by_nvidias_names() -> None:
         (Mps(replicas=48), replicated("mps", 48)),
     ],
 )
-def test_the_plugin_gets_exactly_what_it_takes(mode: Sharing, config: dict[str, Any]) -> None:
+def test_the_plugin_gets_exactly_the_configuration_that_it_accepts(mode: Sharing, config: dict[str, Any]) -> None:
     assert mode.plugin_config() == config
 
 
 def only(sharing: Sharing, gpu: Gpu) -> Shares:
-    """What a GPU offers under a mode that gives one kind of share."""
+    """The shares of a GPU in a mode that has one kind."""
     (shares,) = sharing.offers(gpu)
     return shares
 
 
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
-def test_a_node_keeps_the_gpu_operator_away_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
+def test_a_node_excludes_the_gpu_operator_and_pods_request_the_plain_resource(mode: Sharing) -> None:
     assert mode.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false"}
     assert mode.needs_mps_daemon is (mode.mode == "mps")
     assert only(mode, T4).resource == "nvidia.com/gpu"
@@ -86,7 +86,7 @@ SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
 
 
 @pytest.mark.real_world(
-    behaviour="Feature discovery writes `replicas=1` and `sharing-strategy=none` where nothing is replicated",
+    behaviour="Feature discovery writes `replicas=1` and `sharing-strategy=none` if nothing is replicated",
     source="k8s-device-plugin v0.20.0 internal/lm/resource.go, baseLabeler and getReplicas; nvml.go, newSharingLabeler",
 )
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_feature_discovery_labels_a_node_with_its_sharing_mode(
         (Mps(replicas=48), 48, 320, True),
     ],
 )
-def test_a_gpu_gives_the_shares_of_its_mode(mode: Sharing, per_gpu: int, mib: int | None, enforced: bool) -> None:
+def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, per_gpu: int, mib: int | None, enforced: bool) -> None:
     shares = only(mode, T4)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (per_gpu, mib, enforced)
 
 
 @given(gpu=st.sampled_from(NVIDIA), replicas=st.integers(2, 48))
 @settings(max_examples=60)
-def test_mps_shares_together_are_never_more_than_the_gpu(gpu: Gpu, replicas: int) -> None:
+def test_mps_shares_never_exceed_the_gpu_in_total(gpu: Gpu, replicas: int) -> None:
     shares = only(Mps(replicas=replicas), gpu)
     assert shares.memory_mib is not None
     assert gpu.nvml_mib - replicas < shares.memory_mib * shares.per_gpu <= gpu.nvml_mib
@@ -149,7 +149,7 @@ def test_mps_shares_together_are_never_more_than_the_gpu(gpu: Gpu, replicas: int
         (Mps, None),
     ],
 )
-def test_a_number_of_replicas_that_no_gpu_can_have_is_refused(mode: type[Mps], replicas: Any) -> None:
+def test_an_impossible_number_of_replicas_is_refused(mode: type[Mps], replicas: Any) -> None:
     with pytest.raises(ValidationError):
         mode(replicas=replicas)
 
@@ -164,7 +164,7 @@ def test_two_replicas_are_the_default() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_misspelt_setting_and_a_change_afterwards_are_refused(mode: type[Mps]) -> None:
+def test_a_misspelt_setting_and_a_later_change_are_refused(mode: type[Mps]) -> None:
     with pytest.raises(ValidationError):
         mode(replica=3)  # type: ignore[call-arg]
     with pytest.raises(ValidationError):
@@ -209,17 +209,17 @@ def test_a_switch_of_mode_keeps_the_other_settings() -> None:
     assert switched(given_, "timeslice") == given_
 
 
-def test_a_switch_from_plain_exclusive_takes_the_defaults() -> None:
+def test_a_switch_from_plain_exclusive_uses_the_defaults() -> None:
     assert switched(Exclusive(), "mps") == Mps(replicas=2)
 
 
 @pytest.mark.parametrize(("mode", "to"), [(Exclusive(replicas=1), "timeslice"), (TimeSlicing(replicas=60), "mps")])
-def test_a_switch_to_a_mode_that_cannot_have_the_settings_raises(mode: Sharing, to: str) -> None:
+def test_a_switch_to_a_mode_that_does_not_allow_the_settings_raises(mode: Sharing, to: str) -> None:
     with pytest.raises(ValidationError):
         switched(mode, to)
 
 
-def test_left_over_settings_have_no_effect_under_exclusive_and_are_reported() -> None:
+def test_leftover_settings_have_no_effect_in_exclusive_and_are_reported() -> None:
     assert Exclusive().without_effect() == {}
     assert Exclusive(replicas=4, allocation_policy="packed").without_effect() == {
         "replicas": 4,
@@ -236,7 +236,7 @@ SHARINGS = st.builds(
 
 
 @given(sharing=SHARINGS)
-def test_a_sharing_that_is_written_into_a_stack_file_is_read_again(sharing: Sharing) -> None:
+def test_a_sharing_written_to_a_stack_file_is_read_back(sharing: Sharing) -> None:
     adapter: TypeAdapter[Sharing] = TypeAdapter(Sharing)
     read = yaml.safe_load(written(sharing))
     assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()

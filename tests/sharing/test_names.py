@@ -1,4 +1,4 @@
-"""Names that are made from others."""
+"""Names that are derived from other names."""
 
 import re
 
@@ -13,7 +13,7 @@ def test_a_plain_name_that_fits_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["a" * 41, "a" * 32 + "-b" * 9, "a" * 40 + ".", "A" * 40, "tandem-dev_1"])
-def test_any_other_is_made_to_fit_and_is_kept_apart(text: str) -> None:
+def test_any_other_name_is_made_to_fit_and_stays_unique(text: str) -> None:
     # A label of a name in DNS, RFC 1123 section 2.1.
     found = safe_name(text, 40)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", found)

@@ -1,4 +1,4 @@
-"""What a region offers: yes, no, or unknown. Expected values are those of AWS's pages, typed by hand."""
+"""Whether a region offers a type: yes, no, or unknown. Expected values were copied by hand from AWS's pages."""
 
 import datetime
 from dataclasses import replace
@@ -29,11 +29,11 @@ def test_an_offer_is_known_or_not(row: dict[str, str]) -> None:
     assert offered(row["instance_type"], row["region"]) == row["offered"]
 
 
-def test_a_family_that_no_region_lists_may_be_newer_than_the_list() -> None:
+def test_a_family_that_no_region_lists_is_unknown() -> None:
     assert offered("g9.xlarge", "us-east-1") == "unknown"
 
 
-def test_what_aws_answered_stands_before_the_tables() -> None:
+def test_the_answer_of_aws_overrides_the_tables() -> None:
     assert [offered(name, "eu-west-1", BOOK) for name in ("g6.xlarge", "g4dn.xlarge")] == ["yes", "no"]
     silent = replace(BOOK, offered=None)
     assert [offered(name, "eu-west-1", silent) for name in ("g6.xlarge", "g4dn.xlarge")] == ["no", "yes"]
@@ -44,7 +44,7 @@ def test_p3_is_retired_and_p3dn_is_not() -> None:
     assert offerings.retired("p3dn.24xlarge") is None
 
 
-def test_aws_s_own_answer_is_dated() -> None:
+def test_the_answer_of_aws_is_dated() -> None:
     (problem,) = on("eu-west-1", "g4dn.xlarge", book=BOOK).problems
     assert problem.rule == "is not available in eu-west-1 as of 2026-11-21"
     assert problem.fix == "Write `g6.xlarge` (L4), or use eu-west-2, the nearest region that offers it."
@@ -54,13 +54,13 @@ def test_aws_s_own_answer_is_dated() -> None:
 @pytest.mark.parametrize(
     ("region", "name", "check_offers"), [("cn-north-1", "g4dn.metal", True), ("mx-central-1", "g4dn.xlarge", False)]
 )
-def test_what_is_unknown_or_not_checked_judges_nothing(region: str, name: str, check_offers: bool) -> None:
+def test_an_unknown_or_unchecked_offer_refuses_nothing(region: str, name: str, check_offers: bool) -> None:
     found = on(region, name, check_offers=check_offers)
     assert found.problems == ()
     assert [warning.judged for warning in found.warnings] == [False]
 
 
-def test_an_unknown_region_is_one_error_and_a_warning_where_offers_are_left_to_aws() -> None:
+def test_an_unknown_region_is_one_error_or_a_warning_without_the_check_of_offers() -> None:
     found = on("xx-north-9", "g4dn.xlarge")
     assert [problem.path for problem in found.problems] == ["aws:region"]
     assert found.warnings == ()
@@ -69,7 +69,7 @@ def test_an_unknown_region_is_one_error_and_a_warning_where_offers_are_left_to_a
     assert [(warning.path, warning.judged) for warning in left.warnings] == [("aws:region", False)]
 
 
-def test_a_budget_is_not_judged_by_another_region_s_prices() -> None:
+def test_a_budget_is_not_compared_with_another_regions_prices() -> None:
     assert on("ca-central-1", "g4dn.xlarge", max_usd_per_hour=0.1).problems, "its own prices refuse it"
     found = on("sa-east-1", "g4dn.xlarge", max_usd_per_hour=0.1)
     assert found.problems == ()
@@ -79,7 +79,7 @@ def test_a_budget_is_not_judged_by_another_region_s_prices() -> None:
         "Run `tandem prices --region sa-east-1`, then plan with `--live-prices`."
     )
     assert not warning.judged
-    assert on("sa-east-1", "g4dn.xlarge").warnings == (), "without a budget there is nothing to judge"
+    assert on("sa-east-1", "g4dn.xlarge").warnings == (), "without a budget there is nothing to check"
     (china,) = on("cn-north-1", "g4dn.xlarge", max_usd_per_hour=9.0).warnings
     assert china.fix == "Compare it with AWS's own price list of cn-north-1."
     read = Book(region="sa-east-1", date=TODAY, on_demand={"g4dn.xlarge": 0.894}, spot={})
@@ -89,7 +89,7 @@ def test_a_budget_is_not_judged_by_another_region_s_prices() -> None:
 
 
 @pytest.mark.parametrize("region", REGIONS)
-def test_a_price_is_the_region_s_own_or_says_that_it_is_not(region: str) -> None:
+def test_a_price_is_the_regions_own_or_is_marked(region: str) -> None:
     for name in TYPES:
         price = prices.on_demand(name, region)
         assert price.own == (price.region == region and not price.note.startswith("estimate")), name
@@ -99,13 +99,13 @@ def test_a_price_is_the_region_s_own_or_says_that_it_is_not(region: str) -> None
 
 
 @pytest.mark.parametrize("row", read_figures("sizes"), ids=lambda row: "-".join(row.values()))
-def test_other_sizes_cost_in_the_proportions_of_us_east_1(row: dict[str, str]) -> None:
+def test_prices_of_other_sizes_are_in_the_proportions_of_us_east_1(row: dict[str, str]) -> None:
     price = prices.on_demand(row["instance_type"], row["region"])
     assert price.usd_per_hour == pytest.approx(float(row["usd_per_hour"]), rel=0.0005)
     assert price.note.startswith("computed from the price of ")
 
 
-def test_a_size_with_a_price_of_its_own_has_that() -> None:
+def test_a_size_with_its_own_price_has_that_price() -> None:
     price = prices.on_demand("p5.48xlarge", "us-west-1")
     assert (price.usd_per_hour, price.note, price.date) == (68.8, "", "2026-01-20")
 
@@ -115,7 +115,7 @@ def test_the_nearest_region_belongs_to_the_same_partition() -> None:
     assert offerings.nearest("g5.xlarge", "eu-central-2") == "eu-central-1", "Zurich, Frankfurt"
     assert offerings.nearest("p4d.24xlarge", "us-gov-east-1") == "us-gov-west-1"
     assert offerings.nearest("g6.xlarge", "cn-north-1") is None
-    assert offerings.nearest("g4dn.xlarge", "us-iso-east-1") is None, "nobody knows where it is"
+    assert offerings.nearest("g4dn.xlarge", "us-iso-east-1") is None, "its location is unknown"
 
 
 def test_each_region_has_a_partition() -> None:
@@ -133,7 +133,7 @@ def test_the_table_names_known_regions_families_and_types() -> None:
     assert offerings.known_since("us-iso-east-1") == ""
 
 
-def test_only_offered_types_have_a_price_of_the_region() -> None:
+def test_only_offered_types_have_a_price_in_the_region() -> None:
     for row in tables.read("regional_prices").rows:
         assert offered(row["instance_type"], row["region"]) != "no", row
 

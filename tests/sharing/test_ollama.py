@@ -1,4 +1,4 @@
-"""The settings of a server: each is one that Ollama would otherwise choose by the memory of the entire GPU."""
+"""The settings of a server. Ollama would otherwise choose each by the memory of the entire GPU."""
 
 from sharing.models import KvType, Served, models
 from sharing.ollama import server_environment
@@ -20,7 +20,7 @@ def test_a_server_gets_context_slots_cache_type_and_no_second_model() -> None:
     }
 
 
-def test_checkpoints_are_bounded_where_the_engine_makes_some() -> None:
+def test_checkpoints_are_limited_if_the_engine_makes_any() -> None:
     served = Served(id="m", model=models()["gemma3:4b"], context=8192, slots=1, prompt_cache_mib=0)
     # 0 switches checkpoints off: llama.cpp common/arg.cpp, --ctx-checkpoints.
     assert server_environment(served)["LLAMA_ARG_CTX_CHECKPOINTS"] == "0"

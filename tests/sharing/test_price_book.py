@@ -1,4 +1,4 @@
-"""Prices that were read from AWS stand before the tables, and say so."""
+"""Prices read from AWS override the tables, and are marked as such."""
 
 import datetime
 from dataclasses import replace
@@ -19,25 +19,25 @@ BOOK = Book(
 )
 
 
-def test_a_book_stands_before_the_tables() -> None:
+def test_a_price_book_overrides_the_tables() -> None:
     exact = Price(usd_per_hour=0.6, region="us-east-1", date="2026-11-18", note="", source="aws")
     assert prices.on_demand("g4dn.xlarge", "us-east-1", BOOK) == exact
     assert prices.system_node("t3.medium", "us-east-1", BOOK) == replace(exact, usd_per_hour=0.05)
     assert prices.spot("g4dn.xlarge", "us-east-1", BOOK) == replace(exact, usd_per_hour=0.3), "the most expensive zone"
 
 
-def test_what_aws_does_not_list_has_the_tables_price_and_says_so() -> None:
+def test_a_type_that_aws_does_not_list_has_the_tables_price_with_a_note() -> None:
     found = prices.on_demand("g5.xlarge", "us-east-1", BOOK)
     assert found == replace(prices.on_demand("g5.xlarge", "us-east-1"), note="not in AWS's list of the region")
     elsewhere = prices.on_demand("g5.xlarge", "eu-north-1", replace(BOOK, region="eu-north-1"))
     assert elsewhere.note == "not in AWS's list of the region; computed from the price of g5.12xlarge in this region"
     assert prices.system_node("t3.large", "us-east-1", BOOK).note == "not in AWS's list of the region"
-    assert prices.spot("g5.xlarge", "us-east-1", BOOK) is None, "AWS has no spot price: it is not to be had"
+    assert prices.spot("g5.xlarge", "us-east-1", BOOK) is None, "AWS has no spot price, so it is not available as spot"
     empty = replace(BOOK, spot={"g4dn.xlarge": {}})
     assert prices.spot("g4dn.xlarge", "us-east-1", empty) is None
 
 
-def test_the_bill_is_made_of_the_book_and_says_its_age() -> None:
+def test_the_bill_uses_the_price_book_and_shows_its_age() -> None:
     bill = cost(setup(book=BOOK))
     lines = {line.item: (line.usd_per_hour, line.note) for line in bill.lines}
     assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.3, "spot; seen 2026-11-18")
@@ -48,14 +48,14 @@ def test_the_bill_is_made_of_the_book_and_says_its_age() -> None:
     assert on_demand.lines[2].usd_per_hour == 0.6
 
 
-def test_without_a_book_the_bill_says_the_tables_day() -> None:
+def test_without_a_price_book_the_bill_shows_the_date_of_the_tables() -> None:
     bill = cost(setup())
     assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18, 156 days ago")
     assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
 
 
 @pytest.mark.parametrize(("days", "words"), [(0, "today"), (1, "yesterday"), (2, "2 days ago"), (-1, "today")])
-def test_age_in_words(days: int, words: str) -> None:
+def test_the_age_is_in_words(days: int, words: str) -> None:
     book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
     assert cost(setup(book=book)).price_origin.endswith(f", {words}")
 
@@ -69,7 +69,7 @@ def test_old_prices_get_a_warning(days: int, warned: bool) -> None:
     assert bool(found) is warned
 
 
-def test_a_budget_is_compared_with_the_prices_of_the_book() -> None:
+def test_a_budget_is_compared_with_the_price_book() -> None:
     # While nodes are replaced, six system nodes (two zones add two each) and two GPU nodes run. They have
     # 6 × 20 + 2 × 100 GiB at $0.08 per month (730 hours), which is $0.0351 per hour, and eight addresses at $0.005.
     # The control plane costs $0.10.

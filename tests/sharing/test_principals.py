@@ -1,4 +1,4 @@
-"""Which ARNs may be admins of a cluster: cases typed from the IAM and EKS documentation."""
+"""Which ARNs may be admins of a cluster: cases copied by hand from the IAM and EKS documentation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Text from outside, as it may be shown."""
+"""Text from outside, made safe to show."""
 
 import json
 import sys
@@ -15,12 +15,12 @@ BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 
 
 def steers(char: str) -> bool:
-    """Whether a character steers what shows it: by its category in Unicode's database, or as a directional one."""
+    """Whether a character controls the terminal or the direction of text, by Unicode's database."""
     return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or char in BIDI
 
 
 @pytest.mark.slow
-def test_everything_that_steers_is_removed_and_nothing_else() -> None:
+def test_only_control_characters_are_removed_and_all_of_them() -> None:
     for char in map(chr, range(sys.maxunicode + 1)):
         kept = char in "\n\t" or not (steers(char) or char in "\ufffe\uffff")
         assert printable(f"a{char}b") == (f"a{char}b" if kept else "ab"), hex(ord(char))
@@ -30,12 +30,12 @@ def test_bytes_are_read_as_utf_8() -> None:
     assert printable(b"a\xff\x1bb") == "a\ufffdb"
 
 
-def test_one_line_has_no_line_ends_and_keeps_words_apart() -> None:
+def test_one_line_has_no_line_breaks_and_keeps_words_separate() -> None:
     assert one_line("a\x1b\n\n\tb\u2028c\x85d\x1be\r\n") == "a b c de"
     assert one_line("\u202e a \x1b b") == "a b"
 
 
-def test_a_quoted_value_shows_where_it_cannot_be_printed() -> None:
+def test_a_quoted_value_marks_unprintable_characters() -> None:
     assert visible("llama\x1b2\u202e:\n7b\xa0ü") == "llama?2?:?7b?ü"
 
 

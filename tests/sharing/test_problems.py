@@ -9,7 +9,7 @@ from sharing.modes import mode_names
 from sharing.problems import Place, Problem, abbreviate, did_you_mean, foreign_letters, format_problems, group, near
 
 FULL_WIDTH = "".join(chr(ord(letter) + 0xFEE0) for letter in "g4dn.xlarge")
-"""As an input method for Chinese or Japanese writes it."""
+"""The name as a Chinese or Japanese input method may write it."""
 TYPES = ["g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g6.xlarge"]
 
 
@@ -23,30 +23,30 @@ TYPES = ["g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g6.xlarge"]
         ("g5.xlarg", "g5.xlarge"),
     ],
 )
-def test_a_misspelt_name_leads_to_the_one_that_was_meant(word: str, expected: str) -> None:
+def test_a_misspelt_name_suggests_the_intended_one(word: str, expected: str) -> None:
     assert near(word, TYPES)[0] == expected
 
 
-def test_no_more_names_are_offered_than_asked_for() -> None:
+def test_no_more_names_are_suggested_than_requested() -> None:
     assert len(near("g4dn.xlarges", TYPES)) == 3
     assert near("g4dn.xlarge", TYPES, most=1) == ["g4dn.xlarge"]
 
 
-def test_a_name_keeps_its_own_capitals_when_offered() -> None:
+def test_a_suggested_name_keeps_its_capitals() -> None:
     assert near("us-east", ["US-East-1"]) == ["US-East-1"]
 
 
-def test_a_word_unlike_all_others_leads_to_nothing() -> None:
+def test_a_word_unlike_all_others_suggests_nothing() -> None:
     assert near("zzz", TYPES) == []
     assert near("", [":odd", *TYPES]) == []
 
 
-def test_a_model_of_the_same_family_is_offered_though_its_tag_is_far() -> None:
+def test_a_model_of_the_same_family_is_suggested_despite_a_different_tag() -> None:
     assert near("gemma3:some-long-quantised-tag", ["llama2:7b", "gemma3:4b"]) == ["gemma3:4b"]
     assert near("mistral", ["llama2:7b", "mistral:7b"]) == ["mistral:7b"]
 
 
-def test_a_name_is_offered_once_though_near_and_of_the_same_family() -> None:
+def test_a_similar_name_of_the_same_family_is_suggested_once() -> None:
     assert near("gemma3:4", ["gemma3:4b", "gemma3:12b"]) == ["gemma3:4b", "gemma3:12b"]
 
 
@@ -82,12 +82,12 @@ def test_plain_letters_are_not_named() -> None:
     assert did_you_mean("timeslyce", mode_names()) == "Did you mean timeslice?"
 
 
-def test_several_near_names_are_offered_together() -> None:
+def test_several_similar_names_are_suggested_together() -> None:
     assert did_you_mean("g4dn.large", TYPES) == "Did you mean g4dn.xlarge, g4dn.2xlarge or g6.xlarge?"
 
 
 @pytest.mark.parametrize(("count", "ends"), [(12, ", 11."), (13, ", 11, …."), (1, " 0.")])
-def test_without_a_near_name_the_known_ones_are_listed_twelve_at_most(count: int, ends: str) -> None:
+def test_without_a_similar_name_up_to_twelve_known_ones_are_listed(count: int, ends: str) -> None:
     said = did_you_mean("zzz", (str(number) for number in range(count)))
     assert said.startswith("Known: 0")
     assert said.endswith(ends)
@@ -108,15 +108,15 @@ def test_a_problem_has_its_path_the_value_the_rule_and_the_fix() -> None:
         ("every model needs a share", "every model needs a share; found 'x'"),
     ],
 )
-def test_a_value_stands_where_it_reads_best(rule: str, sentence: str) -> None:
+def test_a_value_is_placed_where_it_reads_best(rule: str, sentence: str) -> None:
     assert Problem("sharing.mode", "'x'", rule, "").sentence == sentence
 
 
-def test_a_problem_leaves_out_what_it_does_not_know() -> None:
+def test_a_problem_omits_unknown_parts() -> None:
     assert str(Problem("models", "", "is missing", "")) == "models: is missing."
 
 
-def test_problems_are_said_under_a_heading_that_counts_them() -> None:
+def test_problems_have_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
     assert format_problems("Pulumi.dev.yaml", "error", [one]) == [
         "error: Pulumi.dev.yaml has 1 error",
@@ -129,7 +129,7 @@ def test_problems_are_said_under_a_heading_that_counts_them() -> None:
     assert format_problems("Pulumi.dev.yaml", "error", []) == []
 
 
-def test_problems_have_the_order_of_the_file_and_those_without_a_place_come_last() -> None:
+def test_problems_are_in_the_order_of_the_file_and_those_without_a_place_come_last() -> None:
     places = [None, at(7, 2), Place(origin="default"), at(3, 40), at(3, 9)]
     found = [Problem(f"p{index}", "", "is missing", "", place=place) for index, place in enumerate(places)]
     said = format_problems("f", "error", found)[1:]
@@ -152,7 +152,7 @@ def test_the_same_problem_of_many_items_is_one_problem_with_every_path() -> None
     assert format_problems("Pulumi.dev.yaml", "error", many)[0] == "error: Pulumi.dev.yaml has 1 error"
 
 
-def test_problems_that_differ_in_anything_but_the_number_stay_apart() -> None:
+def test_problems_that_differ_in_more_than_the_index_stay_separate() -> None:
     many = [
         wrong("models[0].context"),
         wrong("models[1].context", "6"),
@@ -177,7 +177,7 @@ def test_paths_are_abbreviated(paths: list[str], expected: str) -> None:
     assert abbreviate(paths) == expected
 
 
-def test_a_problem_begins_with_its_place_or_says_where_its_value_comes_from() -> None:
+def test_a_problem_begins_with_its_place_or_names_the_origin_of_its_value() -> None:
     wrong = Problem("sharing.replicas", "1", "must be at least 2", "Write `replicas: 2`.")
     message = "sharing.replicas: must be at least 2, not 1. Write `replicas: 2`."
     in_file = replace(wrong, place=Place(file="Pulumi.\ndev.yaml", line=4, column=19))
@@ -185,4 +185,4 @@ def test_a_problem_begins_with_its_place_or_says_where_its_value_comes_from() ->
     assert (str(wrong), wrong.message) == (message, message)
     assert (str(in_file), in_file.message) == (f"Pulumi. dev.yaml:4:19  {message}", message)
     assert str(by_default) == message.replace("replicas:", "replicas (default):", 1)
-    assert group([in_file, by_default]) == [wrong], "one error, wherever it stands"
+    assert group([in_file, by_default]) == [wrong], "one error, whatever its place"

@@ -1,4 +1,4 @@
-"""What a stack needs of the account's quotas."""
+"""How much of the account's quotas a stack needs."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ CASES = read_cases("quotas")
 
 
 def taken(whole: Setup) -> dict[str, list[int]]:
-    """By our names of the quotas: now, at most, and while nodes are replaced."""
+    """By our names for the quotas: now, at most, and while nodes are replaced."""
     return {need.quota.name: [need.now, need.most, need.replacing] for need in needs(whole)}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_stack_takes_of_the_quotas_what_the_table_says(name: str) -> None:
+def test_a_stack_needs_the_quotas_in_the_table(name: str) -> None:
     case = CASES[name]
     found = taken(read_setup(case.get("stack", {})))
     assert found.items() >= case["takes"].items()
@@ -34,7 +34,7 @@ def test_a_stack_takes_of_the_quotas_what_the_table_says(name: str) -> None:
         # as `CONTROL_PLANE_ZONES` says.
         (5, 3, (3 + 4) * 4),
         (2, 1, (1 + 4) * 4),
-        # Changed subnets replace the group: a second one of as many nodes, where that is more than the surge.
+        # Changed subnets replace the group: a second one of the same size runs, if that is more than the surge.
         (2, 6, (6 + 6) * 4),
     ],
 )
@@ -42,7 +42,7 @@ def test_a_stack_takes_of_the_quotas_what_the_table_says(name: str) -> None:
     behaviour="An update of system nodes launches up to two nodes for each zone beside them",
     source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
 )
-def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nodes: int, vcpus: int) -> None:
+def test_system_nodes_surge_by_two_per_zone_or_have_a_second_group(zones: int, nodes: int, vcpus: int) -> None:
     whole = setup(system_types=("m5.xlarge", "t3.medium"), system_nodes=nodes, zones=zones)
     assert taken(whole)["standard-on-demand"] == [nodes * 4, nodes * 4, vcpus]
 
@@ -58,10 +58,10 @@ def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nod
     ids=["create-first", "delete-first", "karpenter", "karpenter-delete-first"],
 )
 @pytest.mark.real_world(
-    behaviour="A drifted node of Karpenter's goes when its replacement is ready, and is beyond the limit until then",
+    behaviour="Karpenter removes a drifted node once its replacement is ready; until then they exceed the limit by one",
     source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
 )
-def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(options: dict[str, Any], nodes: int) -> None:
+def test_the_replacement_setting_decides_how_many_gpu_nodes_run_at_once(options: dict[str, Any], nodes: int) -> None:
     whole = setup(pools=(pool("g5.2xlarge", desired=1, max=3, **options),))
     # g5.2xlarge has 8 vCPUs (AWS, Amazon EC2 G5 instances).
     assert taken(whole)["g-spot"] == [8, 3 * 8, nodes * 8]
@@ -77,27 +77,27 @@ def test_every_gpu_type_is_counted_by_a_quota(name: str, capacity: str) -> None:
     "row", read_figures("quotas_of_types"), ids=lambda row: f"{row['instance_type']}-{row['capacity']}"
 )
 @pytest.mark.real_world(
-    behaviour="AWS counts P5 spot instances in a quota of their own",
+    behaviour="AWS counts P5 spot instances toward their own quota",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
 )
-def test_an_instance_counts_for_the_quota_that_aws_names(row: dict[str, str]) -> None:
+def test_an_instance_counts_toward_the_quota_that_aws_names(row: dict[str, str]) -> None:
     quota = quotas()[vcpu_quota(row["instance_type"], row["capacity"]) or ""]  # type: ignore[arg-type]  # text
     assert (quota.title, quota.code) == (row["title"], row["code"])
 
 
 @pytest.mark.parametrize("row", tables.read("system_instances").rows, ids=lambda row: row["instance_type"])
-def test_every_system_type_is_a_standard_one(row: tables.Row) -> None:
+def test_every_system_type_counts_toward_the_standard_quota(row: tables.Row) -> None:
     assert vcpu_quota(row["instance_type"], "on-demand") == "standard-on-demand"
 
 
 @pytest.mark.parametrize("name", ["a1", "c5", "d3", "h1", "i3", "im4gn", "is4gen", "m5", "r5", "t3", "z1d"])
-def test_other_instances_of_the_account_count_for_the_standard_quota(name: str) -> None:
+def test_other_instances_of_the_account_count_toward_the_standard_quota(name: str) -> None:
     # "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": EC2 instance types guide, ec2-instance-quotas.
     assert vcpu_quota(f"{name}.large", "on-demand") == "standard-on-demand"
 
 
 @pytest.mark.parametrize("name", ["inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge", "x2idn.16xlarge", "mac1.metal", "f1"])
-def test_other_families_have_quotas_that_no_stack_meets(name: str) -> None:
+def test_other_families_have_quotas_that_no_stack_uses(name: str) -> None:
     assert vcpu_quota(name, "on-demand") is None
     assert vcpu_quota("c5.large", "spot") is None
 

@@ -5,7 +5,7 @@ from sharing.gpus import instance_types
 from sharing.system_instances import SystemType, system_types
 
 
-def test_a_type_is_what_its_row_says() -> None:
+def test_a_type_has_the_values_of_its_row() -> None:
     assert system_types()["t4g.medium"] == SystemType(
         name="t4g.medium", vcpu=2, memory_mib=4096, allocatable_mib=3187, arch="arm64", max_pods=17, usd_per_hour=0.0336
     )

@@ -1,4 +1,4 @@
-"""The pinned versions work, and work together. A bump that does not fails here."""
+"""The pinned versions work, alone and together. A bump that breaks this fails here."""
 
 import pytest
 
@@ -26,13 +26,13 @@ def test_the_device_plugin_runs_mps_and_leaves_gds_off() -> None:
     assert not (0, 19, 0) <= plugin <= (0, 19, 2)
 
 
-def test_the_gpu_operator_brings_a_device_plugin_like_ours() -> None:
+def test_the_gpu_operator_contains_a_device_plugin_like_ours() -> None:
     # The first with plugin 0.20, which knows `sharedDevicesAllocationPolicy` and names all profiles.
     assert numbers(versions.GPU_OPERATOR_CHART) >= (26, 7)
 
 
 @pytest.mark.parametrize("kubernetes", versions.AMI_KUBERNETES)
-def test_karpenter_knows_every_pinned_kubernetes(kubernetes: str) -> None:
+def test_karpenter_supports_every_pinned_kubernetes(kubernetes: str) -> None:
     assert numbers(versions.KARPENTER_CHART) >= OLDEST_KARPENTER[kubernetes]
 
 

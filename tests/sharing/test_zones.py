@@ -1,4 +1,4 @@
-"""Which zones a stack takes, and which of them a pool: the rules without AWS."""
+"""The zones of a stack and of its pools: the rules without AWS."""
 
 import pytest
 
@@ -28,19 +28,19 @@ def offers(**letters: str) -> dict[str, list[str]]:
         (3, [group("g")], {"g": "de"}, "", "ade"),
         (2, [group("g"), group("h")], {"g": "de", "h": "f"}, "", "df"),
         (2, [group("g"), group("h")], {"g": "abd", "h": "bf"}, "", "ab"),
-        # A group needs all of its types in one zone, Karpenter takes what there is.
+        # A group needs all of its types in one zone; Karpenter needs only one of them.
         (2, [group("g", "h")], {"g": "abf", "h": "bf"}, "", "bf"),
         (2, [karpenter("g", "h")], {"g": "e", "h": "f"}, "", "ef"),
-        # What is taken stays, and what is added is what lacks.
+        # Zones in use stay, and only missing ones are added.
         (3, [group("g")], {"g": "f"}, "ab", "abf"),
         (2, [group("g")], {"g": "f"}, "ab", "ab"),
-        # No zone sells it: the first ones, and `place` says what is wrong.
+        # No zone sells it: the first zones are chosen, and `place` reports the error.
         (2, [group("g")], {}, "", "ab"),
         (2, [group("g")], None, "", "ab"),
         (6, [group("g")], {"g": "e"}, "", "abdef"),
     ],
 )
-def test_a_stack_takes_the_zones_that_serve_most(
+def test_a_stack_uses_the_zones_that_serve_most_pools(
     count: int, demands: list[Demand], sold: dict[str, str] | None, taken: str, chosen: str
 ) -> None:
     known = None if sold is None else offers(**sold)
@@ -65,7 +65,7 @@ def test_system_nodes_get_the_first_zones_of_a_stack() -> None:
         ("e", "ef", "e"),  # the stack gave up f
     ],
 )
-def test_a_pool_stays_as_long_as_a_zone_of_its_own_sells_its_types(sold: str, there: str | None, placed: str) -> None:
+def test_a_pool_stays_as_long_as_one_of_its_zones_sells_its_types(sold: str, there: str | None, placed: str) -> None:
     now = None if there is None else Group(zones=tuple(there), types=frozenset({"g"}))
     assert place(group("g"), ("a", "b", "d", "e"), offers(g=sold), now) == list(placed)
 
@@ -98,7 +98,7 @@ def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> No
         ),
     ],
 )
-def test_a_pool_without_a_zone_is_an_error_with_what_would_do(demand: Demand, message: str) -> None:
+def test_a_pool_without_a_zone_is_an_error_with_a_fix(demand: Demand, message: str) -> None:
     with pytest.raises(NoZoneError) as refused:
         place(demand, ("a", "b"), offers(g="f", h="e"))
     assert str(refused.value) == message
@@ -122,16 +122,16 @@ def test_karpenter_needs_one_type_and_a_group_all() -> None:
 
 @pytest.mark.parametrize(
     ("region", "zones"),
-    # AWS's list: six zones less use1-az3, three less usw1-az2, three of which cac1-az3 is none any more.
+    # AWS's list: six zones minus use1-az3, three minus usw1-az2, and three in ca-central-1, where cac1-az3 is retired.
     [("us-east-1", 5), ("us-west-1", 2), ("us-west-2", 4), ("ca-central-1", 3), ("eu-west-1", 3), ("nowhere-1", None)],
 )
-def test_a_region_has_as_many_zones_as_aws_lists_without_those_that_eks_does_not_use(
+def test_a_region_has_the_zones_that_aws_lists_minus_those_that_eks_does_not_use(
     region: str, zones: int | None
 ) -> None:
     assert most(region) == zones
 
 
-def test_a_stack_needs_zones_for_its_system_nodes_first_and_then_for_each_pool() -> None:
+def test_a_stack_needs_zones_first_for_its_system_nodes_and_then_for_each_pool() -> None:
     found = demands(setup(system_types=("t3.medium",), pools=(pool("g4dn.xlarge"),)))
     assert [(one.path, one.types) for one in found] == [
         ("cluster.system-nodes.instance-types", ("t3.medium",)),

@@ -243,7 +243,7 @@ def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
     ],
 )
 @pytest.mark.real_world(
-    behaviour="A model's name may begin with the registry's host and port, and each part has its own characters",
+    behaviour="A model's name may begin with the registry's host and port, and each part allows its own characters",
     source="ollama/ollama v0.32.15, types/model/name.go (ParseName, isValidPart) and name_test.go",
 )
 def test_names_are_what_ollama_takes_for_one(name: str, is_valid: bool) -> None:
@@ -367,7 +367,7 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A peer with `hostNetwork` is in EKS's rules with its node's address, so all of that node is let in.",
+    behaviour="EKS's rules contain the node's address for a peer with `hostNetwork`, and so admit that whole node.",
     source="aws/amazon-network-policy-controller-k8s v1.1.7 pkg/resolvers/endpoints.go, computeIngressEndpoints",
 )
 def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:

@@ -55,7 +55,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     source="EKS API reference, CreateAddon, InvalidParameterException; DescribeAddonVersions",
 )
 @pytest.mark.real_world(
-    behaviour="AWS publishes each AMI release for EKS under a parameter of its own, by architecture and variant.",
+    behaviour="AWS publishes each AMI release for EKS under its own parameter, by architecture and variant.",
     source="karpenter-provider-aws pkg/providers/amifamily/al2023.go, resolvePath",
 )
 @pytest.mark.real_world(
@@ -63,7 +63,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     source="AWS IAM user guide, Roles terms and concepts, Role chaining; botocore/credentials.py, EnvProvider",
 )
 @pytest.mark.real_world(
-    behaviour="EKS accepts the account's root user as the principal of an access entry, and admits nobody by it.",
+    behaviour="EKS accepts the account's root user as the principal of an access entry, but it gives nobody access.",
     source="kubernetes-sigs/aws-iam-authenticator issue 797",
 )
 @pytest.mark.real_world(
@@ -71,7 +71,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
 )
 @pytest.mark.real_world(
-    behaviour="A subnet does not move to another zone, so a cluster keeps the zones that it has.",
+    behaviour="A subnet cannot move to another zone, so a cluster keeps its zones.",
     source="terraform-provider-aws internal/service/ec2/vpc_subnet.go, availability_zone ForceNew",
 )
 @pytest.mark.real_world(
@@ -85,23 +85,23 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
 
 @pytest.mark.slow
 @pytest.mark.real_world(
-    behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
+    behaviour="The engine marks a resource the same way after a failed creation and a failed update.",
     source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
 )
 @pytest.mark.real_world(
-    behaviour="EKS keeps a node group that failed to create, and never heals it.",
+    behaviour="EKS keeps a node group that failed to create, and never repairs it.",
     source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
 )
 @pytest.mark.real_world(
-    behaviour="`pulumi refresh` takes the mark of a failed creation out of the state, and EKS keeps the failed group.",
+    behaviour="`pulumi refresh` removes the mark of a failed creation from the state, but EKS keeps the failed group.",
     source="pulumi pkg/resource/deploy/step.go, RefreshStep; tests/engine/test_failed_groups.py",
 )
 @pytest.mark.real_world(
-    behaviour="An update of a node group continues with four health issues, of capacity and reach, and with no other.",
+    behaviour="An update of a node group continues only with four health issues, about capacity and reachability.",
     source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
 )
 @pytest.mark.real_world(
-    behaviour="Helm refuses to upgrade a release that a killed process left pending; `helm rollback` does not mind.",
+    behaviour="Helm refuses to upgrade a release that a killed process left pending; `helm rollback` still works.",
     source="helm pkg/action/upgrade.go, errPending; pkg/action/rollback.go, prepareRollback",
 )
 @scenes(

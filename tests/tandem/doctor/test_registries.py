@@ -13,7 +13,7 @@ from tests.tandem.doctor.scenes import PUBLIC, Play, Scene, scenes, with_charts
 
 
 @pytest.mark.real_world(
-    behaviour="Public ECR refuses a public chart (403) to a login that has expired; Helm sends Docker's logins, too.",
+    behaviour="Public ECR refuses a public chart (403) if the login has expired; Helm also sends Docker's logins.",
     source="aws/karpenter-provider-aws#3441 and #3880; helm pkg/registry/client.go",
 )
 @scenes("expired logins")
@@ -44,7 +44,7 @@ def test_the_images_of_a_shipped_stack_are_far_from_docker_hubs_limit(case: Case
 
 
 @pytest.mark.real_world(
-    behaviour="Docker Hub allows an address 100 pulls without a login in six hours; nodes behind a NAT share theirs.",
+    behaviour="Docker Hub allows an address 100 pulls in six hours without a login; nodes behind a NAT share one.",
     source="docker/docs#22326, content/manuals/docker-hub/usage/_index.md, 2025-03-27",
 )
 @pytest.mark.parametrize(("nat", "verdict"), [("single", "warning"), ("none", "ok")])
