@@ -23,7 +23,7 @@ class Editor:
         self._version = count(1)
 
     def errors(self, text: str) -> list[str]:
-        """What the editor underlines in this text of the file."""
+        """The messages that the editor underlines if the file has this text."""
         version = next(self._version)
         document: dict[str, Any] = {"uri": self._uri, "version": version}
         self.problems = None
@@ -38,12 +38,12 @@ class Editor:
         return self.problems
 
     def completions(self, line: int, column: int) -> list[str]:
-        """What the editor offers there."""
+        """The completions that the editor offers there."""
         found = self._ask("textDocument/completion", self._at(line, column))
         return [item["label"] for item in found["items"]]
 
     def hover(self, line: int, column: int) -> str:
-        """What the editor shows when the mouse stands there."""
+        """The text that the editor shows when the mouse is there."""
         found = self._ask("textDocument/hover", self._at(line, column))
         return str(found["contents"]["value"]) if found else ""
 
@@ -59,7 +59,7 @@ class Editor:
                 return message["result"]
 
     def _receive(self) -> dict[str, Any]:
-        """The next message; what the server asks meanwhile is answered."""
+        """The next message. Requests of the server are answered."""
         assert self._server.stdout
         length = 0
         while (header := self._server.stdout.readline().strip()) != b"":

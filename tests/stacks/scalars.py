@@ -1,4 +1,4 @@
-"""Every truth value and number of a stack file, found in its model, with a value that differs from its default."""
+"""Every boolean and number of a stack file, found in its model, with a value that differs from the default."""
 
 import types
 import typing
@@ -13,7 +13,7 @@ OF_A_MODE = "sharing.timeslice."
 
 
 def scalars() -> dict[str, bool | int | float]:
-    """By the path of `pulumi config set --path`, for a stack with one pool in the mode timeslice."""
+    """The values by their path for `pulumi config set --path`, for a stack with one pool in the mode timeslice."""
     found: dict[str, bool | int | float] = {}
     for path, field in fields().items():
         if path.startswith(("gpu-nodes[]", "aws:")) or (path.startswith("sharing.") and OF_A_MODE not in path):
@@ -44,7 +44,7 @@ def _other(field: FieldInfo, kinds: set[type]) -> bool | int | float:
 
 
 def at(values: Any, path: str) -> Any:
-    """The value at such a path; of a model by attribute, of plain values by key."""
+    """The value at such a path: an attribute of a model, or a key of plain values."""
     for part in path.replace("[", ".[").split("."):
         if part.startswith("["):
             values = values[int(part[1:-1])]

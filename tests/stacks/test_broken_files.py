@@ -1,4 +1,4 @@
-"""Stack files as people break them: every error is named at once, in the file's own path, and nothing else is."""
+"""Stack files as people break them: all errors are reported at once, with the file's own paths, and nothing else."""
 
 import copy
 import json
@@ -44,7 +44,7 @@ def models(*more: str) -> str:
 
 Expected = list[tuple[str, str]]
 BROKEN: dict[str, tuple[str, Expected]] = {
-    # Sizes; the others are in the table.
+    # Large files; the others are in the table.
     "too many models": (stack(models=models(*[TINY] * 65)), [("models", "at most 64 entries, not a list of 65")]),
     "too many pools": (
         stack(gpu_nodes=models(*[f"{{name: p{number}}}" for number in range(11)])),
@@ -108,7 +108,7 @@ def write(file: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_error_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothing_else(name: str, file: Path) -> None:
+def test_all_errors_of_a_file_and_nothing_else_are_reported_with_rule_and_fix(name: str, file: Path) -> None:
     text, expected = BROKEN[name]
     problems = judge_file(write(file, text)).problems
     missed = [each for each in expected if not any(p.path == each[0] and each[1] in str(p) for p in problems)]
@@ -121,7 +121,7 @@ def test_every_error_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothin
 
 
 def every_path(line: str) -> list[str]:
-    """The paths of a line: `models[0-1,3].name` is three."""
+    """The paths of a line: `models[0-1,3].name` stands for three."""
     path = line.removeprefix("  ").split(": ")[0]
     found = re.fullmatch(r"(.*)\[([\d,-]+)\](.*)", path)
     if not found:
@@ -132,7 +132,7 @@ def every_path(line: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_refused_file_ends_with_1_and_names_each_error(
+def test_a_refused_file_exits_with_1_and_names_each_error(
     name: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, expected = BROKEN[name]
@@ -141,7 +141,7 @@ def test_a_refused_file_ends_with_1_and_names_each_error(
     heading, *lines = out.splitlines()
     found = re.fullmatch(r"error: Pulumi.broken.yaml has (\d+) errors?", heading)
     assert found
-    # Before the path there may be a place, and after it where the value comes from.
+    # A place may come before the path, and the value's origin after it.
     shown = [
         re.sub(r"^  (?:Pulumi\.broken\.yaml:\d+:\d+  )?(.*?)(?: \(default\))?: ", r"  \1: ", line) for line in lines
     ]
@@ -164,7 +164,7 @@ def test_a_refused_file_is_one_json_object_with_the_same_errors(
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_is_no_yaml_ends_with_2_and_says_why(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_yaml_exits_with_2_and_a_reason(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content, expected = UNREADABLE[name]
     assert main(["plan", str(write(file, content))]) == 2
     out, err = capsys.readouterr()
@@ -175,24 +175,24 @@ def test_what_is_no_yaml_ends_with_2_and_says_why(name: str, file: Path, capsys:
 
 
 @pytest.mark.parametrize("name", [*UNREADABLE][::4])
-def test_what_is_no_yaml_is_one_json_object_too(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_yaml_is_one_json_object_too(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content, expected = UNREADABLE[name]
     assert main(["plan", str(write(file, content)), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
     assert (expected in report["error"], report["problems"]) == (True, [])
 
 
-def test_a_missing_file_ends_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_exits_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(file)]) == 2
     assert f"there is no file {file}" in capsys.readouterr().err
 
 
-def test_a_folder_is_no_stack_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_not_a_stack_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(file.parent) + "/"]) == 2
     assert "is a folder" in capsys.readouterr().err
 
 
-def test_a_file_without_permission_ends_with_2(
+def test_a_file_without_permission_exits_with_2(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: object, **__: object) -> str:
@@ -239,12 +239,12 @@ def test_aliases_and_merge_keys_are_read() -> None:
     assert [model["context"] for model in models_read] == [512, 1024]
 
 
-def test_values_of_other_projects_are_none_of_ours(file: Path) -> None:
+def test_values_of_other_projects_are_ignored(file: Path) -> None:
     extra = "  aws:profile: me\n  kubernetes:context: x\n  other:token: {secure: AAAB}\nencryptionsalt: v1\n"
     assert judge_file(write(file, stack(extra))).problems == ()
 
 
-def test_no_cost_is_reported_while_a_error_stands(file: Path) -> None:
+def test_no_cost_is_reported_while_there_is_an_error(file: Path) -> None:
     reading = judge_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
     assert reading.assessment.cost is None
     assert [problem.path for problem in reading.problems] == ["gpu-nodes.max"]
@@ -278,7 +278,7 @@ VALUES = st.recursive(
 
 
 def places(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every path into the tree but the root."""
+    """Every path in the tree except the root."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [place for key, value in items for place in ((*above, key), *places(value, (*above, key)))]
 
@@ -342,6 +342,6 @@ def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pyt
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
-def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
+def test_no_values_from_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
     reading = judge(Source(sections, {"aws:region": region}), "Pulumi.x.yaml")
     assert all(str(problem) for problem in reading.problems)

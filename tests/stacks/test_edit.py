@@ -1,4 +1,4 @@
-"""Writing the description of a model into a stack file, without touching anything else in it."""
+"""Writing the description of a model into a stack file, without changing anything else in it."""
 
 import os
 import stat
@@ -49,7 +49,7 @@ def test_a_description_comes_after_the_last_key_of_its_entry_and_nothing_else_ch
     assert edited(FILE) == FILE.replace("# tokens\n", f"# tokens\n{new}")
 
 
-def test_an_entry_on_one_line_becomes_one_with_a_line_for_each_key() -> None:
+def test_an_entry_on_one_line_gets_one_line_per_key() -> None:
     lines = """\
     - name: "mistral:7b"
       context: 2048
@@ -61,7 +61,7 @@ def test_an_entry_on_one_line_becomes_one_with_a_line_for_each_key() -> None:
     assert edited(FILE, "mistral:7b") == FILE.replace('    - {name: "mistral:7b", context: 2048}\n', lines)
 
 
-def test_a_model_that_the_file_lacks_is_added_at_the_end_of_the_list() -> None:
+def test_a_missing_model_is_added_at_the_end_of_the_list() -> None:
     after = edited(FILE, "hf.co/me/New-GGUF:Q4_K_M")
     added = (
         '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      weights-gib: 4.583\n      layers: 32\n      kv-heads: 8\n'
@@ -95,7 +95,7 @@ def test_an_empty_value_and_an_empty_list_are_filled() -> None:
 
 @pytest.mark.parametrize("written", ["mine", "mine:latest", "registry.ollama.ai/library/mine"])
 @pytest.mark.parametrize("asked", ["mine", "mine:latest"])
-def test_a_name_without_a_version_is_its_latest(written: str, asked: str) -> None:
+def test_a_name_without_a_version_means_latest(written: str, asked: str) -> None:
     text = f"config:\n  tandem:models:\n  - name: {written}\n"
     assert [model["name"] for model in models(edited(text, asked))] == [written]
 
@@ -124,7 +124,7 @@ def test_every_entry_of_the_model_is_described() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["mine:7b", "new:1b"])
-def test_files_of_any_style_keep_it(text: str, name: str) -> None:
+def test_files_keep_their_style(text: str, name: str) -> None:
     after = edited(text, name)
     before = models(text)
     expected = before if name == "mine:7b" else [*before, {"name": name}]
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, shown: st
     assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
 
 
-def test_the_file_is_replaced_at_once_and_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
+def test_the_file_is_replaced_atomically_and_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
     path, link = tmp_path / "real.yaml", tmp_path / "Pulumi.x.yaml"
     path.write_text(FILE)
     path.chmod(0o640)
@@ -198,7 +198,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shipped", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
-def test_the_shipped_stacks_can_be_edited_and_stay_good(shipped: str, tmp_path: Path) -> None:
+def test_the_shipped_stacks_can_be_edited_and_stay_valid(shipped: str, tmp_path: Path) -> None:
     path = tmp_path / shipped
     text = (ROOT / shipped).read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")
@@ -212,7 +212,7 @@ def test_the_shipped_stacks_can_be_edited_and_stay_good(shipped: str, tmp_path: 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_any_description_is_read_back_as_it_was_written(data: st.DataObject) -> None:
+def test_any_description_is_read_back_unchanged(data: st.DataObject) -> None:
     numbers = {key: data.draw(st.integers(1, 60)) for key in data.draw(st.sets(st.sampled_from(OWN_KEYS)))}
     own: dict[str, object] = {
         **numbers,

@@ -1,4 +1,4 @@
-"""The schema of stack files, and what an editor makes of it: completion, descriptions, errors."""
+"""The schema of stack files, and an editor's completion, descriptions and errors with it."""
 
 import json
 import shutil
@@ -37,17 +37,17 @@ def found(document: object) -> list[str]:
 
 
 def changed(**changes: object) -> dict[str, Any]:
-    """The values of `TEXT` with others at some keys."""
+    """The values of `TEXT` with some keys changed."""
     config = yaml.safe_load(TEXT.replace("      kv\n", ""))["config"]
     return {"config": {**config, **{f"tandem:{key.replace('_', '-')}": value for key, value in changes.items()}}}
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid_and_up_to_date() -> None:
     jsonschema.Draft7Validator.check_schema(stack_schema())
     assert json.loads((ROOT / "docs" / "stack.schema.json").read_text(encoding="utf-8")) == stack_schema()
 
 
-def test_no_title_of_pydantic_stands_above_a_description() -> None:
+def test_no_pydantic_title_precedes_a_description() -> None:
     def keys(value: object) -> Iterator[str]:
         if isinstance(value, dict):
             yield from value
@@ -62,7 +62,7 @@ def test_no_title_of_pydantic_stands_above_a_description() -> None:
 @pytest.mark.parametrize(
     "text", [*(path.read_text(encoding="utf-8") for path in ROOT.glob("Pulumi.*.yaml")), several_pools()]
 )
-def test_every_stack_file_of_ours_is_valid(text: str) -> None:
+def test_all_our_stack_files_are_valid(text: str) -> None:
     assert found(yaml.safe_load(text)) == []
 
 
@@ -77,7 +77,7 @@ def test_every_stack_file_of_ours_is_valid(text: str) -> None:
         {"config": {**changed()["config"], "kubernetes:context": "x", "team:key": {"a": 1}}},
     ],
 )
-def test_what_pulumi_writes_is_valid(document: dict[str, Any]) -> None:
+def test_files_written_by_pulumi_are_valid(document: dict[str, Any]) -> None:
     assert found(document) == []
 
 
@@ -98,7 +98,7 @@ def test_what_pulumi_writes_is_valid(document: dict[str, Any]) -> None:
         {},
     ],
 )
-def test_what_the_command_refuses_for_its_shape_is_invalid(document: dict[str, Any]) -> None:
+def test_files_that_the_command_refuses_for_their_structure_are_invalid(document: dict[str, Any]) -> None:
     assert found(document) != []
 
 
@@ -131,7 +131,7 @@ def test_an_editor_completes_keys_and_values(line: int, column: int, expected: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "key"), [(5, "replicas"), (6, "proof"), (9, "context"), (11, "budget")])
-def test_an_editor_shows_the_description_and_nothing_above_it(line: int, key: str, opened: Editor) -> None:
+def test_an_editor_shows_only_the_description(line: int, key: str, opened: Editor) -> None:
     text = TEXT.replace("      kv\n", "\n")
     assert opened.errors(text) == []
     shown = opened.hover(line, text.splitlines()[line].index(key) + 1)

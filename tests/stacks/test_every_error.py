@@ -1,4 +1,4 @@
-"""Every key of a stack file with each kind of wrong value: all that is said about it, word for word.
+"""Every key of a stack file with each kind of wrong value: all messages, word for word.
 
 `--regen` writes `tests/golden/errors.txt`: read what it changes there as a user would.
 """
@@ -44,12 +44,12 @@ GOOD = {
     "zone-names": "us-east-1a",
     "admins": "arn:aws:iam::111122223333:role/ci",
 }
-"""How a value begins that would be good, by the end of its path; every other text may be `a`."""
+"""The beginning of a valid value, by the end of its path; any other text may be `a`."""
 MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
 
 
 def stack(mode: str, *, listed: bool) -> dict[str, Any]:
-    """A good stack file with every section, in its plain form or with a list of pools."""
+    """A valid stack file with every section, in its plain form or with a list of pools."""
     pool: dict[str, Any] = {"instance-types": ["g7e.2xlarge"], "max": 1}
     named = [{**pool, "name": "fast", "sharing": MODES[mode]}, {**pool, "name": "other"}]
     return {
@@ -66,7 +66,7 @@ def stack(mode: str, *, listed: bool) -> dict[str, Any]:
 
 
 def with_value(path: str, value: object) -> dict[str, Any]:
-    """The stack with one value changed; a mode in the path says which one it has."""
+    """The stack with one value changed; if the path names a mode, the stack has that mode."""
     found = re.search(rf"sharing\.({'|'.join(MODES)})\.", path)
     mode = found[1] if found else "timeslice"
     made = stack(mode, listed="gpu-nodes[]" in path)
@@ -91,8 +91,8 @@ def said(values: dict[str, Any]) -> Iterator[str]:
     yield from map(str, judged.problems)
 
 
-def test_no_text_of_a_stack_file_may_steer_a_terminal() -> None:
-    """The real `pulumi` prints these values, and nobody is in between: any text, as a value, in a list, as a key."""
+def test_no_text_of_a_stack_file_controls_the_terminal() -> None:
+    """The real `pulumi` prints these messages unfiltered. The text is a value, in a list, and a key."""
     for path in fields():
         evil = next((good for end, good in GOOD.items() if path.endswith(end)), "a") + "\x1b]0;owned\x07"
         for value in (evil, [evil], {evil: "ml"}, {"team": evil}):
@@ -102,7 +102,7 @@ def test_no_text_of_a_stack_file_may_steer_a_terminal() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_said_about_every_error(golden: Golden) -> None:
+def test_every_error_message(golden: Golden) -> None:
     lines: list[str] = []
     for path in fields():
         lines.append(path)

@@ -1,4 +1,4 @@
-"""Every key of a stack file has a fix to offer, and the table of hints names no key that is not there."""
+"""Every key of a stack file has a fix to offer, and the table of hints names only existing keys."""
 
 import re
 
@@ -14,7 +14,7 @@ REFUSED_KEYS = {
     *(f"aws:assumeRoles[].{key}" for key in ("externalId", "policy", "policyArns", "sourceIdentity")),
     *(f"aws:assumeRoles[].{key}" for key in ("tags", "transitiveTagKeys")),
 }
-"""What no stack file may have, with a hint of its own."""
+"""Keys that no stack file may have, each with its own hint."""
 
 
 def test_every_hint_belongs_to_a_key() -> None:
@@ -23,7 +23,7 @@ def test_every_hint_belongs_to_a_key() -> None:
     assert lists - {*fields(), *of_any_mode} == REFUSED_KEYS
 
 
-def test_every_key_has_a_hint_or_a_default_to_go_back_to() -> None:
+def test_every_key_has_a_hint_or_a_default_to_return_to() -> None:
     sections = [path for path, field in fields().items() if isinstance(field.default, BaseModel | dict)]
     required = [path for path, field in fields().items() if field.is_required()]
     assert {"cluster", "models"} <= {*sections, *required}

@@ -1,4 +1,4 @@
-"""Where a stack is looked for is where it is deployed."""
+"""Commands look for a stack in the namespaces in which it is deployed."""
 
 from components.device_plugin_sharing import operator_chart, plugin_chart
 from sandbox.graph import plain
@@ -12,7 +12,7 @@ HOMES = {
 }
 
 
-def test_every_stack_is_deployed_there() -> None:
+def test_every_stack_is_deployed_in_these_namespaces() -> None:
     found: dict[str, str] = {}
     for stack in STACKS:
         releases = [plain(one.inputs) for one in graph_of(stack).of_type("kubernetes:helm.sh/v3:Release")]

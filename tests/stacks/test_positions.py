@@ -1,4 +1,4 @@
-"""Where errors and warnings say that a value stands: in a file that was read, or else where it comes from."""
+"""The places that errors and warnings name: a position in a file, or else the origin of the value."""
 
 import contextvars
 import json
@@ -43,7 +43,7 @@ PLACES = {
     "models": (13, 3),
     "other": (14, 1),
 }
-"""Counted by hand: the value, or the key where no value is wrong but the key."""
+"""Counted by hand: the position of the value, or of the key if the key itself is wrong."""
 GOOD = {
     "aws:region": "us-east-1",
     "tandem:sharing": {"mode": "timeslice"},
@@ -57,7 +57,7 @@ def test_every_error_of_a_file_has_the_line_and_column_of_its_value(tmp_path: Pa
     found = {problem.path: problem.place for problem in judge_file(file).problems}
     assert {path: (place.line, place.column) for path, place in found.items() if place and place.line} == PLACES
     assert {place.file for place in found.values() if place and place.line} == {"Pulumi.wrong.yaml"}
-    # It is missing, and what it should stand in is all of the file.
+    # It is missing, and belongs to no section of the file.
     assert found["aws:region"] is None
     first, *shown = call("plan", str(file)).stdout.splitlines()
     assert first == "error: Pulumi.wrong.yaml has 10 errors"
@@ -65,14 +65,14 @@ def test_every_error_of_a_file_has_the_line_and_column_of_its_value(tmp_path: Pa
     assert len([line for line in shown if line.startswith(replicas)]) == 1
 
 
-def test_a_missing_key_has_the_place_of_what_it_should_stand_in(tmp_path: Path) -> None:
+def test_a_missing_key_has_the_place_of_its_section(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text(yaml.safe_dump({"config": {**GOOD, "tandem:models": [{"context": 512}]}}))
     [problem] = judge_file(file).problems
     assert str(problem).startswith("Pulumi.x.yaml:4:5  models[0].name: is missing.")
 
 
-def test_a_wrong_default_is_named_as_one(tmp_path: Path) -> None:
+def test_a_wrong_default_is_marked_as_a_default(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
     # The file names no instance type, and Melbourne has no G4dn.
     file.write_text(yaml.safe_dump({"config": {**GOOD, "aws:region": "ap-southeast-4"}}))
@@ -81,7 +81,7 @@ def test_a_wrong_default_is_named_as_one(tmp_path: Path) -> None:
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every scalar below a value, with its path and as YAML writes it."""
+    """Every scalar below a value, with its path and its text in YAML."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield from leaves(below, f"{path}.{key}".removeprefix("."))
@@ -93,13 +93,13 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
-def test_every_value_of_a_shipped_stack_is_found_where_it_stands(name: str) -> None:
+def test_every_value_of_a_shipped_stack_has_its_position(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     config = {key.removeprefix("tandem:"): value for key, value in yaml.safe_load(text)["config"].items()}
     found = dict(leaves(config))
     assert len(found) > 8
     places = {problem.path: problem.place for problem in locate(map(wrong, found), [Document(name, text)])}
-    assert len(set(places.values())) == len(found), "no two values stand in one place"
+    assert len(set(places.values())) == len(found), "no two values have the same position"
     for path, shown in found.items():
         place = places[path]
         assert place
@@ -111,7 +111,7 @@ def wrong(path: str) -> Problem:
 
 
 def refusal(folder: Path, values: Mapping[str, object], monkeypatch: pytest.MonkeyPatch, *secrets: str) -> list[str]:
-    """What `pulumi up` says of the values that Pulumi has put together, in the project's folder."""
+    """The errors of `pulumi up`, run in the project's folder, for values that Pulumi has merged."""
     monkeypatch.chdir(folder)
     given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
@@ -128,13 +128,15 @@ def refusal(folder: Path, values: Mapping[str, object], monkeypatch: pytest.Monk
 BAD = {**GOOD, "tandem:sharing": {"mode": "timeslice", "replicas": 1}}
 
 
-def test_in_an_up_a_value_of_the_stacks_file_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_up_a_value_of_the_stack_file_has_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Pulumi.s.yaml").write_text("config:\n  tandem:sharing: {mode: timeslice, replicas: 1}\n")
     [said] = refusal(tmp_path, BAD, monkeypatch)
     assert said.startswith("  Pulumi.s.yaml:2:47  sharing.replicas: must be at least 2, not 1.")
 
 
-def test_numbers_that_pulumi_wrote_as_text_are_the_same_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_up_a_value_that_pulumi_wrote_as_text_has_its_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "Pulumi.s.yaml").write_text('config:\n  tandem:proof: "Maybe"\n')
     [said] = refusal(tmp_path, {**GOOD, "tandem:proof": "Maybe"}, monkeypatch)
     assert said.startswith("  Pulumi.s.yaml:2:17  proof: ")
@@ -143,7 +145,7 @@ def test_numbers_that_pulumi_wrote_as_text_are_the_same_value(tmp_path: Path, mo
 @pytest.mark.parametrize(
     "others", ["config:\n  tandem:sharing: {mode: timeslice, replicas: 4}\n", "config: {}\n", "{", ""]
 )
-def test_in_an_up_a_value_that_the_stacks_file_does_not_have_comes_from_elsewhere(
+def test_in_an_up_a_value_that_is_not_in_the_stack_file_has_another_origin(
     others: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Pulumi.s.yaml").write_text(others)
@@ -153,7 +155,7 @@ def test_in_an_up_a_value_that_the_stacks_file_does_not_have_comes_from_elsewher
     )
 
 
-def test_in_an_up_without_the_stacks_file_the_key_is_named_and_where_it_comes_from(
+def test_in_an_up_without_the_stack_file_the_key_and_its_origin_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [said] = refusal(tmp_path, BAD, monkeypatch)
@@ -170,7 +172,7 @@ def test_in_an_up_without_the_stacks_file_the_key_is_named_and_where_it_comes_fr
         ("config:\n  sharing: {mode: timeslice, replicas: 1}\n", "2:40"),
     ],
 )
-def test_in_an_up_a_default_of_the_project_has_its_place_in_pulumi_yaml(
+def test_in_an_up_a_default_of_the_project_has_its_position_in_pulumi_yaml(
     text: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text(f"{text}name: tandem\n")
@@ -183,17 +185,17 @@ BOTH = "config:\n  tandem:sharing: {{mode: timeslice, replicas: {0}}}\n  sharing
 
 
 @pytest.mark.parametrize(("replicas", "place"), [((1, 4), "2:47"), ((4, 1), "3:40")])
-def test_in_an_up_of_two_keys_for_one_section_the_used_one_is_the_place(
+def test_in_an_up_with_two_keys_for_one_section_the_position_is_that_of_the_used_key(
     replicas: tuple[int, int], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Pulumi gives a key without a namespace the project's, and the order of a Go map decides which of the two
+    # Pulumi adds the project's namespace to a key without one, and the order of a Go map decides which of the two
     # it uses. Source: pulumi/pulumi, sdk/go/common/workspace, stackConfigNamespacedWithProject.
     (tmp_path / "Pulumi.s.yaml").write_text(BOTH.format(*replicas))
     [said] = refusal(tmp_path, BAD, monkeypatch)
     assert said.startswith(f"  Pulumi.s.yaml:{place}  sharing.replicas: ")
 
 
-def test_in_an_up_a_default_of_tandem_is_named_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_up_a_default_of_tandem_is_marked_as_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(tmp_path, {**GOOD, "aws:region": "ap-southeast-4"}, monkeypatch)
     assert any(line.startswith("  gpu-nodes.instance-types[0] (default): ") for line in said)
 

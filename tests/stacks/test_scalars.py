@@ -1,6 +1,6 @@
-"""Values as `pulumi config set` writes them mean the same as those that a person writes.
+"""Values written by `pulumi config set` mean the same as values written by hand.
 
-Source: pulumi 3.260, sdk/go/common/resource/config/object.go and value.go; `tests/engine/test_config_set.py` asks it.
+Source: pulumi 3.260, sdk/go/common/resource/config/object.go and value.go; `tests/engine/test_config_set.py` runs it.
 """
 
 import json
@@ -20,13 +20,13 @@ KEYS = scalars()
 
 
 def as_pulumi_writes(path: str, value: bool | int | float) -> object:
-    """Top-level values are text; deeper, whole numbers and truth values are not, but 1.5 is."""
+    """Top-level values are text. Below, integers and booleans are not text, but 1.5 is."""
     is_text = "." not in path or isinstance(value, float)
     return yaml.safe_dump(value).splitlines()[0] if is_text else value
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    """The values of a small stack file with this one."""
+    """The values of a small stack file, with this one changed."""
     config: dict[str, Any] = {
         "sharing": {"mode": "timeslice"},
         "gpu-nodes": {},
@@ -39,13 +39,13 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return config
 
 
-def test_the_keys_are_those_that_have_numbers_and_truth_values() -> None:
+def test_the_keys_are_those_with_numbers_and_booleans() -> None:
     top = {"proof", "budget.max-usd-per-hour", "sharing.replicas", "gpu-nodes.check-offers", "cluster.logs"}
     assert top | {"models[0].weights-gib", "models[0].encoder", "cluster.system-nodes.count"} < set(KEYS)
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_a_value_is_read_as_pulumi_writes_it(path: str, tmp_path: Path) -> None:
+def test_a_value_written_by_pulumi_is_read(path: str, tmp_path: Path) -> None:
     value = KEYS[path]
     sections = changed(path, as_pulumi_writes(path, value))
     document = {"config": {"aws:region": "us-east-1", **{f"tandem:{key}": each for key, each in sections.items()}}}
@@ -59,7 +59,7 @@ def test_a_value_is_read_as_pulumi_writes_it(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{", "mps", "1.5.2", "NaN", ""])
-def test_text_that_is_no_json_is_text(text: str, tmp_path: Path) -> None:
+def test_text_that_is_not_json_stays_text(text: str, tmp_path: Path) -> None:
     for key in ("tandem:proof", "tandem:sharing", "aws:assumeRoles"):
         config = {"aws:region": "us-east-1", "tandem:models": [{"name": "llama2:7b"}], key: text}
         file = tmp_path / "Pulumi.mine.yaml"

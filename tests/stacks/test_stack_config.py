@@ -1,4 +1,4 @@
-"""What a stack file means: defaults, ids, models of one's own, and the same config by file and by Pulumi."""
+"""The meaning of a stack file: defaults, ids, own models, and the same config from a file and from Pulumi."""
 
 import contextvars
 import datetime
@@ -51,7 +51,7 @@ def refusal(**sections: Any) -> str:
     return str(refused.value)
 
 
-def test_the_least_file_has_a_region_a_mode_and_a_model() -> None:
+def test_the_smallest_file_has_a_region_a_mode_and_a_model() -> None:
     least = config()
     nodes, cluster = least.pools()["gpu-nodes"], least.cluster
     assert (nodes.instance_types, nodes.capacity, nodes.min, nodes.desired, nodes.max) == (
@@ -80,11 +80,11 @@ def test_a_model_has_defaults() -> None:
     assert (model.context, model.slots, model.kv_type, model.cache) == (4096, 1, KvType.F16, "node")
 
 
-def test_an_empty_section_is_its_defaults() -> None:
+def test_an_empty_section_has_its_defaults() -> None:
     assert config(cluster=None, budget={}, **{"gpu-nodes": None}) == config()
 
 
-def test_the_defaults_are_allowed_values_themselves() -> None:
+def test_the_defaults_are_allowed_values() -> None:
     defaults = {**config().pools(), "cluster": config().cluster, "budget": config().budget}
     written = {key: section.model_dump(by_alias=True) for key, section in defaults.items()}
     assert config(**written) == config()
@@ -123,21 +123,21 @@ def test_every_key_of_the_file_is_described() -> None:
         ),
     ],
 )
-def test_each_model_has_an_id_of_its_own(written: list[dict[str, Any]], expected: list[str]) -> None:
+def test_each_model_has_its_own_id(written: list[dict[str, Any]], expected: list[str]) -> None:
     document = json.dumps({"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": written})
     assert StackConfig.model_validate_json(document).ids() == expected
 
 
-def test_a_model_of_ones_own_is_what_its_numbers_say() -> None:
+def test_an_own_model_has_the_numbers_in_the_file() -> None:
     served = config(models=[OWN]).served()[0]
     model = served.model
     assert (model.name, served.id) == ("mine", "mine")
     assert (model.weights_bytes, model.layers, model.kv_heads, model.head_dim) == (2684354560, 32, 8, 128)
     assert model.vocabulary == largest_vocabulary()
-    assert model.max_context == 0, "not known"
+    assert model.max_context == 0, "unknown"
 
 
-def test_a_model_of_ones_own_may_say_its_vocabulary() -> None:
+def test_an_own_model_may_have_a_vocabulary() -> None:
     assert config(models=[{**OWN, "vocabulary": 32000}]).served()[0].model.vocabulary == 32000
 
 
@@ -164,7 +164,7 @@ WHOLE = {
     "projector-bytes": 7,
     "encoder": True,
 }
-"""Every own-model key, each with a value of its own."""
+"""Every own-model key, each with a different value."""
 
 
 def test_the_own_model_keys_express_every_field_of_a_model() -> None:
@@ -175,10 +175,10 @@ def test_the_own_model_keys_express_every_field_of_a_model() -> None:
     assert asdict(model) == {**shown, "weights_spread": 0, "source": "the stack file"}
 
 
-def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took() -> None:
+def test_an_own_model_with_windows_and_shared_heads_needs_as_much_as_its_engine_used() -> None:
     """gemma4:12b at 65536 tokens in four slots: 4096 MiB in 8 full layers, 3840 in 40 windowed ones (public log).
 
-    With four numbers alone it needed 108,079 MiB, and the advice was a p5e.48xlarge.
+    With only the four required numbers it needed 108,079 MiB, and the advice was a p5e.48xlarge.
     """
     windows = {"swa-layers": 40, "swa-window": 1024, "swa-kv-heads": 8, "swa-head-dim": 256}
     numbers = {"weights-gib": 7.1, "layers": 48, "heads": 16, "kv-heads": 1, "head-dim": 512, "vocabulary": 262144}
@@ -200,8 +200,8 @@ def test_own_numbers_win_over_the_catalogue() -> None:
     assert (model.layers, model.max_context) == (7, 0)
 
 
-# `pulumi config set --path` writes true, false and whole numbers without a leading 0 as such, and everything else as
-# text, so also 1.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go); `--type float` would not.
+# `pulumi config set --path` writes true, false and integers without a leading 0 as such, and everything else as text,
+# even 1.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go), unless `--type float` is given.
 @pytest.mark.parametrize("written", ["1.5", "1", "12.75"])
 def test_a_budget_may_be_text_as_pulumi_config_set_writes_it(written: str) -> None:
     assert config(budget={"max-usd-per-hour": written}).budget.max_usd_per_hour == float(written)
@@ -246,12 +246,12 @@ def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
     behaviour="A model's name may begin with the registry's host and port, and each part allows its own characters",
     source="ollama/ollama v0.32.15, types/model/name.go (ParseName, isValidPart) and name_test.go",
 )
-def test_names_are_what_ollama_takes_for_one(name: str, is_valid: bool) -> None:
+def test_names_are_valid_if_ollama_accepts_them(name: str, is_valid: bool) -> None:
     problems = judged(models=[{**OWN, "name": name}]).problems
     assert ("models[0].name" not in [problem.path for problem in problems]) is is_valid
 
 
-def test_a_setup_says_what_the_config_says() -> None:
+def test_a_setup_has_the_values_of_the_config() -> None:
     written = {
         "sharing": {"mode": "mps", "replicas": 3},
         "gpu-nodes": {
@@ -292,13 +292,13 @@ def test_a_setup_says_what_the_config_says() -> None:
     assert (first.context, first.slots, first.kv_type) == (1024, 2, KvType.Q8_0)
 
 
-def test_names_say_how_many_zones_there_are() -> None:
+def test_zone_names_determine_the_number_of_zones() -> None:
     setup = config(cluster={"zone-names": ["us-east-1d", "us-east-1a", "us-east-1f"]}).setup(TODAY)
     assert (setup.zones, setup.zone_names) == (3, ("us-east-1d", "us-east-1a", "us-east-1f"))
     assert config(cluster={"zones": 2, "zone-names": ["us-east-1d", "us-east-1a"]}).setup(TODAY).zones == 2
 
 
-def test_a_batch_of_the_file_is_in_the_place_of_ollamas_choice() -> None:
+def test_a_batch_in_the_file_replaces_ollamas_choice() -> None:
     """Ollama v0.32.15, server/sched.go: 1,024 tokens per step between 4,096 and 32,768 tokens of context."""
     chosen, own = config(
         models=[{"name": "llama3.2:1b", "context": 8192}, {"name": "llama3.2:1b", "batch": 256}]
@@ -315,7 +315,7 @@ SEVERAL: dict[str, Any] = {
 }
 
 
-def test_each_pool_of_several_has_its_own_nodes_and_its_own_sharing_or_the_stacks() -> None:
+def test_each_of_several_pools_has_its_own_nodes_and_its_own_or_the_stacks_sharing() -> None:
     setup = config(**SEVERAL).setup(TODAY)
     assert [(pool.name, pool.path, pool.capacity, pool.desired, pool.max, pool.listed) for pool in setup.pools] == [
         ("steady", "gpu-nodes[0]", "on-demand", 1, 1, True),
@@ -328,7 +328,7 @@ def test_each_pool_of_several_has_its_own_nodes_and_its_own_sharing_or_the_stack
     assert [(tenant.path, tenant.pool) for tenant in setup.tenants] == [("models[0]", "rest"), ("models[1]", "steady")]
 
 
-def test_the_stack_needs_no_sharing_where_every_pool_has_its_own() -> None:
+def test_the_stack_needs_no_sharing_if_every_pool_has_its_own() -> None:
     own = [{"name": "a", "sharing": {"mode": "mps"}}, {"name": "b", "sharing": {"mode": "exclusive"}}]
     found = config(**{"sharing": None, "gpu-nodes": own, "models": [{"name": "qwen2.5:0.5b", "pool": "b"}]})
     assert [(pool.sharing.mode, pool.sharing_path) for pool in found.setup(TODAY).pools] == [
@@ -339,7 +339,7 @@ def test_the_stack_needs_no_sharing_where_every_pool_has_its_own() -> None:
     assert config(**SEVERAL).mode == "exclusive"
 
 
-def test_the_only_pool_need_not_be_named_by_models_and_is_called_gpu_where_it_has_no_name() -> None:
+def test_models_need_not_name_the_only_pool_which_is_called_gpu_by_default() -> None:
     assert [tenant.pool for tenant in config().setup(TODAY).tenants] == ["gpu"]
     named = [{"name": "qwen2.5:0.5b", "pool": "gpu"}]
     assert config(models=named).setup(TODAY).tenants == config().setup(TODAY).tenants
@@ -347,12 +347,12 @@ def test_the_only_pool_need_not_be_named_by_models_and_is_called_gpu_where_it_ha
     assert [tenant.pool for tenant in alone.tenants] == ["one"]
 
 
-def test_names_of_pools_may_be_as_long_as_a_node_label_and_a_role_leave_room_for() -> None:
+def test_pool_names_may_be_as_long_as_node_labels_and_role_names_allow() -> None:
     for name in ("a", "a-1", "a" * 20):
         assert config(**{"gpu-nodes": [{"name": name}]}).setup(TODAY).pools[0].name == name
 
 
-def test_several_pools_are_the_same_by_file_and_by_pulumi() -> None:
+def test_several_pools_are_the_same_from_a_file_and_from_pulumi() -> None:
     values = {"aws:region": "us-east-1"} | {
         f"tandem:{key}": json.dumps(value) for key, value in {**LEAST, **SEVERAL}.items()
     }
@@ -381,7 +381,7 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
 
 
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
-    """What `load_plan` reads when Pulumi hands these values to the program."""
+    """The config that `load_plan` reads if Pulumi passes these values to the program."""
 
     def read() -> StackConfig:
         pulumi.runtime.set_all_config(values)
@@ -391,18 +391,18 @@ def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig
     return contextvars.copy_context().run(read)
 
 
-def as_pulumi_hands_it(file: Path) -> dict[str, str]:
-    """Objects as JSON, everything else as its text: what the engine puts into a program's config."""
+def as_pulumi_passes_it(file: Path) -> dict[str, str]:
+    """The program's config as the engine writes it: objects as JSON, everything else as text."""
     written = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in written.items()}
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_pulumi_and_the_file_give_the_same_config(name: str) -> None:
-    assert under_pulumi(as_pulumi_hands_it(ROOT / name)) == judge_file(ROOT / name, today=TODAY).plan().config
+def test_the_config_is_the_same_from_pulumi_and_from_the_file(name: str) -> None:
+    assert under_pulumi(as_pulumi_passes_it(ROOT / name)) == judge_file(ROOT / name, today=TODAY).plan().config
 
 
-def test_pulumi_refuses_what_the_file_refuses() -> None:
+def test_errors_of_the_file_are_also_refused_under_pulumi() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"tandem:sharing": '{"mode": "mps", "replicas": 1}', "tandem:models": '[{"name": "llama2:7b"}]'})
     assert [problem.path for problem in refused.value.judged.problems] == ["aws:region", "sharing.replicas"]
@@ -413,7 +413,7 @@ def test_sections_are_the_keys_of_the_file() -> None:
     assert SECTIONS == ("sharing", "gpu-nodes", "models", "models-clients", "proof", "cluster", "tags", "budget")
 
 
-def test_pulumi_refuses_text_where_a_section_should_be() -> None:
+def test_text_in_place_of_a_section_is_refused_under_pulumi() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"aws:region": "us-east-1", "tandem:sharing": "timeslice", "tandem:models": "[]"})
     assert [problem.path for problem in refused.value.judged.problems] == ["sharing", "models"]
@@ -422,7 +422,7 @@ def test_pulumi_refuses_text_where_a_section_should_be() -> None:
 CI = "arn:aws:iam::111122223333:role/ci"
 
 
-def test_keys_of_the_provider_are_read_as_the_file_and_as_pulumi_writes_them(tmp_path: Path) -> None:
+def test_provider_keys_are_read_from_the_file_and_from_pulumi(tmp_path: Path) -> None:
     least = {"tandem:sharing": {"mode": "timeslice"}, "tandem:models": [{"name": "llama3.2:1b"}]}
     written: dict[str, Any] = {
         "aws:region": "us-east-1",
@@ -438,10 +438,10 @@ def test_keys_of_the_provider_are_read_as_the_file_and_as_pulumi_writes_them(tmp
     assert (found.profile, found.assume_roles[0].role_arn, found.assume_roles[0].session_name) == ("work", CI, "up")
     assert found.allowed_account_ids == ["111122223333", "000000012345", "000000000007"]
     assert found.default_tags.tags == {"team": "ml"}
-    assert under_pulumi(as_pulumi_hands_it(file)) == found
+    assert under_pulumi(as_pulumi_passes_it(file)) == found
 
 
-def test_pulumi_refuses_every_key_of_the_provider_that_is_not_honoured_and_shows_no_value() -> None:
+def test_unsupported_provider_keys_are_refused_under_pulumi_without_showing_values() -> None:
     values = {
         "aws:region": "us-east-1",
         "tandem:sharing": '{"mode": "timeslice"}',
@@ -453,13 +453,13 @@ def test_pulumi_refuses_every_key_of_the_provider_that_is_not_honoured_and_shows
     assert "hunter2" not in str(refused.value)
 
 
-def test_every_key_of_the_provider_is_honoured_or_refused_with_its_reason() -> None:
+def test_every_provider_key_is_honoured_or_refused_with_a_reason() -> None:
     keys = [name for name in inspect.signature(aws.ProviderArgs.__init__).parameters if "self" not in name]
     known = {*HONOURED, *(f"aws:{key}" for key in REFUSED)}
     assert {f"aws:{to_camel(key)}" for key in keys} <= known
 
 
-def test_what_is_said_about_every_key_of_the_provider(golden: Golden) -> None:
+def test_the_message_about_every_provider_key(golden: Golden) -> None:
     keys = [*inspect.signature(aws.ProviderArgs.__init__).parameters, "asumeRole"]
     problems = refuse_keys(f"aws:{to_camel(key)}" for key in keys if "self" not in key)
     golden("provider-keys.txt", "".join(f"{problem}\n" for problem in problems))

@@ -1,4 +1,4 @@
-"""A stack file that is written says what it was given, and explains each key above it."""
+"""A written stack file has the given values, and a comment above each key explains it."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def values(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("every_key", [False, True])
 @pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools()])
-def test_a_stack_file_written_again_means_the_same(text: str, every_key: bool) -> None:
+def test_a_rewritten_stack_file_means_the_same(text: str, every_key: bool) -> None:
     again = stack_file(values(text), ["head"], every_key=every_key)
     assert again.startswith("# head\nconfig:\n")
     assert values(again) == values(text)
 
 
-def test_each_key_stands_below_its_description() -> None:
+def test_each_key_is_below_its_description() -> None:
     models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
     text = stack_file(
         {
@@ -70,14 +70,14 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp"
 
 
 @given(st.dictionaries(WORDS, WORDS | st.integers() | st.booleans() | st.none(), min_size=1))
-def test_any_text_is_quoted_as_yaml_needs_it(tags: dict[str, Any]) -> None:
-    """As Pulumi's own reader takes it, for which `1e3` is a number and `on` is not a truth value."""
+def test_any_text_is_quoted_if_yaml_requires_it(tags: dict[str, Any]) -> None:
+    """By the rules of Pulumi's own reader, for which `1e3` is a number and `on` is not a boolean."""
     document, doubled = load(stack_file({"tandem:tags": tags}, []), "written")
     assert (document, doubled) == ({"config": {"tandem:tags": tags}}, [])
 
 
-def test_comments_of_the_shipped_stack_files_stand_above_their_keys() -> None:
-    """`pulumi config set` moves a comment that stands beside a value to wherever the line ends."""
+def test_comments_of_the_shipped_stack_files_are_above_their_keys() -> None:
+    """`pulumi config set` moves a comment beside a value to the end of the line."""
     for path in FILES:
         lines = path.read_text(encoding="utf-8").splitlines()
         assert lines[0] == "# yaml-language-server: $schema=docs/stack.schema.json", path.name
