@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import add_region, budget, called, count, existing, stack_file
+from tandem.arguments import add_region, budget, called, count, existing
 from tandem.parser import Commands, add_command
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
@@ -61,8 +61,12 @@ def add(commands: Commands) -> None:
         "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"
     )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
-    parser.add_argument("--write", metavar="STACK|FILE", help="write the cheapest setup as this stack file")
-    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file")
+    parser.add_argument(
+        "--write",
+        metavar="STACK|FILE",
+        help="write the cheapest setup as this stack file, beside the Pulumi.yaml of a project",
+    )
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -73,6 +77,7 @@ def run(parsed: argparse.Namespace) -> int:
     target = _target(parsed)
     base = _base(parsed)
     found = choose(base.setup, CAPACITIES[parsed.capacity])
+    overwrites = target is not None and target.exists()
     written = new_stack_file.write(base, found.fitting[0], target, "choose") if target and found.fitting else None
     if parsed.json:
         print_json(as_dict(base, found, parsed, written))
@@ -83,7 +88,8 @@ def run(parsed: argparse.Namespace) -> int:
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
-            print_line(f"Wrote {new_stack_file.shown(written)}. Run `{plan}` for the whole plan.", sys.stdout)
+            over = " (overwritten)" * overwrites
+            print_line(f"Wrote {new_stack_file.shown(written)}{over}. Run `{plan}` for the whole plan.", sys.stdout)
     return FINE if found.fitting else FAILED
 
 
@@ -158,12 +164,18 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
 
 
 def _target(parsed: argparse.Namespace) -> Path | None:
-    """The file to write; raises `CallError` where it cannot be written, or the user wants to keep it."""
+    """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
     from tandem.planned import new_stack_file
 
     if parsed.write:
-        path = stack_file(parsed.write)
-        new_stack_file.check(path, force=parsed.force, asks=not parsed.json and sys.stdin.isatty())
+        path = new_stack_file.resolve_path(parsed.write)
+        if not (path.parent / "Pulumi.yaml").is_file():
+            raise CallError(
+                f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "
+                "project, or run `tandem init` there."
+            )
+        asks = not parsed.json and sys.stdin.isatty() and sys.stdout.isatty()
+        new_stack_file.check(path, force=parsed.force, asks=asks)
         return path
     if parsed.force:
         raise CallError("--force is for --write. Write both.")

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharing.printable import one_line
-from tandem.arguments import add_region, called, stack_file
+from tandem.arguments import add_region, called
 from tandem.parser import Commands, add_command
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
@@ -24,8 +23,6 @@ REGION = "us-east-1"
 MODELS = "llama2:7b mistral:7b"
 ROWS = 3
 """Setups to pick from."""
-STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
-"""Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
 SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
 """Where a stack file has what the user said: there is no file yet."""
 ANYWHERE = "0.0.0.0/0"
@@ -89,8 +86,9 @@ def run(parsed: argparse.Namespace) -> int:
     choice = rows[questions.answer("Setup", "1", number_of(rows)) - 1]
     for file, text in files.items():
         new_stack_file.save(file, text)
+    overwrites = path.exists()
     new_stack_file.write(base, choice, path, "init")
-    _report([*files, path], choice, parsed)
+    _report([*files, path], choice, parsed, overwrites=overwrites)
     return FINE
 
 
@@ -112,19 +110,9 @@ def _may_ask(parsed: argparse.Namespace) -> bool:
 
 def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path:
     """The stack file of that name, which the command may write."""
-    from stacks.stack_file.judge import stack_name
     from tandem.planned import new_stack_file
 
-    path = stack_file(name)
-    if path.name != f"Pulumi.{stack_name(path)}.yaml":
-        raise CallError(
-            f"the stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
-            "ends in Pulumi.NAME.yaml."
-        )
-    if not STACK_NAME.fullmatch(stack_name(path)):
-        raise CallError(
-            f"the stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
-        )
+    path = new_stack_file.resolve_path(name)
     new_stack_file.check(path, force=parsed.force, asks=questions.asks)
     return path
 
@@ -177,7 +165,7 @@ def _joined(given: list[str] | None) -> str | None:
     return None if given is None else " ".join(given)
 
 
-def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace) -> None:
+def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *, overwrites: bool) -> None:
     """What was written; the plan of the stack follows."""
     from stacks.stack_file.judge import stack_name
     from tandem.planned.new_stack_file import shown
@@ -199,7 +187,7 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace) -
         )
         return
     print_line("", sys.stdout)
-    print_line(f"Wrote {', '.join(map(shown, written))}. This is its plan:", sys.stdout)
+    print_line(f"Wrote {', '.join(map(shown, written))}{' (overwritten)' * overwrites}. This is its plan:", sys.stdout)
     print_line("", sys.stdout)
     name = called(stack)
     parsed.then = ["plan", name]

@@ -15,7 +15,7 @@ from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
 from tandem.planned import base_stack
-from tests.command import call
+from tests.command import call, on_screen
 from tests.sharing.builders import TODAY
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +24,8 @@ PAIR = ("llama2:7b", "mistral:7b", "--context", "2048")
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A project, as far as the command asks."""
+    (tmp_path / "Pulumi.yaml").write_bytes((ROOT / "Pulumi.yaml").read_bytes())
     monkeypatch.chdir(tmp_path)
 
 
@@ -141,13 +143,14 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
 
 
 def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
+    path = tmp_path / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
     code, out, wrong = answered(*PAIR, "--write", str(path))
     assert (code, out) == (2, "")
     assert wrong == f"error: {path} exists. Use --force to overwrite it.\n"
     assert path.read_text(encoding="utf-8") == "mine"
-    assert answered(*PAIR, "--write", str(path), "--force")[0] == 0
+    code, out, _ = answered(*PAIR, "--write", str(path), "--force")
+    assert (code, "Wrote Pulumi.mine.yaml (overwritten)." in out) == (0, True), out
     assert path.read_text(encoding="utf-8") != "mine"
 
 
@@ -155,18 +158,45 @@ def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> No
 def test_on_a_terminal_the_user_is_asked(
     answer: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "mine.yaml"
+    path = tmp_path / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
-    assert answered(*PAIR, "--write", str(path))[0] == code
+    assert on_screen("choose", *PAIR, "--write", "mine", cwd=tmp_path)[0] == code
     assert (path.read_text(encoding="utf-8") == "mine") is (code == 2)
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "no" / "where.yaml"):
+def test_nobody_is_asked_where_the_question_would_go_to_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.mine.yaml").write_text("mine", encoding="utf-8")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("asked"))
+    assert answered(*PAIR, "--write", "mine")[2].endswith("exists. Use --force to overwrite it.\n")
+
+
+@pytest.mark.parametrize("place", ["my.yaml", "Pulumi.mine.yml", "./Pulumi.yaml", "../mine", "Pulumi.a b.yaml", "."])
+def test_a_file_that_pulumi_does_not_read_is_refused_even_with_force(place: str, tmp_path: Path) -> None:
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    code, out, wrong = answered(*PAIR, "--force", "--write", place)
+    assert (code, out, wrong.count("\n")) == (2, "", 1)
+    assert "ends in Pulumi.NAME.yaml" in wrong or "Use letters, digits" in wrong
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_file_without_a_project_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path / "there", tmp_path / "not there"):
+        place = folder / "Pulumi.mine.yaml"
+        (tmp_path / "there").mkdir(exist_ok=True)
         code, _, wrong = answered(*PAIR, "--write", str(place))
-        assert (code, wrong) == (2, f"error: {place} cannot be written. Name a file in a folder that exists.\n")
+        assert (code, place.exists()) == (2, False)
+        assert wrong.startswith(f"error: {place} would have no Pulumi.yaml beside it")
+        assert "`tandem init`" in wrong
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    place = tmp_path / "Pulumi.folder.yaml"
+    place.mkdir()
+    code, _, wrong = answered(*PAIR, "--write", str(place))
+    assert (code, wrong) == (2, f"error: {place} cannot be written. Name a file in a folder that exists.\n")
 
 
 def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:

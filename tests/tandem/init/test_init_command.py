@@ -171,7 +171,8 @@ def test_a_stack_file_that_exists_is_kept_without_force(project: Path) -> None:
     again = call("init", "--yes", "--model", "llama3.2:1b", cwd=project)
     assert (again.returncode, (project / "Pulumi.mine.yaml").read_bytes()) == (2, before)
     assert "Use --force to overwrite it" in again.stderr
-    assert call("init", "--yes", "--model", "llama3.2:1b", "--force", cwd=project).returncode == 0
+    forced = call("init", "--yes", "--model", "llama3.2:1b", "--force", cwd=project)
+    assert (forced.returncode, "Wrote Pulumi.mine.yaml (overwritten)." in forced.stdout) == (0, True)
     assert (project / "Pulumi.mine.yaml").read_bytes() != before
 
 
