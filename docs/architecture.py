@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from typing import Literal
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Element, indent, tostring
+
+from tandem import svg
 
 WIDTH, HEIGHT = 760, 462
 TITLE = "From a stack file to two models on one GPU"
@@ -36,14 +38,12 @@ class Box:
 
     def draw(self, picture: Element) -> None:
         """Adds the rectangle, then its text."""
-        place = {"x": self.x, "y": self.y, "width": self.width, "height": self.height, "rx": 8}
-        SubElement(picture, "rect", {"class": self.fill, **{name: str(value) for name, value in place.items()}})
+        svg.add(picture, "rect", kind=self.fill, x=self.x, y=self.y, width=self.width, height=self.height, rx=8)
         x = self.x + (self.width // 2 if self.align == "middle" else 14)
         for number, line in enumerate((self.title, *self.lines)):
             kind = "line" if number else "title"
             y = self.y + 24 + 20 * number
-            text = SubElement(picture, "text", {"class": kind, "text-anchor": self.align, "x": str(x), "y": str(y)})
-            text.text = line
+            svg.add(picture, "text", line, kind=kind, text_anchor=self.align, x=x, y=y)
 
 
 BOXES = (
@@ -67,19 +67,15 @@ def draw(scheme: str) -> str:
     """The picture as SVG in the colours of `light` or `dark`."""
     picture = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img"})
     picture.set("aria-labelledby", "title description")
-    for name, key, text in (
-        ("title", "title", TITLE),
-        ("desc", "description", DESCRIPTION),
-        ("style", "", style(scheme)),
-    ):
-        SubElement(picture, name, {"id": key} if key else {}).text = text
-    head = {"id": "head", "markerWidth": "9", "markerHeight": "8", "refX": "8", "refY": "4", "orient": "auto"}
-    SubElement(SubElement(picture, "marker", head), "path", {"d": "M0 0 9 4 0 8z"})
+    svg.add(picture, "title", TITLE, id="title")
+    svg.add(picture, "desc", DESCRIPTION, id="description")
+    svg.add(picture, "style", style(scheme))
+    marker = svg.add(picture, "marker", id="head", markerWidth=9, markerHeight=8, refX=8, refY=4, orient="auto")
+    svg.add(marker, "path", d="M0 0 9 4 0 8z")
     for box in BOXES:
         box.draw(picture)
     for (x1, y1), (x2, y2) in ARROWS:
-        ends = {"x1": str(x1), "y1": str(y1), "x2": str(x2), "y2": str(y2)}
-        SubElement(picture, "line", {"class": "arrow", **ends})
+        svg.add(picture, "line", kind="arrow", x1=x1, y1=y1, x2=x2, y2=y2)
     indent(picture)
     return tostring(picture, encoding="unicode") + "\n"
 
