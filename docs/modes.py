@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sharing import mig
+from sharing.choices import isolation
 from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.matrix import WAYS, Cell, cells, cheapest
 from sharing.modes import MOST_TIME_SLICES, Shares, Sharing
@@ -20,6 +21,13 @@ USE_FOR = {
     "mig-mixed": "the same for models of different sizes",
 }
 """The use of each sharing mode: the only column that no rule computes."""
+ISOLATION = {
+    "none": "none: all models together must fit",
+    "hardware": "slices in hardware",
+    "own GPU": "one model per GPU",
+    "memory": "memory limit per process",
+}
+"""The words of `tandem choose` and `tandem plan` for the isolation of a model, and what they mean."""
 Found = dict[str, list[Cell]]
 """The setups that hold both models, by sharing mode."""
 
@@ -41,7 +49,13 @@ def overview(found: Found) -> list[tuple[str, ...]]:
         least, most = _bounds(way)
         price = f"${spot.usd_per_hour:.2f} per hour, {spot.nodes} × {spot.instance.name}"
         rows.append(
-            (_name(planned), _isolation(_shares(planned)), _range(least, max(most.values())), price, USE_FOR[way])
+            (
+                _name(planned),
+                ISOLATION[isolation(_shares(planned))],
+                _range(least, max(most.values())),
+                price,
+                USE_FOR[way],
+            )
         )
     return rows
 
@@ -52,7 +66,7 @@ def comparison(found: Found) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [(*head, "cheapest, $ per hour", "use it for")]
     for way, planned in found.items():
         shares = _shares(planned)
-        limits = (_memory(shares), _isolation(shares), _counts(way))
+        limits = (_memory(shares), ISOLATION[isolation(shares)], _counts(way))
         rows.append((_name(planned), *limits, _gpus(planned), _cheap(planned), USE_FOR[way]))
     return rows
 
@@ -72,14 +86,6 @@ def _memory(shares: Shares) -> str:
     if shares.profile:
         return "that of the slice"
     return "entire GPU" if shares.memory_mib == shares.unit_mib else "an equal part"
-
-
-def _isolation(shares: Shares) -> str:
-    if not shares.enforced:
-        return "none: all models together must fit"
-    if shares.profile:
-        return "slices in hardware"
-    return "one model per GPU" if shares.sharers == 1 else "memory limit per process"
 
 
 def _counts(way: str) -> str:
