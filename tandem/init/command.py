@@ -126,19 +126,20 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     today = datetime.date.today()
     region = questions.answer("AWS region", REGION, ask.region, parsed.region)
 
+    def check(models: str, allowed: list[str], name: str) -> None:
+        """Raises `CallError` about the flag or question of that name."""
+        try:
+            base_stack.of_models(ask.words(models), {}, region, None, today, allowed)
+        except CallError as error:
+            raise CallError(SETTING.sub(f"{name}:", str(error))) from None
+
     def allowed_to(text: str) -> list[str]:
         allowed = ask.networks(text)
-        try:
-            base_stack.of_models(MODELS.split(), {}, region, None, today, allowed)
-        except CallError as error:
-            raise CallError(SETTING.sub("--allow-cidr:" if parsed.allow_cidr else "Networks:", str(error))) from None
+        check(MODELS, allowed, "--allow-cidr" if parsed.allow_cidr else "Networks")
         return allowed
 
     def known(text: str) -> str:
-        try:
-            base_stack.of_models(ask.words(text), {}, region, None, today)
-        except CallError as error:
-            raise CallError(SETTING.sub("--model:" if given else "Models:", str(error))) from None
+        check(text, access, "--model" if given else "Models")
         return text
 
     access = questions.answer(ACCESS, ANYWHERE, allowed_to, _joined(parsed.allow_cidr))
