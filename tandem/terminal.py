@@ -95,15 +95,15 @@ def tell(judged: "Judged", *, all_warnings: bool = False) -> None:
     for line in format_problems(judged.name, "error", judged.problems):
         print_line(line, sys.stdout)
     if judged.refused and warnings and not all_warnings:
-        print_line(f"hint: `tandem plan --verbose` also shows {count(warnings, 'warning')}.", sys.stdout)
+        print_line(f"hint: `tandem plan --verbose` also shows {count(len(warnings), 'warning')}.", sys.stdout)
         return
     for warning in warnings:
         print_line(f"warning: {warning}", sys.stdout)
 
 
-def count(entities: Sequence[object], name: str) -> str:
+def count(number: int, noun: str) -> str:
     """E.g. `1 warning`, `2 warnings`."""
-    return f"{len(entities)} {name}{'s' * (len(entities) != 1)}"
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def complain(message: str) -> None:
@@ -127,10 +127,8 @@ def print_line(line: str, stream: TextIO, *, end: str = "\n", fold: bool = True)
     line = printable(line).replace("\n", " ")
     if stream.isatty() and fold:
         import shutil
-        import textwrap
 
-        width = shutil.get_terminal_size().columns
-        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+        line = _fold(line, shutil.get_terminal_size().columns, 4)
         kind = line.partition(":")[0]
         if kind in COLOURS and not os.environ.get("NO_COLOR"):
             line = f"\x1b[1;{COLOURS[kind]}m{kind}:\x1b[0m{line.removeprefix(f'{kind}:')}"
@@ -291,11 +289,11 @@ def print_rows(
     """Rows in columns; those in `right` hold numbers, which are never cut. The last column is text, and is folded."""
     *widths, text = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lead = indent + sum(width + 2 for width in widths)
-    has_room = lead + min(text, 24) <= console.width
+    fits = lead + min(text, 24) <= console.width
     for *cells, last in rows:
         padded = [f"{cell:{'>' if at in right else '<'}{widths[at]}}" for at, cell in enumerate(cells)]
         before = " " * indent + "  ".join(padded)
-        if has_room:
+        if fits:
             print_folded(console, f"{before}  {last}".rstrip(), bold=bold, indent=lead - indent)
         else:
             print_folded(console, before, bold=bold)
@@ -304,6 +302,7 @@ def print_rows(
 
 
 def _fold(text: str, width: int, indent: int) -> str:
+    """The text in lines of that width; those after the first are indented by that many columns."""
     import textwrap
 
     return textwrap.fill(
@@ -316,27 +315,16 @@ def has_room(console: "Console") -> bool:
     return not console.is_terminal or console.width >= COLUMNS
 
 
-def in_words(names: Sequence[str]) -> str:
-    """E.g. `a, b and c`."""
-    *others, last = names
+def in_words(items: Sequence[object]) -> str:
+    """E.g. `a, b and c`; there is at least one."""
+    *others, last = map(str, items)
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def say(console: "Console", indent: int, word: str, text: str, style: str) -> None:
     """A word in its colour and what it is about, folded below it; without the trailing blanks of a table."""
-    import textwrap
-
     from rich.text import Text
 
-    lead = " " * indent
-    folded = textwrap.fill(
-        f"{word} {text}",
-        console.width,
-        initial_indent=lead,
-        subsequent_indent=f"{lead}  ",
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    shown = Text(folded)
+    shown = Text(_fold(f"{' ' * indent}{word} {text}", console.width, indent + 2))
     shown.stylize(style, indent, indent + len(word))
     console.print(shown, soft_wrap=True)

@@ -11,7 +11,7 @@ from sharing.matrix import Cell
 from sharing.modes import Shares
 from sharing.prices import on_demand, spot
 from sharing.setup import Setup
-from tandem.terminal import has_room, line, open_console, say
+from tandem.terminal import count, has_room, line, open_console, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
@@ -140,7 +140,7 @@ def _hardware(instance: InstanceType) -> str:
 
 
 def _costs(cell: Cell) -> str:
-    nodes = f"{cell.nodes} node{'s' * (cell.nodes > 1)}, ${cell.usd_per_hour:.3f} per hour ({cell.price_note})"
+    nodes = f"{count(cell.nodes, 'node')}, ${cell.usd_per_hour:.3f} per hour ({cell.price_note})"
     return f"{nodes}, ${cell.on_demand_usd_per_hour:.3f} on demand" if cell.is_spot else nodes
 
 
@@ -150,5 +150,5 @@ def _shares(offers: Sequence[Shares]) -> str:
     for shares in offers:
         kind = f"{shares.profile} slice" if shares.profile else "share"
         memory = f"{shares.memory_mib:,} MiB" if shares.memory_mib is not None else "memory not partitioned"
-        each.append(f"{shares.per_gpu} {kind}{'s' * (shares.per_gpu > 1)} per GPU, {memory}")
+        each.append(f"{count(shares.per_gpu, kind)} per GPU, {memory}")
     return " + ".join(each)

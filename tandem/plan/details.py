@@ -14,7 +14,7 @@ from stacks.stack_file.judge import Plan
 from tandem.plan.screen import bill_of, dollars
 from tandem.planned.plan import Planned
 from tandem.planned.startup import Startup
-from tandem.terminal import line, print_folded, print_rows
+from tandem.terminal import count, line, print_folded, print_rows
 
 
 def show(console: Console, plan: Plan, planned: Planned) -> None:
@@ -55,7 +55,7 @@ def _memory(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> N
 
 def _share_count(shares: Shares) -> str:
     kind = "slice" if shares.profile else "share"
-    return f"{shares.per_gpu} {kind}{'s' * (shares.per_gpu > 1)}{f' {shares.profile}' * bool(shares.profile)}"
+    return f"{count(shares.per_gpu, kind)}{f' {shares.profile}' * bool(shares.profile)}"
 
 
 def _needs(fit: Fit) -> str:

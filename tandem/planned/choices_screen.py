@@ -9,7 +9,7 @@ from sharing.choices import Choice, Choices
 from sharing.cost import cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
-from tandem.terminal import has_room, line, open_console, say
+from tandem.terminal import count, has_room, line, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -101,6 +101,5 @@ def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> Non
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if types:
         named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        count = f"{len(setups)} more setup{'s' * (len(setups) > 1)}"
-        reason = f"{count} not ranked: the prices of {named} in {setup.region} are unknown."
+        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {setup.region} are unknown."
         say(console, 0, "warning:", f"{reason} {read_prices(setup.region)}", "yellow")

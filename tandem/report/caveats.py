@@ -6,6 +6,7 @@ from itertools import pairwise
 from tandem.measured.measures import GOOD_REPEATS
 from tandem.measured.result import Memory, Result, difference, identity
 from tandem.measured.summary import Goals, Summary
+from tandem.terminal import in_words
 
 GOOD_REQUESTS = 300
 """A p99 of them rests on the three slowest."""
@@ -39,7 +40,7 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
             if _moved(run.memory_start, run.memory_end, endpoint)
         ]
         if moved:
-            yield f"{result.label}: the memory of {listed(sorted(set(moved)))} changed during a run: it was reloaded."
+            yield f"{result.label}: the memory of {in_words(sorted(set(moved)))} changed during a run: it was reloaded."
     for what, values in (
         ("Ollama's version", [{server.ollama for server in result.servers} for result in results]),
         ("The quantization", [{(server.id, server.quantization) for server in result.servers} for result in results]),
@@ -89,9 +90,3 @@ def meanings(goals: Goals | None) -> Iterator[str]:
     )
     if goals:
         yield f"**Good requests**: first token within {goals.ttft_ms:g} ms and {goals.itl_ms:g} ms between tokens."
-
-
-def listed(items: Sequence[object]) -> str:
-    """`a, b and c`."""
-    shown = [str(item) for item in items]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""

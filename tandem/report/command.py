@@ -16,7 +16,7 @@ from tandem.report.document import document
 from tandem.report.figures import draw
 from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
 
-FOLDER = "report"
+FOLDER, DOCUMENT = "report", "README.md"
 
 
 def add(commands: Commands) -> None:
@@ -37,9 +37,6 @@ def add(commands: Commands) -> None:
     for name, what in {"ttft": "time to first token", "itl": "inter-token latency"}.items():
         help = f"longest {what} that counts as good, in milliseconds (pass both goals to see goodput)"
         parser.add_argument(f"--{name}-goal", type=amount, metavar="MS", help=help)
-
-
-DOCUMENT = "README.md"
 
 
 def _run(parsed: argparse.Namespace) -> int:

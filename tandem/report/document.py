@@ -8,8 +8,9 @@ from tandem.measured.comparison import Comparison
 from tandem.measured.measures import MIB, Span, Spread
 from tandem.measured.result import Result
 from tandem.measured.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
-from tandem.report.caveats import caveats, listed, meanings
+from tandem.report.caveats import caveats, meanings
 from tandem.report.figures import Figure, number
+from tandem.terminal import count, in_words
 
 MANY_TIMES = 10
 MOST_NAMED = 3
@@ -113,7 +114,7 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
         ("target", "GPU", "Ollama", "$ per hour", "measured (UTC)", "tandem", "runs"),
         (
             (
-                result.label, _gpu(result), listed(_versions(result)),
+                result.label, _gpu(result), in_words(_versions(result)),
                 f"{result.usd_per_hour:.3f}" if result.usd_per_hour else "not given",
                 f"{result.sessions[0].begun[:16].replace('T', ' ')} to {result.ended[11:16]}",
                 ", ".join(dict.fromkeys(session.versions.get("tandem", "") for session in result.sessions)),
@@ -127,14 +128,14 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
         ((server.id, server.parameter_size, server.quantization) for server in results[0].servers),
     )
     levels = [
-        *([f"concurrency {listed(load.concurrency)} per model"] if load.concurrency else []),
+        *([f"concurrency {in_words(load.concurrency)} per model"] if load.concurrency else []),
         *(f"{rate:g} requests per second per model at random times" for rate in load.rates),
     ]
     yield (
-        f"**Workload:** unique prompts of {listed(load.prompt_words)} words, up to {load.output_tokens} output tokens, "
-        f"{', '.join(levels)}, {_count(load.requests, 'request')} per run after "
-        f"{_count(load.warmup, 'warm-up request')}, {_count(load.repeats, 'repeat')}, "
-        f"temperature {load.temperature:g}, seed {load.seed}."
+        f"**Workload:** unique prompts of {in_words(load.prompt_words)} words, "
+        f"up to {load.output_tokens} output tokens, {', '.join(levels)}, "
+        f"{count(load.requests, 'request')} per run after {count(load.warmup, 'warm-up request')}, "
+        f"{count(load.repeats, 'repeat')}, temperature {load.temperature:g}, seed {load.seed}."
     )
     yield (
         "Each model ran alone while the others were loaded and idle. Then all ran at once. The model that finishes "
@@ -147,10 +148,6 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
                 f"{result.label}: {as_code(' '.join(session.command))}, from a client with "
                 f"{machine.cpus} × {machine.processor}, {machine.system}, Python {machine.python}."
             )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _versions(result: Result) -> list[str]:
@@ -171,7 +168,7 @@ def _excluded(shown: Sequence[Summary]) -> Iterator[str]:
             by_reason: dict[str, list[str]] = {}
             for name, reasons in one.excluded:
                 by_reason.setdefault("; ".join(reasons), []).append(name)
-            yield f"{one.label}: {len(one.excluded)} of {_count(one.runs, 'run')} excluded."
+            yield f"{one.label}: {len(one.excluded)} of {count(one.runs, 'run')} excluded."
             yield _bullets(f"{reason} ({_some(names)})" for reason, names in by_reason.items())
 
 
