@@ -1,4 +1,4 @@
-"""Everything that moto keeps, as the rules of the emulated cloud see resources."""
+"""Everything in moto's state, in the form that the emulated cloud's rules read."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ def entity(type: str, id: str, **inputs: Any) -> Entity:
 
 
 def entities() -> Entities:
-    """Everything in moto that may need something, as the emulated cloud's rules see it."""
+    """Everything in moto's state that can depend on something else, as entities of the emulated cloud."""
     return Entities([*_network(), *_nodes(), *_clusters(), *_identities()])
 
 

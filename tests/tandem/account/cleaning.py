@@ -1,4 +1,4 @@
-"""`leftovers --delete` without its command, by a clock that only sleeping moves."""
+"""`leftovers --delete` without its command, with a clock that only sleeping advances."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -13,7 +13,7 @@ from tests.tandem.account.emulated import REGION
 
 
 class Cleaning:
-    """The account, the clock, and what was said meanwhile."""
+    """The account, the clock, and the progress messages."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -40,13 +40,13 @@ class Cleaning:
         return leftovers.inventory(self.account, "timeslice")
 
     def resources(self) -> list[tuple[str, str]]:
-        """Kind and id of what is found."""
+        """Kind and id of each resource found."""
         return [(resource.kind, resource.id) for resource in self.look().resources]
 
     def delete(
         self, found: Inventory | None = None, agreed: Sequence[Kind] | None = None, resources: Iterable[Resource] = ()
     ) -> list[Outcome]:
-        """Deletes what was found, or is found now."""
+        """Deletes the given resources, or those that exist now."""
         found, agreed = found or self.look(), leftovers.KINDS if agreed is None else agreed
         made = Deletion(self.account, found.owner, found.unseen, clock=self.clock, progress=self.said.append)
         return made.run(resources or found.resources, agreed)

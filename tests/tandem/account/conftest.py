@@ -1,4 +1,4 @@
-"""An account for each test, with the ways into it."""
+"""An account for each test, and fixtures that use it."""
 
 import io
 import json
@@ -30,10 +30,10 @@ Run = Callable[..., tuple[int, str, str]]
 Answers = Callable[[str], None]
 Records = Callable[[], list[dict[str, Any]]]
 CLASSES: dict[str, type] = {}
-"""By service: what botocore makes of its description. Clients share it; nothing of a session is in it."""
+"""The class that botocore makes of each service's description. Clients share it: it holds nothing of a session."""
 MADE: Any = ClientCreator._create_client_class  # type: ignore[attr-defined]
 METHODS = cache(method_names_from_class)
-"""Of moto's own classes, which it reads again for each call."""
+"""The methods of moto's classes, which moto otherwise reads again for each call."""
 
 
 def class_of(creator: ClientCreator, service: str, model: Any) -> type:
@@ -44,7 +44,7 @@ def class_of(creator: ClientCreator, service: str, model: Any) -> type:
 
 @pytest.fixture
 def cleaning(monkeypatch: pytest.MonkeyPatch) -> Cleaning:
-    """With the clock of every deletion."""
+    """Its clock is also that of every deletion."""
     made = Cleaning()
     monkeypatch.setattr(clean_up, "Clock", lambda: made.clock)
     return made
@@ -61,7 +61,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cleaning: Cleaning
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "aws-credentials"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
-        # moto's thousand images and snapshots, which every listing would go through.
+        # Otherwise every listing goes through moto's thousand images and snapshots.
         "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
     }
     for key, value in variables.items():
@@ -81,7 +81,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cleaning: Cleaning
 
 @pytest.fixture
 def requests(emulated: Emulated, cleaning: Cleaning) -> Requests:
-    """What is asked from now on, and when."""
+    """Every request from now on, with its time."""
     asked: Requests = []
 
     def remember(params: Any, model: Any, **_: Any) -> None:
@@ -111,7 +111,7 @@ def laws(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> Laws:
 
 @pytest.fixture
 def tandem(emulated: Emulated, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls a command; its exit code, and what it says on both streams."""
+    """Calls a command; returns its exit code and its output on both streams."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -127,7 +127,7 @@ def run(tandem: Run) -> Run:
 
 
 class Terminal(io.StringIO):
-    """A stdin in which somebody answers."""
+    """A stdin with a user's answers."""
 
     def isatty(self) -> bool:
         return True
@@ -140,7 +140,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of the records."""
+    """The folder of the records."""
     return tmp_path / "state" / "tandem" / "leftovers"
 
 

@@ -1,4 +1,4 @@
-"""Makes resources of every kind in the account, and counts what is there without asking the code under test."""
+"""Creates resources of every kind in the account, and lists the existing ones without the code under test."""
 
 import json
 from itertools import count
@@ -35,11 +35,11 @@ KINDS = {
     tokens.ROLE: "IAM roles",
     tokens.POLICY: "IAM policies",
 }
-"""What the emulated cloud also knows, by its type."""
+"""Kinds that the emulated cloud also has, by its types."""
 
 
 class Creation:
-    """Makes one resource of a kind with the tags given; everything else that it needs is untagged."""
+    """Creates one resource of a kind with the given tags; everything else that it needs is untagged."""
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
@@ -58,7 +58,7 @@ class Creation:
         return f"{kind}-{next(self.number)}"
 
     def _made(self, resource: str, tags: Tags, **asked: Any) -> str:
-        """Creates something that EC2 keeps, e.g. a `launch-template`; returns its id."""
+        """Creates a resource of EC2, e.g. a `launch-template`; returns its id."""
         words = ["nat", "gateway"] if resource == "natgateway" else resource.split("-")
         noun = "".join(map(str.capitalize, words))
         answer = getattr(self.ec2, f"create_{'_'.join(words)}")(TagSpecifications=spec(resource, tags), **asked)
@@ -162,7 +162,7 @@ class Creation:
         return str(made["Policy"]["Arn"])
 
     def census(self) -> set[tuple[str, str]]:
-        """Kind and id of everything in the account; of a VPC not the table and the group that go with it."""
+        """Kind and id of everything in the account, without the default table and group of each VPC."""
         ec2 = ec2_backends[ACCOUNT][REGION]
         more = {
             "launch templates": ec2.launch_templates,

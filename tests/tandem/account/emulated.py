@@ -1,4 +1,4 @@
-"""An AWS account in this process: moto, and beside it what moto does not know (add-ons, most quotas, prices)."""
+"""An AWS account in this process: moto, plus what moto lacks (add-ons, most quotas, prices)."""
 
 import json
 from collections.abc import Callable
@@ -26,19 +26,19 @@ ENOUGH = {
     "L-F678F1CE": 5.0,
     "L-1194D53C": 100.0,
 }
-"""Quotas by code, for any stack of the tests."""
+"""Quotas by code, high enough for every stack of the tests."""
 Tags = dict[str, str]
 LOADER = botocore.loaders.Loader()
-"""Reads each service's description once for all tests: a session would do so again, for half a second."""
+"""Reads each service's description once for all tests. Each session would take half a second to read it again."""
 
 
 @dataclass
 class Emulated:
-    """What answers beside moto."""
+    """The part of the account that moto lacks."""
 
     addons: dict[tuple[str, str], Tags] = field(default_factory=dict)
     quotas: dict[str, float] = field(default_factory=dict)
-    """By code, as they were set for the account."""
+    """The account's own values, by code."""
     default_quotas: dict[str, float] = field(default_factory=dict)
     products: list[dict[str, Any]] = field(default_factory=list)
     spot: list[dict[str, Any]] = field(default_factory=list)
@@ -49,27 +49,27 @@ class Emulated:
     builds: dict[str, list[str]] = field(default_factory=dict)
     """Builds that EKS offers, by add-on; the first is the default."""
     addon_status: dict[str, str] = field(default_factory=dict)
-    """By add-on; ACTIVE where nothing is said."""
+    """By add-on; ACTIVE if an add-on is missing here."""
     parameters: dict[str, str] = field(default_factory=dict)
-    """What AWS publishes in the Parameter Store."""
+    """AWS's public parameters in the Parameter Store."""
     denied: dict[str, str] = field(default_factory=dict)
     """Error code by operation, e.g. `{"ListRoles": "AccessDenied"}`."""
     closed: set[str] = field(default_factory=set)
     """Regions that the account has not enabled."""
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, Any]] = field(default_factory=list)
-    """Operations answered here, with what was asked."""
+    """Operations answered here, with their arguments."""
     laws: Callable[[str, dict[str, Any]], Any] | None = None
-    """Answers first where a test wants AWS's rules: see `laws`."""
+    """Answers first if a test needs AWS's rules: see `laws`."""
     faults: dict[str, list[str | BaseException | None]] = field(default_factory=dict)
-    """By operation, what becomes of its next calls: an error code, something raised, or None for an answer."""
+    """By operation, the results of its next calls: an error code, an exception, or None for the normal answer."""
     lost: Callable[[str], BaseException | None] | None = None
-    """By operation, what is raised after AWS has done as asked."""
+    """By operation, the exception that is raised after AWS has done the change."""
     regions: tuple[str, ...] = (REGION, "eu-west-1", "ap-south-1")
-    """Those that the account has enabled."""
+    """Regions that the account has enabled."""
     one_per_page: bool = False
     queue_limit: int = 1000
-    """How many queues SQS gives at a time, and without MaxResults at all."""
+    """How many queues SQS lists per page, and in total without MaxResults."""
 
     def remember(self, params: Any, model: Any, context: Any, **_: Any) -> None:
         """A handler of botocore's event `before-parameter-build`."""
@@ -85,7 +85,7 @@ class Emulated:
             raise error
 
     def __call__(self, model: Any, params: Any, **_: Any) -> Any:
-        """A handler of botocore's event `before-call`: an answer, or None for moto's."""
+        """A handler of botocore's event `before-call`. Returns an answer, or None to let moto answer."""
         self.calls.append(model.name)
         if waiting := self.faults.get(model.name):
             fault = waiting.pop(0)
@@ -128,7 +128,7 @@ class Emulated:
         return answer(QueueUrls=page, **({"NextToken": str(begin + len(page))} if more else {}))
 
     def _ListTagsForResource(self, body: Any, path: list[str]) -> Any:
-        """Of a log group, as in the CloudWatch Logs API reference: moto keeps the tags of one that was deleted."""
+        """The tags of a log group, as in the CloudWatch Logs API reference; moto keeps those of a deleted one."""
         name = str((body or {}).get("resourceArn", "")).partition(":log-group:")[2]
         there = any(name in backend.groups for backend in logs_backends[ACCOUNT].values())
         return error(400, "ResourceNotFoundException", "no such log group") if name and not there else None

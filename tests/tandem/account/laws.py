@@ -1,7 +1,7 @@
-"""What AWS does that moto does not: it refuses wrong orders, breaks what loses its needs, and takes its time.
+"""AWS's behaviour that moto lacks: it refuses wrong orders, deletions break dependents, and they take time.
 
-What is in moto is put before the rules of the emulated cloud, `sandbox.world.RULES`. The rows of `HARMS` are deletions
-that AWS lets through although something living needs the resource; here the resource stays, and the harm is noted.
+Calls are judged by the rules of the emulated cloud, `sandbox.world.RULES`. The rows of `HARMS` are deletions that AWS
+allows although another resource needs the deleted one; here the resource stays, and the harm is recorded.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from tests.tandem.account.emulated import ACCOUNT, CLUSTER_LOGS, REGION, Emulate
 
 ISSUE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
 CHANGES = ("Delete", "Detach", "Terminate", "Release", "Remove", "Disassociate")
-"""Beginnings of the calls that change something."""
+"""Prefixes of the calls that change something."""
 Asked = dict[str, Any]
 
 
@@ -36,11 +36,11 @@ DELETIONS = {
     "DeleteRole": (tokens.ROLE, "RoleName"),
     "DeletePolicy": (tokens.POLICY, "PolicyArn"),
 }
-"""Calls that the emulated cloud's rules judge: type of the resource, and what names it."""
+"""Calls that the emulated cloud's rules judge: the resource's type, and the argument that names it."""
 
 
 Finds = Callable[[Entities, Entities, Asked], str | None]
-"""From everything, what may be seen of it, and a call's arguments: the id of the living resource that is broken."""
+"""Takes all entities, the visible ones, and a call's arguments; returns the id of the resource that the call breaks."""
 
 
 def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
@@ -65,7 +65,7 @@ def _writer(all: Entities, seen: Entities, asked: Asked) -> str | None:
 
 
 def _cut_off(without: str, named: str) -> Finds:
-    """A node group whose nodes reach the internet, and would not without the resource."""
+    """A node group whose nodes reach the internet only through the resource."""
 
     def find(all: Entities, seen: Entities, asked: Asked) -> str | None:
         rest = Entities([one for one in all if one.key != (without, asked[named])])
@@ -101,14 +101,14 @@ HARMS: tuple[tuple[str, str, Finds], ...] = (
     ("DeleteNatGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.NAT, "NatGatewayId")),
     ("DisassociateRouteTable", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.ASSOCIATION, "AssociationId")),
     ("DetachInternetGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.GATEWAY, "InternetGatewayId")),
-    # A refusal, which the emulated cloud has no rule for: there, interfaces go with what made them.
+    # AWS refuses this. The emulated cloud has no rule for it, because it deletes interfaces with their owners.
     ("DeleteNetworkInterface", "InvalidNetworkInterface.InUse, errors-overview.html", _attached),
 )
-"""Calls that AWS lets through, what they break with AWS's word for it, and what is broken."""
+"""Calls that AWS allows, the harm in AWS's words, and a function that finds the broken resource."""
 
 
 def _terminate(id: str) -> None:
-    """As EC2: the first interface goes with the instance, others stay (DeleteOnTermination)."""
+    """As in EC2, the first interface is deleted with the instance and others stay (DeleteOnTermination)."""
     ec2 = ec2_backends[ACCOUNT][REGION]
     instance = ec2.get_instance(id)
     instance.terminate()
@@ -117,14 +117,14 @@ def _terminate(id: str) -> None:
 
 @dataclass
 class Laws:
-    """AWS's refusals, harms and slowness, before moto answers. `Emulated.laws` of a test that wants them."""
+    """AWS's refusals, harms and delays, applied before moto answers. A test that needs them sets `Emulated.laws`."""
 
     emulated: Emulated
     now: Callable[[], float]
     seconds: float = 45.0
     """How long a slow deletion takes."""
     seen: Callable[[Entity], bool] = lambda one: True
-    """Which resources may be the reason of a refusal or a harm."""
+    """Which resources may cause a refusal or a harm."""
     dry: bool = False
     """Whether a deletion that is neither refused nor harmful does nothing at all."""
     refused: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Laws:
     _due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def __call__(self, call: str, asked: Asked) -> Any:
-        """AWS's answer; None where moto's is right."""
+        """AWS's answer, or None if moto's is right."""
         for one in [one for one in self._due if one[0] <= self.now()]:
             self._due.remove(one)
             one[1]()
@@ -158,7 +158,7 @@ class Laws:
         found = all.get(type, asked[named])
         if found is None:
             return None
-        # Where a NAT gateway is, its subnet says.
+        # The VPC of a NAT gateway is found through its subnet.
         context = (tokens.SUBNET,) if type == tokens.GATEWAY else ()
         seen = Entities([one for one in all if self.seen(one) or one is found or one.type in context])
         if type == tokens.VOLUME and seen.get(tokens.INSTANCE, found.inputs["instance"]) is None:
@@ -168,12 +168,12 @@ class Laws:
         return refused and refused[1]
 
     def _begin(self, call: str, asked: Asked) -> Any:
-        """Begins what takes AWS minutes; None for what does not."""
+        """Starts a deletion that takes AWS minutes; returns None for other calls."""
         begin = getattr(self, f"_{call}", None)
         if begin is None:
             return None
         if (call, repr(asked)) in self._begun:
-            # EC2 accepts it again; whether EKS does, its reference does not say.
+            # EC2 accepts the call again. The EKS API reference does not say whether EKS does.
             eks = call in ("DeleteNodegroup", "DeleteCluster", "DeleteAddon")
             return error(409, "ResourceInUseException", "it is being deleted") if eks else answer()
         self._begun.add((call, repr(asked)))

@@ -1,4 +1,4 @@
-"""IAM is shared by all regions: `leftovers --delete` keeps it while any region may hold the stack."""
+"""IAM is shared by all regions, so `leftovers --delete` keeps it while any region may contain the stack."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def cluster(region: str, name: str, tags: dict[str, str]) -> None:
 
 @pytest.fixture
 def kept(creation: Creation, identities: set[tuple[str, str]]) -> Kept:
-    """Whether all of them are there; never some."""
+    """Whether all of them still exist. Never only some of them do."""
 
     def are_there() -> bool:
         there = identities & creation.census()
@@ -63,14 +63,14 @@ def test_a_cluster_in_another_region_keeps_them(kept: Kept, clean_up: CleanUp, n
     assert "3 kept" in out
 
 
-def test_a_node_group_in_somebodys_cluster_keeps_them(creation: Creation, kept: Kept, clean_up: CleanUp) -> None:
+def test_a_node_group_in_another_owners_cluster_keeps_them(creation: Creation, kept: Kept, clean_up: CleanUp) -> None:
     group = creation.node_groups(OURS)
     assert (clean_up("eu-west-1")[0], kept()) == (1, True)
     creation.eks.delete_nodegroup(clusterName="anyones", nodegroupName=group.partition("/")[2])
     assert (clean_up("eu-west-1")[0], kept()) == (0, False)
 
 
-def test_without_a_cluster_anywhere_they_are_deleted(emulated: Emulated, kept: Kept, clean_up: CleanUp) -> None:
+def test_without_a_cluster_in_any_region_they_are_deleted(emulated: Emulated, kept: Kept, clean_up: CleanUp) -> None:
     cluster("ap-south-1", "anyones", OTHERS)
     emulated.calls.clear()
     assert (clean_up("eu-west-1")[0], kept()) == (0, False)
@@ -80,7 +80,7 @@ def test_without_a_cluster_anywhere_they_are_deleted(emulated: Emulated, kept: K
     assert emulated.calls[after:first].count("ListClusters") == 2 * len(emulated.regions)
 
 
-def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
+def test_the_current_region_is_searched_even_if_the_account_does_not_list_it(
     emulated: Emulated, kept: Kept, clean_up: CleanUp
 ) -> None:
     emulated.regions = ("ap-south-1",)
@@ -104,7 +104,7 @@ def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
     ],
     ids=["a region", "no right", "no network", "a surprise"],
 )
-def test_what_cannot_be_asked_counts_as_holding_the_stack(
+def test_a_region_that_cannot_be_searched_counts_as_containing_the_stack(
     emulated: Emulated, kept: Kept, clean_up: CleanUp, change: dict[str, Any], why: str
 ) -> None:
     for name, value in change.items():

@@ -1,4 +1,4 @@
-"""`leftovers --delete` where something goes wrong: nothing is destroyed, and nothing that was done is lost."""
+"""`leftovers --delete` if something goes wrong: nothing else breaks, and every deletion is recorded."""
 
 import errno
 import io
@@ -29,12 +29,12 @@ NO_NETWORK = EndpointConnectionError(endpoint_url="https://eks")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# Looking again and again.
+# Repeated searches.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["ThrottlingException", "ExpiredTokenException", "AccessDeniedException", NO_NETWORK])
-def test_a_look_that_fails_is_tried_again_until_the_time_is_up(
+def test_a_failed_search_is_repeated_until_the_timeout(
     laws: Laws, emulated: Emulated, cleaning: Cleaning, fault: Any
 ) -> None:
     found = cleaning.look()
@@ -46,15 +46,13 @@ def test_a_look_that_fails_is_tried_again_until_the_time_is_up(
 
 
 @pytest.mark.slow
-def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_rest(
-    laws: Laws, cleaning: Cleaning
-) -> None:
+def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws: Laws, cleaning: Cleaning) -> None:
     laws.seconds = 10_000.0
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete()}
     assert shown["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
     assert shown["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
     slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
-    # The rest is what the node group needs, or what needs what it needs.
+    # The node group needs all other resources, directly or indirectly.
     outcomes = ("not gone yet", "deleted", "left alone")
     assert [{kind for kind in shown if shown[kind][0] == what} for what in outcomes] == [
         slow,
@@ -80,7 +78,9 @@ def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> 
 
 
 @pytest.mark.slow
-def test_what_could_not_be_looked_at_counts_as_left(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
+def test_resources_that_could_not_be_listed_count_as_left(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
     emulated.denied["DescribeInstances"] = "UnauthorizedOperation"
     assert {one.resource.id: (one.what, one.why) for one in cleaning.delete()} == {
@@ -89,7 +89,7 @@ def test_what_could_not_be_looked_at_counts_as_left(creation: Creation, emulated
     }
 
 
-def test_a_refusal_that_may_pass_is_tried_again(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
+def test_a_temporary_refusal_is_retried(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     vpc = creation.VPCs(OURS)
     emulated.faults["DeleteVpc"] = ["DependencyViolation", "RequestLimitExceeded", NO_NETWORK]
     (outcome,) = cleaning.delete()
@@ -99,8 +99,8 @@ def test_a_refusal_that_may_pass_is_tried_again(creation: Creation, emulated: Em
 
 
 @pytest.mark.slow
-def test_a_deletion_whose_answer_is_lost_has_happened(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
-    """Each call that changes something, once."""
+def test_a_deletion_whose_reply_is_lost_counts_as_done(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
+    """The reply of each changing call is lost once."""
     seen: set[str] = set()
 
     def lose(call: str) -> BaseException | None:
@@ -115,7 +115,7 @@ def test_a_deletion_whose_answer_is_lost_has_happened(laws: Laws, emulated: Emul
 
 
 @pytest.mark.slow
-def test_what_botocore_deleted_at_its_first_try_and_does_not_find_at_its_second_is_deleted(
+def test_a_resource_that_botocore_deletes_and_then_misses_in_its_retry_counts_as_deleted(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:
     creation.volumes(OURS)
@@ -129,10 +129,10 @@ def test_what_botocore_deleted_at_its_first_try_and_does_not_find_at_its_second_
 
 
 @pytest.mark.slow
-def test_interrupted_again_and_again_it_comes_to_its_end_and_the_records_have_everything(
+def test_repeatedly_interrupted_deletion_finishes_and_the_records_are_complete(
     laws: Laws, emulated: Emulated, cleaning: Cleaning, creation: Creation, answers: Answers, run: Run, records: Records
 ) -> None:
-    """Each run ends as by `kill -9` at its eleventh change, right after AWS has made it."""
+    """Each run ends at its eleventh change, right after AWS has made it."""
     found, runs, code = {*cleaning.resources()}, 0, 130
     assert found <= creation.census()
     while code == 130:
@@ -149,12 +149,12 @@ def test_interrupted_again_and_again_it_comes_to_its_end_and_the_records_have_ev
     assert (code, runs > 2) == (0, True)
     assert found & creation.census() == set()
     tried = {(one["kind"], one["id"]) for one in records() if one["event"] == "deleting"}
-    # What the node group took with it was not asked for.
+    # Instances are deleted with their node group, without a request of their own.
     assert {kind for kind, _ in found - tried} <= {"instances"}
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
+def test_ctrl_c_while_waiting_reports_finished_and_unfinished_deletions(
     creation: Creation, cleaning: Cleaning, run: Run
 ) -> None:
     instance, volume = creation.instances(OURS), creation.volumes(OURS)
@@ -172,7 +172,7 @@ def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
     assert "Interrupted" in err
 
 
-def test_what_nobody_expected_fails_one_entity_and_loses_nothing(
+def test_an_unexpected_exception_fails_one_resource_and_loses_no_result(
     creation: Creation, emulated: Emulated, run: Run, records: Records
 ) -> None:
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
@@ -186,7 +186,7 @@ def test_what_nobody_expected_fails_one_entity_and_loses_nothing(
     assert outcomes == {volume: "failed", queue: "deleted"}
 
 
-def test_a_fault_of_ours_between_two_entities_loses_nothing_of_what_was_done(
+def test_a_bug_between_two_resources_loses_no_result(
     creation: Creation, cleaning: Cleaning, capsys: Capture, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
     volume, role = creation.volumes(OURS), creation.IAM_roles(OURS)
@@ -246,7 +246,7 @@ def test_without_a_record_nothing_is_deleted(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("writes", "deleted"), [(0, 0), (1, 1), (2, 1), (3, 2)])
-def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
+def test_a_full_disk_stops_the_deletion_and_no_result_is_lost(
     creation: Creation, run: Run, monkeypatch: pytest.MonkeyPatch, writes: int, deleted: int
 ) -> None:
     resources = [(kind, creation.make(kind, OURS)) for kind in ("volumes", "VPCs", "SQS queues")]
@@ -263,7 +263,7 @@ def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     assert err.count("the record ") == 1
     assert "(No space left on device), so nothing more is deleted" in err
     assert [one in creation.census() for one in resources] == [at >= deleted for at in range(3)]
-    # On the screen is also what is not in the record any more.
+    # The screen also shows results that the record has no space for.
     assert out.count("\ndeleted ") == deleted
 
 
@@ -274,7 +274,7 @@ def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
         (ValueError("I/O operation on closed file"), "unexpected ValueError"),
     ],
 )
-def test_a_screen_that_fails_does_not_stop_the_deletion(
+def test_a_failing_screen_does_not_stop_the_deletion(
     creation: Creation,
     cleaning: Cleaning,
     monkeypatch: pytest.MonkeyPatch,
@@ -314,7 +314,7 @@ def test_no_line_is_printed_while_the_status_is_shown(
     assert happened == ["start", *volume, *queue, "stop", "counts", "stop"]
 
 
-# What is protected.
+# Protected resources.
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def test_no_line_is_printed_while_the_status_is_shown(
         ("FAILED", 1, False),
     ],
 )
-def test_a_running_cluster_or_coming_up_is_not_deleted_by_a_script(
+def test_a_script_does_not_delete_a_running_or_starting_cluster(
     creation: Creation, run: Run, status: str, groups: int, protected: bool
 ) -> None:
     creation.EKS_clusters(OURS, CLUSTER)
@@ -345,7 +345,7 @@ def test_a_running_cluster_or_coming_up_is_not_deleted_by_a_script(
     assert (said in err) is protected
 
 
-def test_without_a_look_at_eks_a_script_deletes_nothing(creation: Creation, emulated: Emulated, run: Run) -> None:
+def test_a_script_deletes_nothing_if_eks_cannot_be_searched(creation: Creation, emulated: Emulated, run: Run) -> None:
     volume = creation.volumes(OURS)
     emulated.denied["ListClusters"] = "AccessDeniedException"
     code, _, err = run("--delete", "--yes")
@@ -357,8 +357,8 @@ def test_without_a_look_at_eks_a_script_deletes_nothing(creation: Creation, emul
 # Text from AWS.
 
 
-def test_text_from_aws_does_not_steer_the_terminal(creation: Creation, emulated: Emulated, run: Run) -> None:
-    # XML, in which EC2 answers, has no ESC; JSON has it, in which EKS, SQS and CloudWatch Logs answer.
+def test_text_from_aws_does_not_control_the_terminal(creation: Creation, emulated: Emulated, run: Run) -> None:
+    # EC2 replies in XML, which cannot contain ESC; EKS, SQS and CloudWatch Logs reply in JSON, which can.
     creation.volumes({**OURS, "Name": "models\x9b31m\nnothing is left"})
     creation.EKS_clusters({**OURS, "Name": "\x1b[2Jcluster"}, name="other")
     emulated.faults["DeleteVolume"] = [PermissionError("\x1b]0;title\x07\nnothing is left")]

@@ -1,4 +1,4 @@
-"""`tandem leftovers`: what is found, what it costs, how it is reported, how it is deleted."""
+"""`tandem leftovers`: the resources it finds, their cost, the report, and the deletion."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def test_an_account_without_the_stack_has_nothing_left(creation: Creation, run: 
 
 
 @pytest.mark.slow
-def test_what_is_left_is_reported_most_expensive_first_with_its_cost(creation: Creation, run: Run) -> None:
+def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: Creation, run: Run) -> None:
     whole_stack.make(creation)
     creation.instances(OURS, spot=True)
     code, out, _ = run("--json")
@@ -54,7 +54,7 @@ def test_what_is_left_is_reported_most_expensive_first_with_its_cost(creation: C
     assert code == 1
     assert "g4dn.xlarge, spot," in out
     assert "27 resources" in out
-    assert max(len(line) for line in out.splitlines()) <= 80 + 40  # ids and sentences are not folded in a pipe
+    assert max(len(line) for line in out.splitlines()) <= 80 + 40  # a pipe does not wrap ids and sentences
 
 
 def test_prices_of_disks_snapshots_logs_and_unknown_types(creation: Creation, cleaning: Cleaning) -> None:
@@ -92,7 +92,7 @@ def test_a_log_group_costs_what_it_stores(
     assert resource.usd_per_day == pytest.approx(50 * 0.03 / 730 * 24)
 
 
-def test_what_karpenter_made_is_found_unless_a_cluster_of_that_name_is_a_strangers(
+def test_resources_of_karpenter_are_found_unless_another_owner_has_a_cluster_of_that_name(
     creation: Creation, cleaning: Cleaning
 ) -> None:
     made = creation.instances(whole_stack.KARPENTER)
@@ -102,7 +102,7 @@ def test_what_karpenter_made_is_found_unless_a_cluster_of_that_name_is_a_strange
     assert cleaning.resources() == []
 
 
-def test_a_log_group_that_eks_made_again_is_reported_and_left(creation: Creation, cleaning: Cleaning) -> None:
+def test_a_log_group_that_eks_created_again_is_reported_and_left(creation: Creation, cleaning: Cleaning) -> None:
     name = creation.log_groups({}, f"/aws/eks/{CLUSTER}/cluster")
     (outcome,) = cleaning.delete()
     assert (outcome.resource.kind, outcome.resource.id) == ("other", name)
@@ -111,7 +111,7 @@ def test_a_log_group_that_eks_made_again_is_reported_and_left(creation: Creation
     assert ("log groups", name) in creation.census()
 
 
-def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emulated, cleaning: Cleaning) -> None:
+def test_an_unknown_kind_is_named_by_the_tagging_service(emulated: Emulated, cleaning: Cleaning) -> None:
     storage = boto3.client("s3", region_name=REGION)
     storage.create_bucket(Bucket="models")
     storage.put_bucket_tagging(Bucket="models", Tagging={"TagSet": pairs(OURS)})
@@ -123,8 +123,8 @@ def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emul
     ("state", "priced"),
     [("pending", True), ("running", True), ("stopping", False), ("stopped", False), ("shutting-down", False)],
 )
-def test_an_instance_costs_while_it_runs_and_when_it_is_about_to(state: str, priced: bool) -> None:
-    """EC2 bills from `running` on; one that is pending runs within seconds."""
+def test_running_and_pending_instances_have_a_cost(state: str, priced: bool) -> None:
+    """EC2 bills an instance once it is `running`; a pending one runs within seconds."""
     raw = {"State": {"Name": state}, "InstanceType": "g4dn.xlarge"}
     # $0.526 per hour on demand in us-east-1: aws.amazon.com/ec2/pricing/on-demand.
     assert ec2._instance_day(raw, "us-east-1") == pytest.approx(24 * 0.526 if priced else 0)
@@ -148,10 +148,10 @@ def test_an_instance_that_shuts_down_is_being_deleted(state: str, found: list[bo
 
 @pytest.mark.parametrize(
     ("state", "found"),
-    # EC2 API Reference, `VpcEndpoint`: its model writes these with a capital letter, its answers without.
+    # EC2 API Reference, `VpcEndpoint`: states are capitalised in the model, but not in replies.
     [("available", [False]), ("Deleting", [True]), ("deleting", [True]), ("deleted", [])],
 )
-def test_an_endpoint_that_is_being_deleted(state: str, found: list[bool]) -> None:
+def test_a_deleting_endpoint_is_being_deleted(state: str, found: list[bool]) -> None:
     tags = [{"Key": key, "Value": value} for key, value in OURS.items()]
     one = {"VpcEndpointId": "vpce-1", "VpcEndpointType": "Gateway", "State": state, "Tags": tags}
     account = create_autospec(Account, instance=True, region=REGION)
@@ -159,13 +159,13 @@ def test_an_endpoint_that_is_being_deleted(state: str, found: list[bool]) -> Non
     assert [resource.going for resource in ec2.ENDPOINTS.find(account, OWNER)] == found
 
 
-def test_what_is_listed_without_tags_has_them_afterwards(creation: Creation, cleaning: Cleaning) -> None:
+def test_resources_listed_without_tags_get_their_tags(creation: Creation, cleaning: Cleaning) -> None:
     creation.SQS_queues({**OURS, "Name": "interruptions"})
     [resource] = cleaning.look().resources
     assert (resource.name, resource.tags["tandem:stack"]) == ("interruptions", "timeslice")
 
 
-def test_an_instance_that_cannot_be_asked_about_is_not_taken_for_deleted() -> None:
+def test_an_instance_whose_state_is_unknown_does_not_count_as_deleted() -> None:
     account = create_autospec(Account, instance=True, region=REGION)
     account.pages.side_effect = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeInstances")
     resource = Resource(kind="instances", id="i-1", tags=OURS)
@@ -203,7 +203,7 @@ def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> No
 
 
 @pytest.mark.slow
-def test_what_may_not_be_looked_at_is_said_and_the_rest_is_found(
+def test_kinds_without_permission_are_named_and_the_rest_is_found(
     creation: Creation, emulated: Emulated, run: Run
 ) -> None:
     volume = creation.volumes(OURS)
@@ -230,7 +230,7 @@ def test_a_stack_whose_file_no_longer_exists_is_found_by_its_name(creation: Crea
     assert volume in out
 
 
-def test_each_kind_is_asked_for_and_no_is_the_default(creation: Creation, answers: Answers, run: Run) -> None:
+def test_each_kind_needs_a_confirmation_and_no_is_the_default(creation: Creation, answers: Answers, run: Run) -> None:
     volume, address = creation.volumes(OURS), creation.elastic_IPs(OURS)
     group = creation.security_groups(OURS)
     answers("\nyes\nn\n")
@@ -245,7 +245,7 @@ def test_each_kind_is_asked_for_and_no_is_the_default(creation: Creation, answer
     assert {("elastic IPs", address), ("security groups", group)} <= there
 
 
-def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Creation, run: Run) -> None:
+def test_without_a_terminal_only_the_yes_option_deletes(creation: Creation, run: Run) -> None:
     volume = creation.volumes(OURS)
     code, out, err = run("--delete")
     assert (code, out) == (2, "")
@@ -259,7 +259,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Cre
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "deleted"), [("timeslice\n", True), ("y\n", False), ("", False)])
-def test_a_deployed_stack_goes_only_when_its_name_is_written(
+def test_a_deployed_stack_is_deleted_only_after_its_name_is_typed(
     creation: Creation, answers: Answers, run: Run, answer: str, deleted: bool
 ) -> None:
     creation.EKS_clusters(OURS, CLUSTER)
@@ -270,7 +270,7 @@ def test_a_deployed_stack_goes_only_when_its_name_is_written(
     assert (("EKS clusters", CLUSTER) in creation.census()) is not deleted
 
 
-def test_what_gets_other_tags_in_the_meantime_is_refused(creation: Creation, cleaning: Cleaning) -> None:
+def test_a_resource_whose_tags_changed_meanwhile_is_not_deleted(creation: Creation, cleaning: Cleaning) -> None:
     first, second = creation.volumes(OURS), creation.volumes(OURS)
     found = cleaning.look()
     creation.ec2.create_tags(Resources=[first], Tags=pairs({"tandem:stack": "dev"}))
@@ -285,7 +285,7 @@ def test_what_gets_other_tags_in_the_meantime_is_refused(creation: Creation, cle
 
 @pytest.mark.slow
 def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account) -> None:
-    """With an owner that nothing belongs to any more, nothing may be deleted."""
+    """If nothing belongs to the owner any more, nothing is deleted."""
     owner, stranger = (leftovers.owner_of(account, name) for name in ("timeslice", "dev"))
     kinds = {one.title: one for one in leftovers.KINDS}
     for title in KINDS:
@@ -296,7 +296,7 @@ def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account
         assert (title, made) in creation.census()
 
 
-def test_a_failure_is_reported_and_the_rest_goes_on(creation: Creation, emulated: Emulated, run: Run) -> None:
+def test_a_failure_is_reported_and_the_deletion_continues(creation: Creation, emulated: Emulated, run: Run) -> None:
     creation.volumes(OURS)
     vpc = creation.VPCs(OURS)
     emulated.denied["DeleteVolume"] = "UnauthorizedOperation"
@@ -306,12 +306,14 @@ def test_a_failure_is_reported_and_the_rest_goes_on(creation: Creation, emulated
     assert "These credentials may not call DeleteVolume (UnauthorizedOperation)" in out
     assert "1 deleted" in out
     assert f"deleted VPC {vpc}" in out
-    assert "--delete" not in out, "that is what was called"
+    assert "--delete" not in out, "the call that was made"
     assert ("VPCs", vpc) not in creation.census()
 
 
 @pytest.mark.slow
-def test_an_instance_that_somebodys_node_group_would_replace_is_left(creation: Creation, cleaning: Cleaning) -> None:
+def test_an_instance_that_another_owners_node_group_would_replace_is_left(
+    creation: Creation, cleaning: Cleaning
+) -> None:
     group = creation.node_groups({}).partition("/")[2]
     made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
     (outcome,) = cleaning.delete()
@@ -320,7 +322,7 @@ def test_an_instance_that_somebodys_node_group_would_replace_is_left(creation: C
     assert ("instances", made) in creation.census()
 
 
-def test_a_role_in_someones_instance_profile_keeps_its_policies(creation: Creation, cleaning: Cleaning) -> None:
+def test_a_role_in_another_owners_instance_profile_keeps_its_policies(creation: Creation, cleaning: Cleaning) -> None:
     role = creation.IAM_roles(OURS)
     profile = creation.instance_profiles({}, role)
     (outcome,) = cleaning.delete()
@@ -330,7 +332,7 @@ def test_a_role_in_someones_instance_profile_keeps_its_policies(creation: Creati
 
 
 @pytest.mark.slow
-def test_a_policy_that_others_have_keeps_its_versions(creation: Creation, cleaning: Cleaning) -> None:
+def test_a_policy_attached_to_other_roles_keeps_its_versions(creation: Creation, cleaning: Cleaning) -> None:
     policy = creation.IAM_policies(OURS)
     creation.IAM_roles({}, policy=policy)
     (outcome,) = cleaning.delete()
@@ -357,7 +359,7 @@ def lingering(creation: Creation, cleaning: Cleaning, monkeypatch: pytest.Monkey
     return gateway
 
 
-def test_what_takes_time_is_waited_for_before_the_next_kind(
+def test_slow_deletions_finish_before_the_next_kind_begins(
     creation: Creation, cleaning: Cleaning, lingering: str
 ) -> None:
     cleaning.at[120.0] = lambda: creation.ec2.delete_nat_gateway(NatGatewayId=lingering)
@@ -369,7 +371,7 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
 
 
 @pytest.mark.slow
-def test_waiting_ends_and_says_what_is_left(cleaning: Cleaning, lingering: str) -> None:
+def test_waiting_times_out_and_the_rest_is_reported(cleaning: Cleaning, lingering: str) -> None:
     assert {outcome.resource.kind: (outcome.what, outcome.why) for outcome in cleaning.delete()} == {
         "NAT gateways": ("not gone yet", "not finished after 10 minutes; AWS may still be deleting it"),
         "elastic IPs": ("left alone", f"NAT gateway {lingering} still exists"),
@@ -378,7 +380,9 @@ def test_waiting_ends_and_says_what_is_left(cleaning: Cleaning, lingering: str) 
 
 
 @pytest.mark.slow
-def test_what_is_going_already_is_only_waited_for(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
+def test_a_resource_that_is_already_being_deleted_is_only_waited_for(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
     creation.instances(OURS)
     found = cleaning.look()
     cleaning.delete(found, resources=[replace(resource, going=True) for resource in found.resources])

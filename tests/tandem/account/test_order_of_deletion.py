@@ -25,12 +25,12 @@ KINDS = (
     *("subnets", "internet gateways", "VPCs", "log groups", "EventBridge rules", "SQS queues", "instance profiles"),
     *("IAM roles", "IAM policies"),
 )
-"""Every kind of AWS resource that a stack creates, or that Karpenter and the VPC CNI create for it, with a life of its
-own: by the types in tests/golden. Written here, so that one that is dropped is missed."""
+"""Every kind of AWS resource with its own lifecycle that a stack, Karpenter or the VPC CNI creates: the types in
+tests/golden. They are listed here so that a missing one is noticed."""
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """Of a table beside this file."""
+    """Rows of a table beside this file."""
     return read_rows(Path(__file__).with_name(f"{name}.csv"))
 
 
@@ -43,16 +43,16 @@ USERS: dict[str, tuple[str, ...]] = {
     "instance profiles": (tokens.PROFILE,),
     "IAM roles": (tokens.ATTACHED_POLICY,),
 }
-"""What of a kind the emulated cloud's rules look at."""
+"""The entities of a kind that the emulated cloud's rules use."""
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
-"""The last: the instance of the node group, which is deleted with the group."""
+"""The last one. For instances, that is the node group's, which is deleted with the group."""
 
 
 def test_the_kinds_are_these() -> None:
     assert tuple(kind.title for kind in leftovers.KINDS) == KINDS
 
 
-def test_what_must_be_deleted_before_is_declared() -> None:
+def test_kinds_that_must_be_deleted_first_are_declared() -> None:
     after = {(first, kind.title) for kind in leftovers.KINDS for first in kind.after}
     assert after == {(first, then) for first, then, _ in ORDER}
     for first, then in after:
@@ -66,13 +66,13 @@ def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(laws: Laws, emulated: 
     assert (laws.refused, laws.harmed) == ([], [])
     assert {(one.resource.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
     assert cleaning.resources() == []
-    # With its cluster an add-on is deleted unasked, and DeleteAddon then answers ResourceNotFoundException.
+    # An add-on is deleted with its cluster, and DeleteAddon then returns ResourceNotFoundException.
     calls = [call for call in emulated.calls if call in ("DeleteNodegroup", "DeleteAddon", "DeleteCluster")]
     assert calls == ["DeleteNodegroup", "DeleteAddon", "DeleteCluster"]
 
 
 def call(account: Account, resource: Left) -> None:
-    """Past all that the command checks before."""
+    """Deletes without the checks that the command makes first."""
     how = CALLS[resource.kind]
     id = resource.raw["Associations"][0]["RouteTableAssociationId"] if resource.kind == "route tables" else resource.id
     named: dict[str, object] = {how["id"]: id} if how["id"][-1] != "]" else {how["id"][:-2]: [id]}
@@ -83,7 +83,7 @@ def call(account: Account, resource: Left) -> None:
 
 
 def test_every_other_order_is_refused_or_breaks_something(laws: Laws, cleaning: Cleaning) -> None:
-    """One edge at a time: only resources of the first kind can be the reason, and without them there is none."""
+    """One edge at a time: only resources of the first kind can cause the refusal or harm."""
     found = cleaning.look()
     laws.dry = True
     for first, then, says in EDGES:

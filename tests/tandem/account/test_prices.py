@@ -54,7 +54,7 @@ def file(region: str = "us-east-1") -> Path:
     return kept_prices.home() / f"{region}.json"
 
 
-def test_prices_of_the_catalogue_are_kept(market: Emulated, tandem: Run) -> None:
+def test_prices_of_the_catalogue_are_saved(market: Emulated, tandem: Run) -> None:
     code, out, err = tandem("prices")
     assert (code, err) == (0, "")
     kept = json.loads(file().read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ def test_prices_of_the_catalogue_are_kept(market: Emulated, tandem: Run) -> None
     assert line.split() == ["g4dn.xlarge", "1", "×", "T4", "0.5500", "0.2000", "b", "0.3000", "a"]
 
 
-def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, tandem: Run) -> None:
+def test_one_linux_price_of_each_type_is_requested(market: Emulated, tandem: Run) -> None:
     tandem("prices", "--region", "eu-west-1")
     asked = dict(market.asked)
     filters = {one["Field"]: one["Value"] for one in asked["GetProducts"]["Filters"]}
@@ -95,7 +95,7 @@ def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(mar
     )
 
 
-def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) -> None:
+def test_a_failed_request_leaves_the_saved_prices(market: Emulated, tandem: Run) -> None:
     tandem("prices")
     before = file().read_bytes()
     market.products = []
@@ -107,7 +107,7 @@ def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) ->
     assert file().read_bytes() == before
 
 
-def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
+def test_a_failed_write_leaves_the_saved_prices_and_no_partial_file(
     market: Emulated, tandem: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tandem("prices")
@@ -123,7 +123,7 @@ def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
 
 
-def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> None:
+def test_saved_prices_are_shown_without_a_request(market: Emulated, tandem: Run) -> None:
     code, _, err = tandem("prices", "--kept")
     assert code == 2
     assert "there are no prices of us-east-1" in err
@@ -131,9 +131,7 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     code, out, _ = tandem("prices", "--kept")
     assert code == 0
     assert "us-east-1: $ per hour, read from AWS 3 days ago" in out
-    assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), (
-        "not wrapped where nobody reads it"
-    )
+    assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), "not wrapped in a pipe"
     shown = json.loads(tandem("prices", "--kept", "--json")[1])
     assert (shown["schema_version"], [one["region"] for one in shown["regions"]], shown.get("error")) == (
         2,
@@ -174,7 +172,7 @@ def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
 
 
 @pytest.mark.slow
-def test_a_plan_takes_kept_prices_only_when_asked_to(offline: Emulated, tandem: Run) -> None:
+def test_a_plan_uses_saved_prices_only_with_the_option(offline: Emulated, tandem: Run) -> None:
     without = planned(tandem)
     keep(days=2)
     assert planned(tandem) == without
@@ -190,8 +188,8 @@ def test_a_plan_takes_kept_prices_only_when_asked_to(offline: Emulated, tandem: 
     assert f"read from AWS on {day}, 2 days ago" in " ".join(out.split())
 
 
-def test_a_budget_between_live_and_table_price_is_judged_once(offline: Emulated, tandem: Run, tmp_path: Path) -> None:
-    """The program deploys what was judged: judged again at table prices, the stack would be over its budget."""
+def test_a_budget_between_live_and_table_price_is_checked_once(offline: Emulated, tandem: Run, tmp_path: Path) -> None:
+    """The program deploys the plan as checked. Checked again with table prices, it would exceed the budget."""
     values = yaml.safe_load(Path("Pulumi.dev.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "Pulumi.dev.yaml"
 
@@ -213,7 +211,7 @@ def test_a_budget_between_live_and_table_price_is_judged_once(offline: Emulated,
     assert report["resources"]
 
 
-def test_what_aws_offers_decides_with_live_prices(offline: Emulated, tandem: Run) -> None:
+def test_with_live_prices_the_offers_of_aws_decide(offline: Emulated, tandem: Run) -> None:
     keep(offered=["g4dn.2xlarge"])
     code, out, _ = tandem("plan", "dev", "--json", "--live-prices")
     assert code == 1
@@ -278,7 +276,7 @@ def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, tandem:
     assert "cannot be read: Is a directory" in tandem("plan", "dev", "--live-prices")[2]
 
 
-def test_a_file_without_a_region_gets_that_error_and_none_about_prices(
+def test_a_file_without_a_region_is_the_only_error_with_live_prices(
     offline: Emulated, tmp_path: Path, tandem: Run
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"

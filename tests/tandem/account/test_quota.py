@@ -1,4 +1,4 @@
-"""`tandem quota`: what the account allows against what the stack needs."""
+"""`tandem quota`: the account's quotas compared with the stack's needs."""
 
 import json
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def stack(folder: Path, **changed: Any) -> str:
 
 @pytest.fixture
 def quota(tandem: Run, tmp_path: Path) -> Quota:
-    """Calls it for a stack; its exit code, and what it says to machines."""
+    """Calls it for a stack; returns its exit code and its JSON."""
 
     def call(**changed: Any) -> tuple[int, dict[str, Any]]:
         code, out, _ = tandem("quota", stack(tmp_path, **changed), "--json")
@@ -86,7 +86,7 @@ def scenes(group: str) -> pytest.MarkDecorator:
 
 
 @scenes("what an account allows")
-def test_what_the_account_allows_is_compared(play: Callable[[Scene], None], scene: Scene) -> None:
+def test_the_quotas_of_the_account_are_compared(play: Callable[[Scene], None], scene: Scene) -> None:
     play(scene)
 
 
@@ -101,17 +101,17 @@ def test_a_quota_is_short_now_or_at_max(play: Callable[[Scene], None], scene: Sc
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
 )
 @scenes("undocumented")
-def test_a_quota_that_aws_does_not_document_could_not_be_checked(play: Callable[[Scene], None], scene: Scene) -> None:
+def test_a_quota_that_aws_does_not_document_cannot_be_checked(play: Callable[[Scene], None], scene: Scene) -> None:
     play(scene)
 
 
 @pytest.mark.slow
-def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
+def test_other_instances_count_as_used_and_the_stacks_own_do_not(
     generous: Emulated, creation: Creation, quota: Quota
 ) -> None:
     _, empty = quota()
     own = {**OURS, "tandem:stack": "tried"}
-    # Two of everything that others have: an instance counts as often as it runs.
+    # Others have two of each, because every running instance counts.
     for tags in (own, {}, {}):
         creation.instances(tags, "g5.xlarge", spot=True)
         creation.instances(tags, "g4dn.2xlarge")
@@ -133,7 +133,7 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     assert row(shown, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
 
 
-def test_a_refused_file_is_reported_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
+def test_a_refused_file_is_reported_before_any_request(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
     code, out, _ = tandem("quota", stack(tmp_path, types="g4dn.extra"))
     assert (code, "gpu-nodes.instance-types[0]" in out) == (1, True)
     assert emulated.calls == []
@@ -153,7 +153,7 @@ def test_the_table_and_the_fix_are_reported_for_people(generous: Emulated, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
-def test_the_account_is_that_of_the_role_in_the_stack_file(
+def test_the_account_is_that_of_the_stack_files_role(
     generous: Emulated, tmp_path: Path, tandem: Run, written: str
 ) -> None:
     path = Path(stack(tmp_path))

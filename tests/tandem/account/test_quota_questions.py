@@ -1,4 +1,4 @@
-"""What `tandem quota` asks EC2, word for word. moto answers whatever the question was."""
+"""The requests of `tandem quota` to EC2, word for word, because moto answers even wrong ones."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -9,7 +9,7 @@ from tandem.deployed.aws.session import Account
 
 
 class Asked:
-    """An account that answers with what it was given, and keeps the questions."""
+    """An account with fixed answers that records the requests."""
 
     def __init__(self, *pages: dict[str, Any]) -> None:
         self.questions: list[tuple[str, str, dict[str, Any]]] = []
@@ -25,7 +25,7 @@ def asked(*pages: dict[str, Any]) -> tuple[Asked, Account]:
     return account, cast(Account, account)
 
 
-def test_sizes_are_asked_for_a_hundred_types_at_a_time() -> None:
+def test_sizes_are_requested_for_a_hundred_types_at_a_time() -> None:
     """EC2 API reference, DescribeInstanceTypes: `InstanceType.N` takes at most 100 items."""
     names = [f"x9.{number}xlarge" for number in range(101)]
     account, found = asked({"InstanceTypes": [{"InstanceType": "x9.7xlarge", "VCpuInfo": {"DefaultVCpus": 28}}]})
@@ -37,8 +37,8 @@ def test_sizes_are_asked_for_a_hundred_types_at_a_time() -> None:
     assert (sizes["x9.7xlarge"], sizes["t3.medium"], sizes["g4dn.xlarge"]) == (28, 2, 4)
 
 
-def test_what_starts_or_runs_takes_of_the_quota() -> None:
-    """EC2 User Guide, On-Demand Instance quotas: they count pending and running instances, no stopped ones."""
+def test_pending_and_running_instances_use_the_quota() -> None:
+    """EC2 User Guide, On-Demand Instance quotas: they count pending and running instances, but not stopped ones."""
     account, found = asked({"Reservations": []})
     _vcpus(found, Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1"))
     [(_, operation, question)] = account.questions
@@ -46,7 +46,7 @@ def test_what_starts_or_runs_takes_of_the_quota() -> None:
     assert (operation, question) == ("describe_instances", {"Filters": [alive]})
 
 
-def test_offers_are_asked_for_by_zone_and_type() -> None:
+def test_offers_are_requested_by_zone_and_type() -> None:
     """EC2 API reference, DescribeInstanceTypeOfferings: without a location type it answers by region."""
     sold = [("g4dn.xlarge", "us-east-1a"), ("g4dn.xlarge", "us-east-1b"), ("g4dn.xlarge", "us-east-1-bos-1a")]
     rows = [{"InstanceType": name, "Location": zone} for name, zone in sold]

@@ -1,4 +1,4 @@
-"""`leftovers --delete` in accounts with other people's resources: it deletes all of the stack's, and nothing else."""
+"""`leftovers --delete` in accounts with other owners' resources: it deletes all of the stack's, and nothing else."""
 
 import random
 import tomllib
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.slow
 
 SEED = 0
 ENTITIES = 352
-"""In the account, beside what they need in their turn."""
+"""Kinds that are created, in addition to the resources that they need."""
 
 TAGS = tomllib.loads(Path(__file__).with_name("tags.toml").read_text())
 MINE, NOT_MINE = TAGS["mine"], TAGS["not-mine"]
 
 
 def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
-    """Fills the account; says which resources are the stack's."""
+    """Fills the account; returns the resources of the stack."""
     mine = set()
     for number in range(ENTITIES):
         kind = KINDS[number % len(KINDS)]
@@ -32,7 +32,7 @@ def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
 
 
 def going_along(creation: Creation, mine: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """What AWS takes with an instance: its root volume and interface."""
+    """Resources that AWS deletes with an instance: its root volume and interface."""
     found = set()
     instances = [id for kind, id in mine if kind == "instances"]
     for reservation in creation.ec2.describe_instances(InstanceIds=instances)["Reservations"] if instances else []:
@@ -42,7 +42,7 @@ def going_along(creation: Creation, mine: set[tuple[str, str]]) -> set[tuple[str
     return found
 
 
-def test_everything_of_the_stack_goes_and_nothing_else(creation: Creation, cleaning: Cleaning) -> None:
+def test_all_resources_of_the_stack_and_no_others_are_deleted(creation: Creation, cleaning: Cleaning) -> None:
     mine = fill(creation, random.Random(SEED))
     before = creation.census()
     assert len(before) > ENTITIES
@@ -54,8 +54,8 @@ def test_everything_of_the_stack_goes_and_nothing_else(creation: Creation, clean
 
     assert [(outcome.what, outcome.why) for outcome in outcomes if outcome.left] == []
     after = creation.census()
-    assert before - after - expected == set(), "deleted, and not the stack's"
-    assert mine & after == set(), "the stack's, and still there"
+    assert before - after - expected == set(), "deleted, but not the stack's"
+    assert mine & after == set(), "the stack's, but not deleted"
 
 
 def test_all_kinds_and_all_tag_sets_occur() -> None:

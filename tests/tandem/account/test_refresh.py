@@ -17,7 +17,7 @@ from tests.tandem.account.emulated import Emulated
 
 NOW = datetime.datetime(2026, 11, 22, 9, tzinfo=datetime.UTC)
 RECORDED = Path(moto.__file__).parent / "ec2" / "resources" / "instance_type_offerings" / "region"
-"""Answers of EC2's DescribeInstanceTypeOfferings that moto's maintainers record every month, and which moto gives."""
+"""Answers of EC2's DescribeInstanceTypeOfferings that moto's maintainers record every month and moto returns."""
 PRICES = {
     "us-east-1": {
         "g4dn.xlarge": 0.526,
@@ -37,7 +37,7 @@ PRICES = {
     },
 }
 """AWS's price list of both regions (Karpenter 2026-07-20, skypilot-catalog v8 and v9), but g6.xlarge
-in eu-central-1: that is out of proportion."""
+in eu-central-1, which is out of proportion on purpose."""
 
 
 def product(name: str, region: str, usd: float) -> str:
@@ -76,7 +76,7 @@ def price_list(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
 
 
 @pytest.mark.slow
-def test_the_table_of_offers_is_what_ec2_answered(price_list: Emulated, account: Account, tmp_path: Path) -> None:
+def test_the_table_of_offers_has_ec2s_answers(price_list: Emulated, account: Account, tmp_path: Path) -> None:
     regions = sorted(path.name.partition(".")[0] for path in RECORDED.iterdir())
     assert len(regions) == 30
     answers = refresh.read_regions(account, NOW, regions)

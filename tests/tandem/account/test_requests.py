@@ -1,6 +1,6 @@
-"""Every request of a search and a deletion with its arguments, word for word: moto takes also wrong ones.
+"""Every request of a search and a deletion with its arguments, word for word, because moto accepts even wrong ones.
 
-`--regen` writes `tests/golden/requests.txt`. Each line begins with the seconds of a clock that only sleeping moves.
+`--regen` writes `tests/golden/requests.txt`. Each line begins with the seconds of a clock that only sleeping advances.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.tandem.account.laws import Laws
 pytestmark = pytest.mark.slow
 
 PLACE = re.compile(r"\b127(\.\d+){3}\b|(?<=us-east-1)[a-f]\b")
-"""An address and a zone, which moto draws."""
+"""An address and a zone, which moto chooses at random."""
 RANDOM = re.compile(r"\b([a-z]+)-[0-9a-f]{8,}\b")
 
 
@@ -25,7 +25,7 @@ def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Re
     found = cleaning.look()
     searched = sorted(set(lines(requests)))
     listed = leftovers.as_dict(found, cleaning.account)
-    listed["left"].sort(key=lambda one: (one["kind"], one["detail"]))  # within a kind AWS gives them in any order
+    listed["left"].sort(key=lambda one: (one["kind"], one["detail"]))  # within a kind AWS lists them in any order
     golden("leftovers.json", PLACE.sub("…", RANDOM.sub(r"\1-…", json.dumps(listed, indent=1))) + "\n")
     requests.clear()
     cleaning.delete(found)

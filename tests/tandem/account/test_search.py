@@ -1,4 +1,4 @@
-"""What `leftovers` finds: every page of every list, or an error."""
+"""`leftovers` reads every page of every list, or reports an error."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -11,7 +11,9 @@ from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 
 
-def test_an_error_that_says_nothing_of_rights_ends_the_search(creation: Creation, emulated: Emulated, run: Run) -> None:
+def test_an_error_other_than_a_missing_permission_ends_the_search(
+    creation: Creation, emulated: Emulated, run: Run
+) -> None:
     volume = creation.volumes(OURS)
     emulated.denied["ListQueues"] = "InternalError"
     code, out, _ = run("--delete", "--yes")
@@ -19,13 +21,13 @@ def test_an_error_that_says_nothing_of_rights_ends_the_search(creation: Creation
     assert ("volumes", volume) in creation.census()
 
 
-def test_where_nobody_may_look_at_the_cluster_its_name_is_no_claim(
+def test_without_permission_to_see_the_cluster_a_name_alone_proves_nothing(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:
-    """Another stack may have a cluster of that name: what only bears the name is left alone."""
+    """Another stack may have a cluster with that name, so resources with only the name are left alone."""
     creation.EKS_clusters({}, CLUSTER)
     volume, instance = creation.volumes(OURS), creation.instances(whole_stack.KARPENTER)
-    assert cleaning.resources() == [("volumes", volume)], "the cluster is another's"
+    assert cleaning.resources() == [("volumes", volume)], "the cluster has another owner"
     emulated.denied["DescribeCluster"] = "AccessDeniedException"
     found = cleaning.look()
     assert [(resource.kind, resource.id) for resource in found.resources] == [("volumes", volume)]
@@ -47,8 +49,8 @@ def test_every_list_is_read_to_its_last_page(creation: Creation, emulated: Emula
     assert [one for one in cleaning.delete(found) if one.left] == []
 
 
-def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
-    """AWS gives 1,000 queues and no token, unless asked for a number of them (API_ListQueues); here 2."""
+def test_a_queue_after_the_first_page_is_found(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
+    """AWS lists 1,000 queues, and a token only if MaxResults is given (API_ListQueues); here the limit is 2."""
     emulated.queue_limit = 2
     for _ in range(4):
         creation.SQS_queues({})

@@ -1,4 +1,4 @@
-"""An account that does not let us in: one line with the fix, exit code 2, never a traceback."""
+"""An account without access: one line with the fix, exit code 2, never a traceback."""
 
 import json
 import sys
@@ -45,9 +45,7 @@ def refusal(tandem: Run) -> Refusal:
         ("SomethingElse", "you may not"),
     ],
 )
-def test_what_aws_answers_is_explained(
-    emulated: Emulated, refusal: Refusal, command: str, code: str, shown: str
-) -> None:
+def test_errors_of_aws_are_explained(emulated: Emulated, refusal: Refusal, command: str, code: str, shown: str) -> None:
     emulated.denied["GetCallerIdentity"] = code
     assert shown in refusal(command)
 
@@ -89,7 +87,7 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_every_bar_has_its_line(error: Exception, shown: str) -> None:
+def test_every_obstacle_has_its_line(error: Exception, shown: str) -> None:
     assert shown in session.reason(error, "us-east-1")
     assert "\n" not in session.reason(error, "us-east-1")
 
@@ -123,26 +121,26 @@ def test_no_page_of_a_server_or_proxy_is_shown(service: str, operation: str, fac
 
 
 @pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])
-def test_every_code_is_explained_and_tried_again_where_it_may_pass(row: dict[str, str]) -> None:
+def test_every_code_is_explained_and_temporary_ones_are_retried(row: dict[str, str]) -> None:
     error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
     assert row["message"] in session.reason(error, "us-east-1")
     assert session.is_temporary(error) == (row["temporary"] == "yes")
 
 
-def test_no_call_hangs_and_each_is_tried_again() -> None:
+def test_no_call_hangs_and_each_is_retried() -> None:
     config = session._config()
     assert (config.connect_timeout, config.read_timeout) == (5, 60)
     assert config.retries == {"mode": "standard", "max_attempts": 5}
 
 
 @pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
-def test_a_call_of_quota_that_is_not_allowed_is_named(emulated: Emulated, refusal: Refusal, denied: str) -> None:
+def test_a_call_of_quota_without_permission_is_named(emulated: Emulated, refusal: Refusal, denied: str) -> None:
     emulated.quotas = dict(ENOUGH)
     emulated.denied[denied] = "UnauthorizedOperation"
     assert f"may not call {denied}" in refusal("quota")
 
 
-def test_a_machine_gets_the_error_as_json(emulated: Emulated, tandem: Run) -> None:
+def test_the_error_is_json_on_request(emulated: Emulated, tandem: Run) -> None:
     emulated.denied["GetCallerIdentity"] = "ExpiredToken"
     code, out, err = tandem("leftovers", "--json")
     assert (code, err) == (2, "")
@@ -150,7 +148,7 @@ def test_a_machine_gets_the_error_as_json(emulated: Emulated, tandem: Run) -> No
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_without_a_region_is_refused_before_anybody_is_asked(
+def test_a_file_without_a_region_is_refused_before_any_request(
     emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
@@ -160,7 +158,7 @@ def test_a_file_without_a_region_is_refused_before_anybody_is_asked(
 
 
 @pytest.mark.parametrize("command", ["leftovers", "prices"])
-def test_roles_that_cannot_be_read_are_refused_before_anybody_is_asked(
+def test_unreadable_roles_are_refused_before_any_request(
     emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"

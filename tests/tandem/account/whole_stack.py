@@ -1,4 +1,4 @@
-"""A stack as `up` leaves it in an account, with every edge that AWS knows between its resources."""
+"""A stack as `up` creates it in an account, with every dependency that AWS knows between its resources."""
 
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, CLUSTER_LOGS, OURS
@@ -9,7 +9,7 @@ ROLE = "arn:aws:iam::123456789012:role/{}"
 
 
 def make(creation: Creation) -> None:
-    """Every kind of resource, in use as it is while the stack is up."""
+    """Creates every kind of resource, used as in a running stack."""
     ec2 = creation.ec2
     vpc = creation.VPCs(OURS)
     private, public = (creation.subnets(OURS, VpcId=vpc, CidrBlock=f"10.1.{net}.0/24") for net in (0, 1))
@@ -47,7 +47,7 @@ def make(creation: Creation) -> None:
     node = creation.instances(
         KARPENTER, SubnetId=public, SecurityGroupIds=[group], IamInstanceProfile={"Name": profile}
     )
-    # For the node's pods, by the VPC CNI; it stays when the node goes before the CNI has tidied up.
+    # The VPC CNI makes it for the node's pods. It stays if the node is deleted before the CNI has cleaned up.
     tags = {"cluster.k8s.amazonaws.com/name": CLUSTER, "node.k8s.amazonaws.com/instance_id": node}
     interface = creation.network_interfaces(tags, SubnetId=public, Groups=[group])
     ec2.attach_network_interface(NetworkInterfaceId=interface, InstanceId=node, DeviceIndex=1)
