@@ -1,4 +1,4 @@
-"""What commands of several rooms need."""
+"""Fixtures for the commands of several packages."""
 
 import gc
 from collections.abc import Iterator
@@ -18,28 +18,28 @@ LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--
 
 
 @pytest.fixture(autouse=True)
-def without_the_garbage_of_others(request: pytest.FixtureRequest) -> None:
-    """A benchmark collects garbage before it measures: half a second where that goes through all of the test run."""
+def without_garbage_of_other_tests(request: pytest.FixtureRequest) -> None:
+    """A benchmark collects garbage before it measures, half a second for the objects of a whole test run."""
     if "bench" in request.path.name:
         gc.freeze()
 
 
 @pytest.fixture
 def llama() -> Iterator[FakeOllama]:
-    """The server of a model, real if small."""
+    """A small but real server of one model."""
     with ollama("llama2:7b") as server:
         yield server
 
 
 @pytest.fixture
 def mistral() -> Iterator[FakeOllama]:
-    """The server of the other."""
+    """The server of the other model."""
     with ollama("mistral:7b") as server:
         yield server
 
 
 class Servers(dict[str, FakeOllama]):
-    """Two servers in memory, which `tandem bench` meets in place of the network, and the file of its result."""
+    """Two servers in memory, which `tandem bench` uses instead of the network, and the file of its result."""
 
     late_ns = 0
     path: Path
@@ -48,17 +48,17 @@ class Servers(dict[str, FakeOllama]):
         return Network(self[url.removeprefix("http://")])
 
     def change(self, **changes: Any) -> None:
-        """Changes both."""
+        """Changes both servers."""
         for server in self.values():
             vars(server).update(changes)
 
     @property
     def prompts(self) -> list[str]:
-        """What either was asked."""
+        """The prompts to both servers."""
         return [body["prompt"] for server in self.values() for body in server.requests]
 
     def bench(self, *more: str, names: str = "ab", path: Path | None = None) -> Ended:
-        """Runs the command against servers of those names."""
+        """Runs the command against the servers with those names."""
         urls = [part for name in names for part in ("--url", f"{name}=http://{name}")]
         return call("bench", *urls, "-o", str(path or self.path), *LOAD, *more)
 

@@ -1,4 +1,4 @@
-"""`tandem bench` against servers of known behaviour."""
+"""`tandem bench` against servers with known behaviour."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def load(**changes: Any) -> Load:
     return Load(**{**fields, **changes})
 
 
-def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
+def test_each_repeat_runs_the_models_alone_and_then_together() -> None:
     shown = [str(case) for case in cases(load(repeats=2, rates=[0.5]), ["a", "b"])]
     who, loads = ("a", "b", "a + b"), ("2 at a time", "0.5 per second")
     assert shown[:6] == [f"{one}, 8 words, {load}, repeat 1" for load in loads for one in who]
@@ -46,7 +46,7 @@ def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
     assert [case.endpoints for case in cases(load(), ["a"])] == [("a",)]
 
 
-def test_a_result_has_everything_to_repeat_it(tmp_path: Path) -> None:
+def test_a_result_has_everything_needed_to_repeat_it(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama("x:1", digest="e") as b:
         ended = bench(path, "--rate", "200", "--usd-per-hour", "0.5", "--label", "mps", "--seed", "3", a=a, b=b)
@@ -79,7 +79,7 @@ def test_a_result_has_everything_to_repeat_it(tmp_path: Path) -> None:
     assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
 
 
-def test_the_servers_get_the_load_and_no_prompt_twice(tmp_path: Path) -> None:
+def test_the_servers_get_the_load_without_repeated_prompts(tmp_path: Path) -> None:
     with ollama() as a:
         bench(tmp_path / "1.json", "--temperature", "0.5", a=a)
         bench(tmp_path / "2.json", a=a)
@@ -90,7 +90,7 @@ def test_the_servers_get_the_load_and_no_prompt_twice(tmp_path: Path) -> None:
     assert len(set(prompts)) == len(prompts) >= 8
 
 
-def test_a_slower_model_keeps_its_company_until_it_is_done(tmp_path: Path) -> None:
+def test_the_faster_model_continues_until_the_slower_one_is_done(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as fast, ollama(first_s=0.02) as slow:
         bench(path, fast=fast, slow=slow)
@@ -114,7 +114,7 @@ def measured(server: FakeOllama, case: Case, given: Load) -> Measured:
     return asyncio.run(measure())
 
 
-def test_arrivals_are_after_the_servers_sending_by_the_same_clock_and_in_order() -> None:
+def test_arrivals_follow_the_servers_sends_in_order_on_the_same_clock() -> None:
     case = Case(1, ("a",), 8, "closed", 8.0)
     with ollama(first_s=0.01, next_s=0.005) as server:
         found = measured(server, case, load(requests=16, output_tokens=10))
@@ -124,7 +124,7 @@ def test_arrivals_are_after_the_servers_sending_by_the_same_clock_and_in_order()
         begin = found.begin_ns + row.sent_us * 1000
         assert begin <= received
         assert len(truth) == len(row.arrivals_us) == 10
-        # The kernel stamps within the sender's call: never much before, whatever the machine is busy with.
+        # The kernel stamps during the sender's call, so never much earlier, even on a busy machine.
         assert all(
             begin + arrived * 1000 > piece - 2_000_000 for arrived, piece in zip(row.arrivals_us, truth, strict=True)
         )
@@ -137,12 +137,12 @@ def exchange(*parts: str, status: int = 200) -> Row:
     return found.row(0)
 
 
-def test_a_line_has_the_time_of_its_last_byte() -> None:
+def test_a_line_gets_the_time_of_its_last_byte() -> None:
     found = exchange('{"response": "a"}\n{"resp', 'onse": "b"}', '\n{"done": true, "eval_count": 2}\n')
     assert (found.arrivals_us, found.tokens, found.error, found.sent_us) == ([1, 3], 2, None, 1000)
 
 
-def test_empty_pieces_are_no_arrival_and_thoughts_are() -> None:
+def test_empty_pieces_are_not_arrivals_but_thoughts_are() -> None:
     found = exchange('{"response": ""}\n', '{"thinking": "hm"}\n', '{"response": "a", "done": true}\n')
     assert found.arrivals_us == [2, 3]
 
@@ -172,7 +172,7 @@ def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, erro
         ("says", "an error was encountered while running the model: CUDA error"),
     ],
 )
-def test_when_half_of_the_requests_fail_the_rest_is_kept_and_reported(fault: str, error: str, tmp_path: Path) -> None:
+def test_if_half_of_the_requests_fail_the_rest_is_kept_and_reported(fault: str, error: str, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama(fault=fault, fault_from=1, fault_every=2) as a:
         ended = bench(path, "--requests", "8", a=a)
@@ -192,7 +192,7 @@ def test_a_request_that_takes_too_long_is_an_error() -> None:
     assert found.rows[0].error == "not complete within 0.05 s"
 
 
-def test_a_server_that_dies_on_the_way_leaves_the_earlier_runs(tmp_path: Path) -> None:
+def test_the_earlier_runs_are_kept_if_a_server_dies(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama(fault="breaks", fault_from=1) as b:
         assert bench(path, a=a, b=b).returncode == 1
@@ -202,7 +202,7 @@ def test_a_server_that_dies_on_the_way_leaves_the_earlier_runs(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_finished_runs_and_resume_continues(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama(endless=True, fault_from=1) as b:
         urls = ("--url", f"a={a.url}", "--url", f"b={b.url}")
@@ -226,7 +226,7 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
     assert done.sessions[0] == kept.sessions[0]
 
 
-def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_result_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text("mine")
     with ollama() as a:
@@ -237,7 +237,7 @@ def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [("--requests", "4"), ("--model", "a=other")])
-def test_resuming_with_something_else_is_refused(change: tuple[str, str], tmp_path: Path) -> None:
+def test_resuming_with_other_options_is_refused(change: tuple[str, str], tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama("tiny:1b", "other") as a:
         assert bench(path, "--model", "a=tiny:1b", a=a).returncode == 0
@@ -247,7 +247,7 @@ def test_resuming_with_something_else_is_refused(change: tuple[str, str], tmp_pa
     assert "Repeat its original arguments." in ended.stderr
 
 
-def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> None:
+def test_a_named_stack_adds_its_plan_its_cost_and_its_mode(tmp_path: Path) -> None:
     with ollama() as a:
         assert bench(tmp_path / "r.json", "mps", a=a).returncode == 0
     found = read(tmp_path / "r.json")
@@ -265,7 +265,7 @@ def test_json_is_the_summary(tmp_path: Path) -> None:
     assert shown["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
 
 
-def test_a_result_is_read_as_it_was_written_and_every_truncation_is_noticed(tmp_path: Path) -> None:
+def test_a_result_is_read_back_unchanged_and_every_truncation_is_noticed(tmp_path: Path) -> None:
     one = shared("mps", (20.0, 40.0), (40.0, 60.0))
     write(one, tmp_path / "r.json")
     assert read(tmp_path / "r.json") == one

@@ -1,4 +1,4 @@
-"""The result of `tandem bench`: one writer at a time, whole files, and who was measured with which prompts."""
+"""The result of `tandem bench`: one writer at a time, complete files, and which prompts went to which server."""
 
 import asyncio
 import dataclasses
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class NeverConnected(httpcore.AsyncNetworkBackend):
-    """A server that takes no connection."""
+    """A server that accepts no connection."""
 
     async def connect_tcp(self, *_: object, **__: object) -> httpcore.AsyncNetworkStream:
         await asyncio.Event().wait()
@@ -39,7 +39,7 @@ class NeverConnected(httpcore.AsyncNetworkBackend):
 
 @contextmanager
 def interrupted_after(servers: Servers, runs: int) -> Iterator[None]:
-    """Presses Ctrl-C while the run after this many is measured."""
+    """Presses Ctrl-C during the measurement after this many runs."""
     from tandem.bench.run import Bench
 
     measure, done = Bench.measure, 0
@@ -82,13 +82,13 @@ def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: S
     assert len(set(texts)) == len(texts) > 40
 
 
-def test_a_resumed_benchmark_says_that_a_server_is_another_one(servers: Servers) -> None:
+def test_a_resumed_benchmark_reports_that_a_server_is_another_one(servers: Servers) -> None:
     with interrupted_after(servers, 1):
         servers.bench()
     servers.change(version="0.99.0", digest="b" * 64)
     with interrupted_after(servers, 1):
         ended = servers.bench("--resume", "--json")
-    [warning] = ended.json["warnings"]  # b had no run before
+    [warning] = ended.json["warnings"]  # b had no earlier run
     change = f"Ollama 0.99.0 instead of 0.32.15, digest {'b' * 12} instead of d. "
     assert warning.startswith(f"Server a differs from the other runs: {change}")
     servers.change(version="1.0")
@@ -99,7 +99,7 @@ def test_a_resumed_benchmark_says_that_a_server_is_another_one(servers: Servers)
     assert second.startswith("Server b differs from the other runs: Ollama 1.0 instead of 0.99.0.")
 
 
-def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers: Servers) -> None:
+def test_the_warning_at_the_start_names_the_server_that_a_tie_excludes(servers: Servers) -> None:
     with interrupted_after(servers, 3):
         servers.bench("--repeats", "2")
     servers.change(digest="cd" * 32)
@@ -111,7 +111,7 @@ def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers
     assert left_out in ended.stdout
 
 
-def test_a_server_that_is_the_usual_one_again_is_no_change(servers: Servers) -> None:
+def test_a_return_to_the_usual_server_is_no_change(servers: Servers) -> None:
     for digest in ("d", "e"):
         servers.change(digest=digest)
         with interrupted_after(servers, 3):
@@ -177,7 +177,7 @@ def test_the_file_is_reserved_from_the_first_request_to_the_last(
     assert tried == [False, True, True, True, True, True]
 
 
-def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers: Servers, tmp_path: Path) -> None:
+def test_a_killed_benchmark_leaves_no_lock_and_its_remains_do_no_harm(servers: Servers, tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from tandem.measured.result_file import reserve\n"
         "with reserve(Path(sys.argv[1])): os.kill(os.getpid(), 9)"
@@ -191,7 +191,7 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
 
 
 @pytest.mark.parametrize("more", [(), ("--resume",)])
-def test_a_place_that_holds_no_file_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_an_unusable_path_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
     absent = tmp_path / "none" / "r.json"
     shown = f"error: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
     assert servers.bench(*more, path=absent) == Ended(2, "", shown)
@@ -232,7 +232,7 @@ def test_a_full_disk_at_the_first_run_is_one_line(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_written_leaves_the_folder_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.mkdir()
     with pytest.raises(NotWrittenError, match="Is a directory"):
@@ -266,7 +266,7 @@ def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
 
 
 def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tandem` is another author's on the package index, and the metadata of a checkout may be of another day."""
+    """`tandem` belongs to another author on the package index, and the metadata of a checkout may be outdated."""
     servers.bench(path=servers.path.with_name("of-the-checkout.json"))
     of_the_checkout = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     [session] = read(servers.path.with_name("of-the-checkout.json")).sessions
@@ -277,7 +277,7 @@ def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, m
     assert read(servers.path).sessions[0].versions["tandem"] == "1.2.3"
 
 
-def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers) -> None:
+def test_a_resumed_benchmark_checks_again_where_the_models_are(servers: Servers) -> None:
     with interrupted_after(servers, 1):
         servers.bench()
     kept = servers.path.read_bytes()
@@ -286,7 +286,7 @@ def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers) 
     assert servers.path.read_bytes() == kept
 
 
-def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Servers) -> None:
+def test_a_complete_benchmark_that_is_resumed_makes_no_request(servers: Servers) -> None:
     ended = servers.bench("--resume")
     assert ended.returncode == 0
     assert f"warning: {servers.path} does not exist; starting a new result\n" in ended.stderr
@@ -298,7 +298,7 @@ def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Servers)
     assert "the result already has all runs; nothing to measure\n" in ended.stderr
 
 
-def test_a_server_that_is_too_slow_for_the_timeout_names_that(
+def test_a_server_that_is_too_slow_is_reported_with_the_timeout(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sender(url: str, **options: Any) -> Sender:
@@ -317,7 +317,7 @@ def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Se
     assert os.listdir(tmp_path) == []
 
 
-def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Servers) -> None:
+def test_the_result_is_readable_even_if_the_clock_was_set(servers: Servers) -> None:
     servers.late_ns = -1_000_000_000
     assert servers.bench(names="a").returncode == 0
     assert read(servers.path).runs[0].rows[0].arrivals_us == [0] * 4

@@ -1,4 +1,4 @@
-"""Ctrl-C during `tandem bench`, wherever it is."""
+"""Ctrl-C at any moment of `tandem bench`."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ HERE = (str(ROOT / "tandem" / "bench"), str(ROOT / "tandem" / "measured"))
 
 
 def lines_of(servers: Servers, interrupt_at: int) -> tuple[Ended, int]:
-    """Runs the benchmark and presses Ctrl-C before that line of its; how it ended, and how many lines it ran."""
+    """Runs the benchmark and presses Ctrl-C before that line. Returns how it ended, and how many lines it ran."""
     count, inside = 0, False
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -46,7 +46,7 @@ def lines_of(servers: Servers, interrupt_at: int) -> tuple[Ended, int]:
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
+def test_ctrl_c_is_quiet_on_every_line_and_loses_no_written_run(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     unheard: list[object] = []
@@ -59,9 +59,9 @@ def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             ended, _ = lines_of(servers, number)
-            gc.collect()  # a coroutine that was never awaited complains when it is taken apart
+            gc.collect()  # a coroutine that was never awaited warns when it is collected
         assert ([str(one.message) for one in warned], unheard, caplog.text) == ([], [], ""), number
-        if ended.returncode == 0:  # pressed when nothing was left to interrupt
+        if ended.returncode == 0:  # pressed when there was nothing left to interrupt
             assert read(path).complete, number
             continue
         assert ended.returncode == 130, number
@@ -88,7 +88,7 @@ def test_ctrl_c_wakes_a_loop_that_waits(monkeypatch: pytest.MonkeyPatch) -> None
             if timeout is not None or woken:
                 return select(timeout)
             signal.raise_signal(signal.SIGINT)
-            events = select(5)  # at once, unless nothing wakes it
+            events = select(5)  # immediate, unless nothing wakes the loop
             woken.append(bool(events))
             return events
 
@@ -116,7 +116,7 @@ def test_ctrl_c_before_the_loop_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch
     assert reached == []
 
 
-def test_a_second_ctrl_c_does_not_disturb_the_clean_up() -> None:
+def test_a_second_ctrl_c_does_not_disturb_the_cleanup() -> None:
     cleaned = []
 
     async def work() -> None:
@@ -132,7 +132,7 @@ def test_a_second_ctrl_c_does_not_disturb_the_clean_up() -> None:
     assert cleaned == [True]
 
 
-def test_work_that_is_done_is_not_interrupted() -> None:
+def test_finished_work_is_not_interrupted() -> None:
     async def work() -> None:
         signal.raise_signal(signal.SIGINT)
 

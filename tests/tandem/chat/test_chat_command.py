@@ -1,4 +1,4 @@
-"""`tandem chat` against two servers that give scripted answers."""
+"""`tandem chat` against two servers with scripted answers."""
 
 import errno
 import functools
@@ -28,7 +28,7 @@ def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> Ended:
     return call("chat", "--url", f"a={a.url}", "--url", f"b={b.url}", "--transcript", str(folder / "t.md"), *arguments)
 
 
-def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: Path) -> None:
+def test_the_models_take_turns_each_with_the_conversation_from_its_side(tmp_path: Path) -> None:
     with ollama(pieces=["I am", " A."]) as a, ollama(pieces=["I am", " B."]) as b:
         ended = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
     assert ended.returncode == 0
@@ -44,7 +44,7 @@ def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: 
     assert "Transcript: " in shown
 
 
-def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
+def test_the_transcript_has_the_whole_conversation(tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I am B."]) as b:
         chat(a, b, tmp_path, "--turns", "2", "--prompt", "Begin.", "--system", "Be short.")
     text = (tmp_path / "t.md").read_text()
@@ -54,7 +54,7 @@ def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
     assert text.endswith("\n## 1. tiny:1b (a)\n\n> I am A.\n\n## 2. tiny:1b (b)\n\n> I am B.\n")
 
 
-def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(tmp_path: Path) -> None:
+def test_thoughts_are_neither_shown_nor_passed_on_nor_recorded(tmp_path: Path) -> None:
     with (
         ollama(thinking=["secret "], pieces=["Yes."]) as a,
         ollama(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
@@ -87,14 +87,14 @@ def pieces(*texts: str) -> list[Piece]:
         ([], "", ""),
     ],
 )
-def test_thinking_in_tags_is_taken_apart_however_it_is_cut(given: list[str], text: str, thinking: str) -> None:
+def test_thinking_in_tags_is_recognised_however_it_is_split(given: list[str], text: str, thinking: str) -> None:
     found = list(apart(pieces(*given)))
     assert "".join(piece.text for piece in found) == text
     assert "".join(piece.thinking for piece in found) == thinking
     assert found[-1].done_reason == "stop"
 
 
-def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(tmp_path: Path) -> None:
+def test_a_server_that_dies_ends_the_conversation_and_the_transcript_stays(tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
         ended = chat(a, b, tmp_path)
     assert ended.returncode == 1
@@ -117,7 +117,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
         ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
     ],
 )
-def test_what_goes_wrong_is_reported_and_written_down(script: dict[str, Any], printed: str, tmp_path: Path) -> None:
+def test_an_error_is_reported_and_recorded(script: dict[str, Any], printed: str, tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(**script) as b:
         ended = chat(a, b, tmp_path)
     assert ended.returncode == 1
@@ -131,7 +131,7 @@ def test_what_goes_wrong_is_reported_and_written_down(script: dict[str, Any], pr
     ("given", "seconds", "fix"),
     [("5", 5, "Raise `--timeout`, or check the server's log."), ("300", 30, "Check the server's log.")],
 )
-def test_the_timeout_bounds_the_first_question_too(
+def test_the_timeout_also_limits_the_first_request(
     given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = Network(version=raw(1e6))
@@ -142,7 +142,7 @@ def test_the_timeout_bounds_the_first_question_too(
     assert silent.seconds == seconds
 
 
-def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
+def test_a_model_that_is_silent_for_too_long_needs_a_longer_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
@@ -152,7 +152,7 @@ def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
     assert "did not answer within 40 s (/api/chat). Raise `--timeout`, or check" in ended.stderr
 
 
-def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_transcript_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "t.md").write_text("mine")
     with ollama() as a, ollama() as b:
         ended = chat(a, b, tmp_path)
@@ -162,7 +162,7 @@ def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 class FullDisk(io.BytesIO):
-    """Takes a part of what it is given, and then nothing, as `write(2)` does at the end of a disk."""
+    """Accepts part of the data and then nothing, like `write(2)` on a full disk."""
 
     room = 330
 
@@ -174,10 +174,10 @@ class FullDisk(io.BytesIO):
         return taken
 
     def close(self) -> None:
-        """What was written can still be read."""
+        """Keeps the content readable."""
 
 
-def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
+def test_a_full_disk_ends_the_conversation_with_one_line_and_all_its_text_on_the_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files: list[FullDisk] = []
@@ -231,7 +231,7 @@ def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.Monk
 
 
 MANY = ("--max-tokens", "100000")
-"""Few enough that an endless answer is not too large."""
+"""Few enough tokens that an endless answer stays within the size limit."""
 
 
 def started(servers: Iterable[FakeOllama], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
@@ -242,7 +242,7 @@ def started(servers: Iterable[FakeOllama], transcript: Path, **options: Any) -> 
 
 
 def speaking(process: subprocess.Popen[bytes]) -> None:
-    """Waits until the first words are on the screen; the line they are in has no end."""
+    """Waits until the first words are on the screen. Their line never ends."""
     assert process.stdout is not None
     seen = b""
     while b"on and on" not in seen:
@@ -252,7 +252,7 @@ def speaking(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
+def test_the_transcript_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
         process = started((a, b), transcript, stdout=subprocess.PIPE)
@@ -265,7 +265,7 @@ def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_line_and_names_the_transcript(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
         process = started((a, b), transcript, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""`tandem choose`, as people and machines call it; every row says what `tandem plan` says of the same stack."""
+"""`tandem choose` for people and programs. Every row agrees with `tandem plan` for the same stack."""
 
 import json
 import random
@@ -77,11 +77,11 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
             assert reading.assessment.cost.usd_per_hour == pytest.approx(cell.judgement.cost.usd_per_hour, abs=1e-9)
 
 
-# What is shown.
+# The output.
 
 
 @pytest.mark.slow
-def test_context_slots_region_and_capacity_are_those_of_the_call() -> None:
+def test_context_slots_region_and_capacity_are_those_of_the_arguments() -> None:
     small = report("llama2:7b")["setups"][0]["margin_mib"]
     large = report("llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
     # llama2:7b: 32 layers × 4,096 values × 2 × 2 bytes are 0.5 MiB per token; the second slot has 4,096 of them.
@@ -92,20 +92,20 @@ def test_context_slots_region_and_capacity_are_those_of_the_call() -> None:
 
 
 @pytest.mark.slow
-def test_the_budget_that_is_named_is_the_least_that_is_enough() -> None:
+def test_the_error_names_the_smallest_sufficient_budget() -> None:
     enough = re.search(r"Raise the budget\s+to (\d+\.\d\d)\.\n$", answered(*PAIR, "--budget", "0.2")[1])
     assert enough
     assert answered(*PAIR, "--budget", enough[1])[0] == 0
     assert answered(*PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
 
 
-# Paris: the tables have no price of G5 there, and no spot price at all.
+# Paris, for which the tables have no price of G5, and no spot price at all.
 
 PARIS = (*PAIR, "--region", "eu-west-3")
 
 
 @pytest.mark.slow
-def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(tmp_path: Path) -> None:
+def test_a_setup_without_a_known_price_is_neither_first_nor_written(tmp_path: Path) -> None:
     assert answered(*PARIS, "--budget", "0.41", "--write", "mine")[0] == 1
     assert not (tmp_path / "Pulumi.mine.yaml").exists()
     found = report(*PARIS, "--budget", "0.41")
@@ -115,7 +115,7 @@ def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_budget_may_be_one_for_a_month() -> None:
+def test_a_budget_may_be_monthly() -> None:
     """AWS's month has 730 hours."""
     assert report(*PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
     assert report(*PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
@@ -155,7 +155,7 @@ def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("", 2), ("n", 2)])
-def test_on_a_terminal_the_user_is_asked(
+def test_on_a_terminal_the_user_is_prompted(
     answer: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "Pulumi.mine.yaml"
@@ -192,7 +192,7 @@ def test_a_file_without_a_project_is_refused(tmp_path: Path) -> None:
         assert "`tandem init`" in wrong
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     place = tmp_path / "Pulumi.folder.yaml"
     place.mkdir()
     code, _, wrong = answered(*PAIR, "--write", str(place))

@@ -1,4 +1,4 @@
-"""What the Tab key offers, in the real shells that are on the PATH."""
+"""The completions of the Tab key, in the real shells on the PATH."""
 
 import os
 import re
@@ -50,7 +50,7 @@ OFFERED = {
     "tandem choose mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
     "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
 }
-"""What the shell must offer for the line, and nothing else. Names are those of AWS's and Ollama's lists."""
+"""The exact completions of the shell for the line. Names are from AWS's and Ollama's lists."""
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -67,7 +67,7 @@ def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str,
     env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
     for line, offered in OFFERED.items():
         done = subprocess.run([*SHELLS[shell], line], cwd=tmp_path, env=env, capture_output=True, text=True)
-        # fish adds a description behind a tab, zsh behind a colon: it writes other colons as `\:`.
+        # fish adds a description after a tab, and zsh after a colon, so zsh escapes other colons as `\:`.
         behind = {"bash": r"$", "zsh": r"(?<!\\):", "fish": r"\t"}[shell]
         words = [re.split(behind, word)[0] for word in done.stdout.splitlines()]
         assert ({word.replace("\\", "").strip() for word in words} - {""}, done.stderr) == (offered, ""), line

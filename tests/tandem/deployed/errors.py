@@ -1,4 +1,4 @@
-"""What may be wrong on the way to a stack: the tables of `errors.yaml`."""
+"""Errors on the way to a deployed stack: the tables of `errors.yaml`."""
 
 from pathlib import Path
 from typing import Any

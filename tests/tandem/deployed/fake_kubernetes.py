@@ -1,4 +1,4 @@
-"""An API server that answers what a test says, on a port of this machine, without TLS."""
+"""An API server with answers that a test defines, on a local port, without TLS."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ CORE, APPS = "/api/v1", "/apis/apps/v1"
 
 
 class FakeKubernetes:
-    """By path: what is answered, as JSON or as bytes; `status` for other codes than 200."""
+    """Answers by path, as JSON or bytes; `status` has codes other than 200."""
 
     def __init__(self) -> None:
         seen = facts()
@@ -31,14 +31,14 @@ class FakeKubernetes:
         self.status: dict[str, int] = {}
         self.headers: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
-        """Path, and who asked."""
+        """Path and `Authorization` header of each request."""
         self.refuses: Callable[[str, str], bool] = lambda path, token: False
         self.forwarding, self.ended = threading.Event(), threading.Event()
-        """A port is being forwarded, which lasts until the test has ended."""
+        """Set once a port is being forwarded, and once the test has ended, which stops the forwarding."""
         self.port = 0
 
     def kubeconfig(self, folder: Path, **user: Any) -> Path:
-        """A kubeconfig for it, in a folder."""
+        """Writes a kubeconfig for this server into a folder."""
         config = {
             "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
             "users": [{"name": "u", "user": user or {"token": "very-secret-token"}}],
@@ -85,7 +85,7 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
         allow_reuse_address = True
 
         def handle_error(self, *_: object) -> None:
-            """A client that has left is no error here."""
+            """A client that has disconnected is no error here."""
 
     server = Server(("127.0.0.1", port), Answering)
     fake.port = server.server_port

@@ -1,4 +1,4 @@
-"""Answers in which one resource is another: what a broken or hostile server may send."""
+"""Answers in which one value is replaced by another, as a broken or hostile server may send them."""
 
 import copy
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ JSON = st.recursive(
 
 
 def mutated(whole: Any, other: Any, data: st.DataObject) -> Any:
-    """A copy of `whole` with `other` somewhere in it, or with something left out."""
+    """A copy of `whole` in which one value is `other`, or is missing."""
     made = {"": copy.deepcopy(whole)}
     holder, key = data.draw(st.sampled_from(list(_places(made))))
     if isinstance(holder, dict) and key and data.draw(st.booleans()):

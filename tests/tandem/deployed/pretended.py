@@ -1,4 +1,4 @@
-"""A cluster that keeps pods in a list, for what is done with one; and servers on ports of this machine."""
+"""A fake cluster that keeps pods in a list, and servers on local ports."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ TOO_FEW = "0/3 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0
 
 
 class Cluster:
-    """Answers with `facts`; schedules what is created as long as `shares` last."""
+    """Answers with `facts`, and schedules new pods while there are free `shares`."""
 
     host = "api.example"
 
@@ -78,7 +78,7 @@ def well() -> Cluster:
 
 
 def reaching(**fakes: FakeOllama) -> Reach:
-    """The way to servers, in place of forwarded ports; by id with `_` for `-`."""
+    """Reaches servers without forwarded ports; keys are ids with `_` instead of `-`."""
 
     @contextmanager
     def reach(_: Connected) -> Iterator[Mapping[str, Any]]:
@@ -88,7 +88,7 @@ def reaching(**fakes: FakeOllama) -> Reach:
 
 
 class Clock:
-    """Time that passes while somebody sleeps."""
+    """A clock that only sleeping advances."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What a Kubernetes API server may answer: whatever gets in can be judged and shown, and the rest is refused."""
+"""Answers of a Kubernetes API server: every accepted one can be checked and shown, and others are refused."""
 
 import json
 from typing import Any
@@ -23,8 +23,8 @@ def listed(answer: Any) -> list[dict[str, Any]]:
 
 
 @given(st.data())
-def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one resource of an answer is another."""
+def test_no_object_of_a_server_causes_a_traceback(data: st.DataObject) -> None:
+    """One value of an answer is replaced by another, anywhere."""
     try:
         found = listed(mutated(LIST, data.draw(JSON), data))
     except MalformedError:
@@ -44,18 +44,18 @@ def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
 @example(b"[]")
 @example(b'{"items": {}}')
 @example(b'{"items": [{"metadata": {"name": "\\ud800"}}]}')
-def test_what_is_no_list_is_refused(body: bytes) -> None:
+def test_an_answer_that_is_not_a_list_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError) as error:
         checked(Listing, body)
     assert str(error.value).isprintable()
 
 
-def test_null_is_as_good_as_absent() -> None:
+def test_null_means_absent() -> None:
     [found] = listed({"items": [{"metadata": {"name": "a", "labels": None}, "spec": None, "status": None}]})
     assert found == {"metadata": {"name": "a"}}
 
 
-def test_only_what_is_read_gets_in_and_all_of_that_is_printable() -> None:
+def test_only_used_fields_are_kept_and_all_are_printable() -> None:
     odd = pod("llama2-7b", "\x1b[2Ja")
     odd["status"]["containerStatuses"] = [{"state": {"waiting": {"reason": "\x9b2J", "message": "\x07b"}}}]
     odd["data"] = {"release": "c2VjcmV0"}
@@ -65,7 +65,7 @@ def test_only_what_is_read_gets_in_and_all_of_that_is_printable() -> None:
     assert "data" not in found
 
 
-def test_a_thousand_shares_are_counted_as_kubernetes_writes_them() -> None:
+def test_a_thousand_shares_are_read_in_kubernetes_notation() -> None:
     """apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes: 1000 is 1k."""
     many = node()
     many["status"]["allocatable"]["nvidia.com/gpu"] = "1k"

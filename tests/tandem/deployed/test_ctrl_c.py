@@ -1,4 +1,4 @@
-"""Signals while a command is at work in a cluster: Ctrl-C at any moment is one line, and no private file stays."""
+"""Signals while a command uses a cluster: Ctrl-C at any moment prints one line, and no private file is left."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ MOMENTS = 24
 
 @pytest.fixture
 def kept() -> Iterator[None]:
-    """The handlers of signals, as they were."""
+    """Restores the signal handlers afterwards."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
     yield
@@ -32,7 +32,7 @@ def kept() -> Iterator[None]:
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_command_that_is_ended_leaves_no_credentials_behind(
+def test_a_terminated_command_leaves_no_credentials_behind(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private = tmp_path / "private"
@@ -59,7 +59,7 @@ def test_a_command_that_is_ended_leaves_no_credentials_behind(
     assert list(private.iterdir()) == []
 
 
-def test_who_ignores_hangups_goes_on_ignoring_them(kept: None) -> None:
+def test_ignored_hangups_stay_ignored(kept: None) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     end_on_signals()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -67,7 +67,7 @@ def test_who_ignores_hangups_goes_on_ignoring_them(kept: None) -> None:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Iterator[list[str]]:
-    """A call of `verify` that looks at everything; its ports cannot be forwarded."""
+    """A call of `verify` that checks everything. Its ports cannot be forwarded."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with serving(FakeKubernetes()) as fake:
         fake.ended.set()
@@ -76,7 +76,7 @@ def call(tmp_path: Path) -> Iterator[list[str]]:
 
 
 def run(call: list[str], interrupted_at: int = 0) -> tuple[int, int]:
-    """The exit code, and how many functions were called in this thread; Ctrl-C comes with one of them."""
+    """The exit code, and the number of functions called in this thread. Ctrl-C comes during the given one."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
@@ -110,11 +110,11 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
         lost.clear()
         code, _ = run(call, moment)
         said = capfd.readouterr().err
-        # Where Python cannot raise it, the command hears it again: tests/tandem/test_interrupted.py.
+        # If Python cannot raise it, the command handles it later: tests/tandem/test_interrupted.py.
         assert {one.exc_type for one in lost} <= {KeyboardInterrupt}, moment
         if not lost:
             assert (code, said.splitlines()[-1]) == (130, "Interrupted."), moment
         assert "Traceback" not in said, moment
         assert caplog.records == [], moment
-    # What was left half-way ends here, and not in the middle of another test.
+    # Interrupted objects are collected here, not during another test.
     gc.collect()

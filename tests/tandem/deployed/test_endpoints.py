@@ -1,4 +1,4 @@
-"""Which servers a call means."""
+"""The servers that the arguments of a command name."""
 
 import argparse
 
@@ -16,7 +16,7 @@ def refusal(urls: list[str], models: list[str] | None = None) -> str:
     return str(raised.value)
 
 
-def test_an_endpoint_has_its_name_its_address_without_a_last_slash_and_its_model() -> None:
+def test_an_endpoint_has_its_name_its_address_without_a_trailing_slash_and_its_model() -> None:
     found = named(["a=http://127.0.0.1:1/", "b=https://example.test/ollama"], ["b=llama2:7b"])
     assert found == [Endpoint("a", "http://127.0.0.1:1"), Endpoint("b", "https://example.test/ollama", "llama2:7b")]
 
@@ -41,7 +41,7 @@ def test_all_errors_are_reported_at_once() -> None:
     assert [line.split(":")[0] for line in shown.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
 
 
-def test_addresses_are_what_a_call_is_connected_to() -> None:
+def test_a_command_connects_to_the_given_addresses() -> None:
     parser = argparse.ArgumentParser()
     add_servers(parser)
     with connected(parser.parse_args(["--url", "a=http://h:1", "--model", "a=m"])) as endpoints:

@@ -1,4 +1,4 @@
-"""Servers that break every rule: each gives one line that says what to do, in bounded time and memory."""
+"""Servers that break every rule: each causes one line with a fix, in limited time and memory."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def looks(network: Network) -> str:
 
 
 def verifies(network: Network) -> str:
-    """Every step of `verify`, whose rows have to say what is wrong."""
+    """Every step of `verify`, whose rows must name the error."""
     with asking(network) as server:
         found = examine({"a": server}, {"a": TAG})["a"]
     wrong = [outcome.text for outcome in found.outcomes.values() if not outcome.fine]
@@ -79,7 +79,7 @@ def exchanged(network: Network) -> Row:
 
 
 def benches(network: Network) -> str:
-    """A request of `bench`: what is wrong is in its row, and has no name and no fix."""
+    """A request of `bench`, whose row has the error without a name and a fix."""
     row = exchanged(network)
     if row.error:
         raise OllamaError(Endpoint("a", "http://h:1"), row.error, "See the row.")
@@ -94,7 +94,7 @@ ASKED: dict[str, tuple[Callable[[Network], str], ...]] = {
     "generate": (verifies, benches),
     "chat": (chats,),
 }
-"""Who asks for what."""
+"""The callers of each path."""
 ANY = tuple(ASKED)
 
 
@@ -128,7 +128,7 @@ EVERYWHERE: list[tuple[str, Reply, str]] = [
     ("a header without an end", endless(b"x" * 65536, head=HEAD + b"X: "), "closed the connection early"),
     ("a reset", raw(HEAD, httpcore.ReadError("Connection reset by peer")), "Connection reset by peer"),
 ]
-"""Where the reply is nothing at all of what was asked for."""
+"""Replies without anything that was requested."""
 TWO_LINES = streamed(b'{"message": {"content": "a"}}\n', b'{"message": 7}\n')
 MANY_TENSORS = {**WELL["show"], "tensors": [WELL["show"]["tensors"]] * 65_537}
 ODD: list[tuple[str, str, Reply, str]] = [
@@ -138,14 +138,14 @@ ODD: list[tuple[str, str, Reply, str]] = [
     ("generate", "a count of 1e400", whole(HUGE), "eval_count: "),
     ("chat", "one good line and a bad one", TWO_LINES, "message: "),
 ]
-"""Where one resource of the reply is another."""
+"""Replies in which one value is wrong."""
 ROWS = [(path, f"{path}: {what}", reply, says) for path in ANY for what, reply, says in EVERYWHERE]
 ROWS += [(path, f"{path}: {what}", reply, says) for path, what, reply, says in ODD]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "reply", "says"), [(row[0], *row[2:]) for row in ROWS], ids=[row[1] for row in ROWS])
-def test_what_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) -> None:
+def test_a_reply_that_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) -> None:
     for asks in ASKED[path]:
         network = Network(**{**WELL, path: reply})
         with pytest.raises(CallError) as wrong:
@@ -159,7 +159,7 @@ def test_what_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) ->
         assert network.reads < 200
 
 
-def test_a_server_that_is_well_answers_everybody() -> None:
+def test_a_good_server_answers_every_caller() -> None:
     for asks in {one for some in ASKED.values() for one in some}:
         assert asks(Network(**WELL))
 
@@ -179,10 +179,8 @@ SLOW: list[tuple[str, Reply]] = [
 
 @pytest.mark.parametrize("reply", [row[1] for row in SLOW], ids=[row[0] for row in SLOW])
 @pytest.mark.parametrize(("path", "asks"), [way for way in WAYS if way[1] is not benches])
-def test_what_says_nothing_is_given_up_when_its_time_is_over(
-    path: str, asks: Callable[[Network], str], reply: Reply
-) -> None:
-    """A request of `bench` has one timer for all of it (test_a_request_that_takes_too_long_is_an_error)."""
+def test_a_silent_server_is_given_up_after_the_timeout(path: str, asks: Callable[[Network], str], reply: Reply) -> None:
+    """A request of `bench` has a single timer (test_a_request_that_takes_too_long_is_an_error)."""
     network = Network(**{**WELL, path: reply})
     due = {"chat": 20.0, "generate": ollama.LOAD_SECONDS, "show": ollama.SHOW_SECONDS}.get(path, ollama.ANSWER_SECONDS)
     with pytest.raises(OllamaError, match=f"did not answer within {due:g} s"):
@@ -191,7 +189,7 @@ def test_what_says_nothing_is_given_up_when_its_time_is_over(
     assert network.reads <= due / 0.5 + 10
 
 
-def test_a_slow_talk_goes_on_as_long_as_words_come() -> None:
+def test_a_slow_conversation_continues_while_words_arrive() -> None:
     words = [event for _ in range(9) for event in (19.0, b'{"message": {"content": "a"}}\n')]
     network = Network(chat=streamed(*words, json.dumps(WELL["chat"]).encode()))
     assert chats(network) == "a" * 10
@@ -211,10 +209,10 @@ LARGE: list[tuple[str, Reply]] = [
 
 @pytest.mark.parametrize("reply", [row[1] for row in LARGE], ids=[row[0] for row in LARGE])
 @pytest.mark.parametrize(("path", "asks"), WAYS)
-def test_what_has_no_end_is_not_read_to_it(
+def test_an_endless_reply_is_cut_off(
     path: str, asks: Callable[[Network], str], reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limits of replies that are parsed as a whole are lowered, to be quick; that of streams is as it is."""
+    """To save time, the limits of replies that are parsed as a whole are lower here; that of streams is real."""
     monkeypatch.setattr(ollama, "MOST_BYTES", 2**20)
     monkeypatch.setattr(ollama, "MOST_SHOWN_BYTES", 2**20)
     network = Network(**{**WELL, path: reply})
@@ -224,7 +222,7 @@ def test_what_has_no_end_is_not_read_to_it(
     assert network.bytes <= (ollama.most_said_bytes(10) if streamed_to else 2**20) + 65536 + 200
 
 
-def test_what_a_request_of_bench_keeps_is_dropped_where_it_is_too_large() -> None:
+def test_a_request_of_bench_keeps_nothing_of_a_reply_that_is_too_large() -> None:
     async def exchange() -> Exchange:
         into = Exchange("a", counted=True)
         sender = Sender("http://h:1", timeout=600, tokens=10, network=ClockedNetwork(Network(generate=endless(BIG))))
@@ -236,8 +234,8 @@ def test_what_a_request_of_bench_keeps_is_dropped_where_it_is_too_large() -> Non
 
 @settings(max_examples=60)
 @given(st.data())
-def test_no_reply_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one resource of it is another."""
+def test_no_reply_causes_a_traceback(data: st.DataObject) -> None:
+    """One value of the reply is replaced by another, anywhere."""
     path = data.draw(st.sampled_from(ANY))
     reply = mutated(WELL[path], data.draw(JSON), data)
     for asks in ASKED[path]:

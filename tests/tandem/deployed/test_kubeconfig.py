@@ -1,4 +1,4 @@
-"""A kubeconfig, reduced to what is used; everything that may be wrong with one."""
+"""A kubeconfig, reduced to the parts in use, and all errors that it may have."""
 
 import base64
 import datetime
@@ -44,7 +44,7 @@ def config(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_the_current_context_is_taken_unless_another_is_named(tmp_path: Path) -> None:
+def test_the_current_context_is_used_unless_another_is_named(tmp_path: Path) -> None:
     users = [{"name": "u", "user": {"token": SECRET}}, {"name": "nobody", "user": {"token": "other"}}]
     path = tmp_path / "config"
     path.write_text(json.dumps(config(users=users)))
@@ -54,7 +54,7 @@ def test_the_current_context_is_taken_unless_another_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("text", "context", "says"), ERRORS["kubeconfigs"])
-def test_what_is_wrong_is_one_line_that_shows_no_secret(text: Any, context: str | None, says: str) -> None:
+def test_an_error_is_one_line_without_secrets(text: Any, context: str | None, says: str) -> None:
     text = text if isinstance(text, str) else json.dumps(config(**text))
     with pytest.raises(NotConnectedError) as error:
         kubeconfig.parse(text, "FILE", context)
@@ -74,7 +74,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
         kubeconfig.read(tmp_path / "bytes", None)
 
 
-def test_what_stands_inside_goes_into_private_files_of_ours(tmp_path: Path, pair: tuple[str, str]) -> None:
+def test_inline_data_is_written_to_private_files(tmp_path: Path, pair: tuple[str, str]) -> None:
     def inline(text: str) -> str:
         return base64.b64encode(text.encode()).decode()
 
@@ -102,7 +102,7 @@ def test_broken_base64_is_reported_without_showing_it(tmp_path: Path) -> None:
         chosen.for_kr8s(tmp_path)
 
 
-def test_relative_paths_begin_at_the_file(tmp_path: Path, pair: tuple[str, str]) -> None:
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path, pair: tuple[str, str]) -> None:
     (tmp_path / "ca.pem").write_text(pair[0])
     cluster = {"server": "https://x", "certificate-authority": "ca.pem"}
     path = tmp_path / "config"
@@ -118,7 +118,7 @@ def test_relative_paths_begin_at_the_file(tmp_path: Path, pair: tuple[str, str])
 
 @pytest.fixture(scope="module")
 def pair() -> tuple[str, str]:
-    """A certificate that signs itself, and its key, in PEM."""
+    """A self-signed certificate and its key, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "somebody")])
     day = datetime.datetime(2026, 1, 1)
@@ -137,15 +137,15 @@ HOST = {"server": "https://x"}
 
 
 @pytest.mark.parametrize("name", ["certificate-authority", "client-certificate", "client-key", "tokenFile"])
-def test_a_file_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
-    """kr8s fails with an AttributeError there: it looks for the folder of a kubeconfig that has no file."""
+def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
+    """kr8s would fail with an AttributeError, because it looks for the folder of a kubeconfig without a file."""
     place = {name: str(tmp_path / "moved")}
     made = chosen({**HOST, **place}, {}) if name == "certificate-authority" else chosen(HOST, place)
     with pytest.raises(NotConnectedError, match=f"the {name} of context 'one' cannot be read: .*moved: No such file"):
         made.for_kr8s(tmp_path)
 
 
-def test_certificates_that_are_none_are_reported(tmp_path: Path, pair: tuple[str, str]) -> None:
+def test_invalid_certificates_are_reported(tmp_path: Path, pair: tuple[str, str]) -> None:
     certificate, key = tmp_path / "certificate", tmp_path / "key"
     certificate.write_text(pair[0])
     for text in ("", "no PEM", pair[0], "\0"):
@@ -161,7 +161,7 @@ def test_certificates_that_are_none_are_reported(tmp_path: Path, pair: tuple[str
         chosen(HOST, {"client-certificate": str(certificate)}).for_kr8s(tmp_path)
 
 
-def test_a_key_with_a_password_is_refused_and_not_asked_for(tmp_path: Path, pair: tuple[str, str]) -> None:
+def test_a_key_with_a_password_is_refused_without_a_prompt(tmp_path: Path, pair: tuple[str, str]) -> None:
     secret = BestAvailableEncryption(b"secret")
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret)
     (tmp_path / "key").write_bytes(key)
@@ -171,8 +171,8 @@ def test_a_key_with_a_password_is_refused_and_not_asked_for(tmp_path: Path, pair
         chosen(HOST, user).for_kr8s(tmp_path)
 
 
-def test_a_token_file_is_read_each_time_and_counts_more_than_a_token(tmp_path: Path) -> None:
-    """As kubectl does: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
+def test_a_token_file_is_read_each_time_and_overrides_a_token(tmp_path: Path) -> None:
+    """Like kubectl: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
     (tmp_path / "token").write_text("first\n")
     made = chosen(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)
     given = made.for_kr8s(tmp_path)
@@ -183,7 +183,7 @@ def test_a_token_file_is_read_each_time_and_counts_more_than_a_token(tmp_path: P
 
 
 @pytest.mark.parametrize("token", ["", "\n", "two words", "a\nb", "\x1b[2J", "é"])
-def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str, tmp_path: Path) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(token: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(token)
     with pytest.raises(NotConnectedError, match="the token of context 'one'") as error:
         chosen(HOST, {"tokenFile": str(tmp_path / "token")}).for_kr8s(tmp_path)
@@ -194,7 +194,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}
 
 
 @pytest.mark.parametrize(("cluster", "user", "says"), ERRORS["contexts"])
-def test_what_cannot_be_used_is_refused_with_its_place(
+def test_unsupported_settings_are_refused_with_their_position(
     cluster: dict[str, Any], user: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(NotConnectedError) as error:
@@ -212,8 +212,8 @@ WHOLE = config(
 
 @pytest.mark.slow
 @given(st.data())
-def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
-    """Wherever one resource is replaced by another."""
+def test_no_kubeconfig_causes_a_traceback(data: st.DataObject) -> None:
+    """One value is replaced by another, anywhere."""
     text = json.dumps(mutated(WHOLE, data.draw(JSON), data))
     with tempfile.TemporaryDirectory() as folder, suppress(NotConnectedError):
         kubeconfig.parse(text, "FILE").for_kr8s(Path(folder))
@@ -225,6 +225,6 @@ def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
 @example("{" * 1200)
 @example("? [a]\n: b")
 @example("!!python/object:os.system x")
-def test_no_text_is_a_traceback(text: str) -> None:
+def test_no_text_causes_a_traceback(text: str) -> None:
     with pytest.raises(NotConnectedError):
         kubeconfig.parse(text, "FILE")

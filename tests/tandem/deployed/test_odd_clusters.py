@@ -1,4 +1,4 @@
-"""`tandem verify` and `tandem watch` against what is no API server, or a broken one: one line, never a traceback."""
+"""`tandem verify` and `tandem watch` against a server that is broken or no API server: one line, never a traceback."""
 
 import json
 import socket
@@ -31,7 +31,7 @@ def fake() -> Iterator[FakeKubernetes]:
 
 
 def shown(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
-    """Exit code, and the one line on stderr; with --json the same stands in an object on stdout."""
+    """The exit code and the one line on stderr. With --json, an object on stdout has the same text."""
     code = main([command, FILE, "--kubeconfig", str(path), *options])
     printed = capsys.readouterr()
     lines = [line for line in printed.err.splitlines() if line.startswith("error: ")]
@@ -50,7 +50,7 @@ def shown(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "watch"])
 @pytest.mark.parametrize(("path", "answer", "status", "says"), ERRORS["answers"])
-def test_what_is_no_api_server_is_one_line(
+def test_a_server_that_is_no_api_server_is_one_line(
     fake: FakeKubernetes,
     command: str,
     path: str,
@@ -66,10 +66,10 @@ def test_what_is_no_api_server_is_one_line(
     assert says in line
 
 
-def test_a_port_for_tls_asked_without_it_is_one_line(
+def test_a_tls_port_used_without_tls_is_one_line(
     fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Go's server answers: net/http server.go, `Client sent an HTTP request to an HTTPS server.`"""
+    """The answer of Go's server: net/http server.go, `Client sent an HTTP request to an HTTPS server.`"""
     fake.answers["/version"] = b"Client sent an HTTP request to an HTTPS server.\n"
     fake.status["/version"] = 400
     code, line = shown("verify", fake.kubeconfig(tmp_path), capsys)
@@ -78,7 +78,7 @@ def test_a_port_for_tls_asked_without_it_is_one_line(
     assert "developer.mozilla.org" not in line
 
 
-def test_a_server_without_tls_asked_with_it_is_one_line(
+def test_a_server_without_tls_used_with_tls_is_one_line(
     fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = fake.kubeconfig(tmp_path)
@@ -89,9 +89,7 @@ def test_a_server_without_tls_asked_with_it_is_one_line(
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH-2.0\r\n"])
-def test_a_server_that_stops_early_is_one_line(
-    answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reply_that_ends_early_is_one_line(answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def answering() -> None:
         with suppress(OSError):
             while True:
@@ -150,9 +148,7 @@ def test_a_login_program_that_hangs_is_given_up(
     assert "provided no token: no answer within" in line
 
 
-def test_a_token_file_is_used_and_read_once_more_where_the_token_has_expired(
-    fake: FakeKubernetes, tmp_path: Path
-) -> None:
+def test_a_token_file_is_read_again_if_the_token_has_expired(fake: FakeKubernetes, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
     path = fake.kubeconfig(tmp_path, tokenFile="token")
     with cluster(kubeconfig.read(path, None)) as reached:
@@ -163,7 +159,7 @@ def test_a_token_file_is_used_and_read_once_more_where_the_token_has_expired(
     assert {token for _, token in fake.asked} == {"Bearer first", "Bearer second"}
 
 
-def test_wait_waits_for_a_server_that_is_not_there_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_waits_for_a_server_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     fake = FakeKubernetes()
@@ -188,7 +184,7 @@ def test_wait_waits_for_a_server_that_is_not_there_yet(tmp_path: Path, capsys: p
         pass
 
 
-def test_wait_is_over_when_it_is_over(tmp_path: Path) -> None:
+def test_wait_ends_after_the_given_time(tmp_path: Path) -> None:
     fake, clock = FakeKubernetes(), Clock()
     fake.port = 1
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
@@ -205,7 +201,7 @@ def test_wait_is_over_when_it_is_over(tmp_path: Path) -> None:
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest"', 'violates PodSecurity "restricted:latest"'),
     ],
 )
-def test_a_pod_that_a_rule_refuses_is_no_question_of_who_asks(
+def test_a_pod_refused_by_a_rule_is_not_reported_as_missing_access(
     fake: FakeKubernetes, message: str, why: str, tmp_path: Path
 ) -> None:
     pods = f"{CORE}/namespaces/ollama/pods"
@@ -251,6 +247,6 @@ def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
         assert fake.forwarding.wait(60)
         raise KeyboardInterrupt
     asking.close()
-    with suppress(RuntimeError):  # the loop on which it could be closed has ended
+    with suppress(RuntimeError):  # the event loop on which it could be closed has ended
         leads.__exit__(None, None, None)
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""What the client makes of a server's answers, good and bad."""
+"""The client's results for good and bad answers of a server."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def test_a_server_with_one_model_answers_for_it() -> None:
     assert server(tags=holding("tiny:1b")).with_model().model == "tiny:1b"
 
 
-def test_a_model_called_like_the_endpoint_is_meant() -> None:
+def test_a_model_with_the_endpoints_name_is_used() -> None:
     assert server(tags=holding("a:latest", "b:latest")).with_model().model == "a:latest"
 
 
@@ -42,7 +42,7 @@ def test_a_tag_without_a_version_means_latest() -> None:
 
 
 @pytest.mark.parametrize("model", ["", "m"])
-def test_an_address_with_a_path_that_is_not_there_is_to_be_given_without_it(model: str) -> None:
+def test_an_address_with_a_wrong_path_is_an_error_with_the_fix(model: str) -> None:
     network = Network(tags=whole(b"404 page not found", 404))
     with pytest.raises(OllamaError) as refused:
         Ollama(Endpoint("a", "http://h:1/v1", model), network=network).with_model()
@@ -50,7 +50,7 @@ def test_an_address_with_a_path_that_is_not_there_is_to_be_given_without_it(mode
     assert str(refused.value) == f"a (http://h:1/v1) answered with 404: 404 page not found. {fix}"
 
 
-def test_a_model_that_is_not_loaded_is_nowhere() -> None:
+def test_a_model_that_is_not_loaded_has_no_memory_report() -> None:
     assert server("m", ps={"models": None}).memory() is None
 
 
@@ -61,7 +61,7 @@ def reply(said: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.parametrize("error", ERRORS["ollama"].values(), ids=ERRORS["ollama"])
-def test_what_goes_wrong_is_said_with_what_to_do(error: dict[str, Any]) -> None:
+def test_every_error_has_a_fix(error: dict[str, Any]) -> None:
     replies = {path: reply(said) for path, said in error.items() if path in ("tags", "chat")}
     asked = server(error.get("model", ""), **replies)
     with pytest.raises(OllamaError) as wrong:
@@ -69,7 +69,7 @@ def test_what_goes_wrong_is_said_with_what_to_do(error: dict[str, Any]) -> None:
     assert str(wrong.value) == f"a (http://h:1) {error['says']}"
 
 
-def test_lines_end_at_line_feeds_alone_wherever_the_parts_were_cut() -> None:
+def test_lines_end_only_at_line_feeds_however_the_stream_is_split() -> None:
     text = '{"a": "\x85\u2028"}\n{"b": 1}\n'.encode()
     for cut in range(len(text)):
         lines = Lines()
@@ -87,5 +87,5 @@ def test_lines_end_at_line_feeds_alone_wherever_the_parts_were_cut() -> None:
         ("llama2", "llama2:7b", False),
     ],
 )
-def test_a_name_without_a_tag_means_the_latest(one: str, other: str, same: bool) -> None:
+def test_names_are_compared_with_latest_as_the_default_tag(one: str, other: str, same: bool) -> None:
     assert same_tag(one, other) is same

@@ -1,4 +1,4 @@
-"""What is asked of an Ollama server, word for word, and within which time and size."""
+"""The requests to an Ollama server, word for word, and their limits of time and size."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def client(**options: Any) -> Ollama:
     return Ollama(Endpoint("one", "http://127.0.0.1:1", "a"), clock=lambda: next(ticks), **options)
 
 
-def test_questions_that_need_no_model(asked: Asked) -> None:
+def test_requests_that_need_no_model(asked: Asked) -> None:
     one = client()
     assert one.version() == "0.32.15"
     assert [model.name for model in one.models()] == ["a:latest", "b:1"]
@@ -87,7 +87,7 @@ def test_an_encoder_only_embeds(asked: Asked) -> None:
     ]
 
 
-def test_a_talk_goes_on_as_long_as_words_come(asked: Asked) -> None:
+def test_a_conversation_continues_while_words_arrive(asked: Asked) -> None:
     messages = [{"role": "user", "content": "hi"}]
     pieces = [*client(timeout=3.0).chat(messages, {"num_predict": 10})]
     assert pieces == [Piece(thinking="hm"), Piece("Hi"), Piece(done_reason="length")]
@@ -103,7 +103,7 @@ def test_a_reply_without_durations_has_no_speed(asked: Asked, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(-1, 256 * KIB), (0, 256 * KIB), (10, 266 * KIB), (10**6, 64 * MIB)])
-def test_the_size_of_an_answer_grows_with_its_tokens_up_to_a_bound(tokens: int, size: int) -> None:
+def test_the_size_limit_of_an_answer_grows_with_its_tokens_up_to_a_maximum(tokens: int, size: int) -> None:
     assert most_said_bytes(tokens) == size
 
 
@@ -116,5 +116,5 @@ def test_the_size_of_an_answer_grows_with_its_tokens_up_to_a_bound(tokens: int, 
         ("wrong version number", False),
     ],
 )
-def test_what_plain_text_is_for_tls(what: str, expected: bool) -> None:
+def test_plain_text_is_recognised_on_a_tls_connection(what: str, expected: bool) -> None:
     assert speaks_no_tls(what) is expected

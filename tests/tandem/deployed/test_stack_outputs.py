@@ -1,4 +1,4 @@
-"""The way through Pulumi's outputs, with a `pulumi` that says what a test wants."""
+"""Reaching a stack by Pulumi's outputs, with a stub `pulumi` whose output a test defines."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ KUBECONFIG = {
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, and an empty PATH but for what shells need."""
+    """A project, and a PATH with only what shells need."""
     bare_project(tmp_path, monkeypatch)
     return tmp_path
 
@@ -38,15 +38,13 @@ def test_the_outputs_name_the_cluster(project: Path) -> None:
     assert {"--json", "--show-secrets", "--non-interactive", "dev"} <= set(called)
 
 
-def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
+def test_a_kubeconfig_may_be_an_object(project: Path) -> None:
     pulumi(project, prints=json.dumps({"kubeconfig": KUBECONFIG}))
     assert by_pulumi("dev", project / "Pulumi.dev.yaml").chosen.context == "aws"
 
 
 @pytest.mark.parametrize(("prints", "says", "code", "line"), ERRORS["outputs"])
-def test_what_goes_wrong_is_one_line_without_secrets(
-    project: Path, prints: str, says: str, code: int, line: str
-) -> None:
+def test_every_error_is_one_line_without_secrets(project: Path, prints: str, says: str, code: int, line: str) -> None:
     pulumi(project, prints=prints, says=says, code=code)
     with pytest.raises(NotConnectedError) as error:
         by_pulumi("dev", project / "Pulumi.dev.yaml")
