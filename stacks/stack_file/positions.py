@@ -12,7 +12,7 @@ import yaml
 from sharing.names import PROJECT
 from sharing.problems import Place, Problem
 from stacks.stack_file.errors import UnreadableError
-from stacks.stack_file.yaml import as_json, compose, construct, load, read_text
+from stacks.stack_file.yaml import as_json, compose, construct, decode, load, read_text
 
 ITEM = re.compile(r"\[(\d{1,9})\]")
 FORMS = ("", ".value", ".default")
@@ -79,9 +79,11 @@ def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Do
         for one in _places(document.root, problem.path):
             if not one.rest and _are_alike(construct(one.node), found[0]):
                 return _place(document, problem, one)
+    # Not from `-c`: pulumi writes its values into the stack's file first (3.260, pkg/cmd/pulumi/operations/io.go,
+    # parseAndSaveConfigArray).
     others = " or ".join(dict.fromkeys(document.name for document in documents))
     elsewhere = f"not in {others}: from" if others else "from"
-    return Place(origin=f"{elsewhere} `-c`, `--config-file` or an environment")
+    return Place(origin=f"{elsewhere} `--config-file` or an environment")
 
 
 def _are_alike(one: object, other: object) -> bool:
@@ -136,7 +138,10 @@ def _places(root: yaml.Node | None, path: str, *, is_key_wrong: bool = False) ->
 
 
 def _find(node: yaml.Node, path: str) -> _Found:
-    """Follows a path as far as there are nodes. A key may contain dots: the longest match counts."""
+    """Follows a path as far as there are nodes. A key may contain dots: the longest match counts.
+
+    What is in JSON text has the position of the text.
+    """
     key: yaml.Node | None = None
     while path:
         if isinstance(node, yaml.MappingNode):
@@ -149,9 +154,21 @@ def _find(node: yaml.Node, path: str) -> _Found:
             path = wanted[len(key.value) :]
         elif isinstance(node, yaml.SequenceNode) and (item := ITEM.match(path)) and int(item[1]) < len(node.value):
             key, node, path = None, node.value[int(item[1])], path[item.end() :]
+        elif isinstance(node, yaml.ScalarNode) and (section := _compose_json(node.value)):
+            found = _find(section, path)
+            for inner in (found.key, found.node):
+                if inner is not None:
+                    inner.start_mark = node.start_mark
+            return found
         else:
             break
     return _Found(key, node, path)
+
+
+def _compose_json(text: str) -> yaml.Node | None:
+    """The nodes of a section that `-c key=value` or `pulumi config set` without `--path` has written as JSON text."""
+    value = decode(text)
+    return compose(as_json(value)) if isinstance(value, dict | list) else None
 
 
 def _begins(path: str, key: object) -> bool:

@@ -150,18 +150,14 @@ def test_in_an_up_a_value_that_is_not_in_the_stack_file_has_another_origin(
 ) -> None:
     (tmp_path / "Pulumi.s.yaml").write_text(others)
     [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert re.match(
-        r"  sharing\.replicas \((not in Pulumi.s.yaml: )?from `-c`, `--config-file` or an environment\): ", said
-    )
+    assert re.match(r"  sharing\.replicas \((not in Pulumi.s.yaml: )?from `--config-file` or an environment\): ", said)
 
 
 def test_in_an_up_without_the_stack_file_the_key_and_its_origin_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert said.startswith(
-        "  sharing.replicas (from `-c`, `--config-file` or an environment): must be at least 2, not 1."
-    )
+    assert said.startswith("  sharing.replicas (from `--config-file` or an environment): must be at least 2, not 1.")
 
 
 @pytest.mark.parametrize(
