@@ -322,6 +322,20 @@ def test_an_instance_that_another_owners_node_group_would_replace_is_left(
     assert ("instances", made) in creation.census()
 
 
+@pytest.mark.slow
+def test_an_instance_whose_node_group_cannot_be_read_is_left_with_the_reason(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
+    group = creation.node_groups({}).partition("/")[2]
+    made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
+    found = cleaning.look()
+    emulated.denied["DescribeNodegroup"] = "AccessDeniedException"
+    (outcome,) = cleaning.delete(found)
+    assert outcome.what == "failed"
+    assert outcome.why.startswith("These credentials may not call DescribeNodegroup (AccessDeniedException).")
+    assert ("instances", made) in creation.census()
+
+
 def test_a_role_in_another_owners_instance_profile_keeps_its_policies(creation: Creation, cleaning: Cleaning) -> None:
     role = creation.IAM_roles(OURS)
     profile = creation.instance_profiles({}, role)
