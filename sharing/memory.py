@@ -176,7 +176,7 @@ def _scores_bytes(served: Served) -> float:
     Source: llama.cpp src/llama-graph.cpp, `build_attn_mha`: `kq` in f32, for each query head.
     """
     _, _, query = _shape(served.model)
-    heads = query / max(served.model.head_dim, 1)
+    heads = served.model.heads or query
     return F32_BYTES * heads * _batch(served) * _seen(served)
 
 

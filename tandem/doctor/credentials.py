@@ -26,8 +26,6 @@ SAY_WHEN = (
     "`aws configure export-credentials --format env`."
 )
 NOT_ROOT = "Use the credentials of an IAM role or user."
-MOST_SOURCES = 5
-"""Profiles in a chain of sources; more are a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,10 @@ def _is_refusal(error: Exception) -> bool:
 def _lifetime(case: Case) -> Lifetime:
     import boto3
 
-    return _lifetime_of(boto3.Session(profile_name=case.profile), MOST_SOURCES)
+    return _lifetime_of(boto3.Session(profile_name=case.profile))
 
 
-def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
+def _lifetime_of(session: Any) -> Lifetime:
     """How long the session's credentials last, and can be renewed."""
     credentials = session.get_credentials()
     if credentials is None:
@@ -129,7 +127,7 @@ def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
     if method in RENEWED:
         return Lifetime(known=True, why=f"renewed ({method})")
     if method == "assume-role":
-        return _lifetime_of_source(session, sources_left)
+        return _lifetime_of_source(session)
     if method.startswith("sso"):
         return _lifetime_of_login(session)
     expires = getattr(credentials, "_expiry_time", None)
@@ -140,14 +138,15 @@ def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
     return Lifetime(known=False, why=f"temporary credentials ({method}) without an expiry")
 
 
-def _lifetime_of_source(session: Any, sources_left: int) -> Lifetime:
+def _lifetime_of_source(session: Any) -> Lifetime:
     """A role is assumed again as long as its source's credentials last."""
     import boto3
 
     profile = session._session.get_scoped_config()
     source = profile.get("source_profile")
-    if source and source != session.profile_name and sources_left:
-        return _lifetime_of(boto3.Session(profile_name=source), sources_left - 1)
+    if source and source != session.profile_name:
+        # This ends: botocore refuses a chain of profiles with a loop (credentials.py, InfiniteLoopConfigError).
+        return _lifetime_of(boto3.Session(profile_name=source))
     if source and not profile.get("aws_session_token"):
         return Lifetime(known=True, why="a role, assumed again with access keys")
     if profile.get("credential_source") in ("Ec2InstanceMetadata", "EcsContainer"):

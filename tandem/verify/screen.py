@@ -20,8 +20,8 @@ def verdict(found: Verdict, console: Console | None = None) -> None:
         console.print(Text(about, "bold"))
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, min_width=6)
-        table.add_column(overflow="fold", ratio=2)
-        table.add_column(overflow="fold", ratio=3)
+        table.add_column(overflow="fold")
+        table.add_column(overflow="fold")
         for check in found.checks:
             if check.about == about:
                 word, style = WORDS[check.held]

@@ -125,6 +125,15 @@ def test_a_resource_that_botocore_deletes_and_then_misses_in_its_retry_counts_as
     assert [one.what for one in cleaning.delete()] == ["deleted", "deleted"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed in /proc only on Linux")
+def test_the_record_is_closed(creation: Creation, run: Run) -> None:
+    creation.volumes(OURS)
+    code, _, err = run("--delete", "--yes")
+    [record] = re.findall(r"Recording every deletion in (\S+)", err)
+    open_files = {os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()}
+    assert (code, record in open_files) == (0, False)
+
+
 # Interrupted.
 
 

@@ -1,19 +1,22 @@
 """`tandem verify` and `tandem watch` against a server that is broken or no API server: one line, never a traceback."""
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from kr8s.asyncio import Api
 
 from tandem.command import main
 from tandem.deployed import connection, kubeconfig
 from tandem.deployed.answers import AdmissionError
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.forwarding import Forward, Target
 from tandem.deployed.kubernetes import cluster
 from tandem.deployed.patience import Patience
 from tests.tandem.deployed.errors import ERRORS
@@ -250,3 +253,21 @@ def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
     with suppress(RuntimeError):  # the event loop on which it could be closed has ended
         leads.__exit__(None, None, None)
     assert caplog.records == []
+
+
+def test_a_connection_that_is_lost_before_a_pod_is_found_names_the_model() -> None:
+    class Lost:
+        def call_api(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionResetError
+
+    async def connect() -> str:
+        target = Target(name="llama2-7b", namespace="ollama", labels={}, port=11434)
+        forward = Forward(cast(Api, Lost()), target)
+        server = await asyncio.start_server(forward.accept, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        assert await reader.read() == b""
+        writer.close()
+        server.close()
+        return forward.trouble
+
+    assert asyncio.run(connect()) == "the connection to llama2-7b was lost (ConnectionResetError)"

@@ -202,6 +202,15 @@ def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
     assert first == "# yaml-language-server: $schema=stack.schema.json"
 
 
+def test_in_a_checkout_the_editor_reads_the_schema_of_the_documentation(project: Path) -> None:
+    for schema in (project / "docs" / "stack.schema.json", project / "stack.schema.json"):
+        schema.parent.mkdir(exist_ok=True)
+        schema.write_text("{}", encoding="utf-8")
+    assert call("init", "--yes", cwd=project).returncode == 0
+    first = (project / "Pulumi.mine.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=docs/stack.schema.json"
+
+
 def test_the_project_of_another_program_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: web\nruntime: go\n", encoding="utf-8")
     ended = call("init", "--yes", cwd=tmp_path)
