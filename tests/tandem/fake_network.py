@@ -1,4 +1,4 @@
-"""A network of a test: what a server sends byte by byte, on a clock of its own, with every read counted."""
+"""A fake network: it sends a server's bytes on its own clock, and counts every read."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from tests.tandem.fake_ollama import FakeOllama
 
 Event = bytes | float | Exception
-"""Bytes that come, seconds that pass before anything does, or what the connection ends with."""
+"""Bytes that arrive, seconds that pass first, or the error that ends the connection."""
 Reply = Callable[[], Iterable[Event]]
 
 
 def whole(body: object, status: int = 200, *headers: str) -> Reply:
-    """An answer of known length; `body` is sent as it is, or as JSON."""
+    """An answer with a known length; `body` is bytes, or is sent as JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = [f"HTTP/1.1 {status} Some Reason", f"Content-Length: {len(content)}", *headers]
     return raw("\r\n".join([*head, "", ""]).encode() + content)
 
 
 def raw(*events: Event) -> Reply:
-    """Exactly these, and then the end of the connection."""
+    """Exactly these events, then the end of the connection."""
     return lambda: events
 
 
 def streamed(*lines: Event) -> Reply:
-    """An answer without a length, so that it may go on for ever."""
+    """An answer without a length, which may be endless."""
     return lambda: [OPEN, *lines]
 
 
 def endless(*events: Event, head: bytes | None = None) -> Reply:
-    """These again and again."""
+    """These events, repeated forever."""
 
     def going_on() -> Iterator[Event]:
         yield from [OPEN] if head is None else [head] if head else []
@@ -52,10 +52,10 @@ OPEN = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
 
 
 class Network(httpcore.NetworkBackend):
-    """Answers each path with its reply, or as `server` does; `now` is its clock."""
+    """Answers each path with its reply, or as `server` would; `now` is its clock."""
 
     def __init__(self, server: FakeOllama | None = None, /, **replies: Reply | object) -> None:
-        """By the last part of the path: `tags` is `/api/tags`. What is no reply is sent as JSON."""
+        """Replies by the last part of the path: `tags` is `/api/tags`. Any other object is sent as JSON."""
         self.server, self.replies = server, replies
         self.seconds = 0.0
         self.reads = self.bytes = 0
@@ -78,7 +78,7 @@ class Network(httpcore.NetworkBackend):
         yield from (reply if callable(reply) else whole(reply))()
 
     def next(self, events: Iterator[Event], timeout: float) -> bytes:
-        """The bytes of a read that may take this many seconds."""
+        """The bytes of a read with this timeout in seconds."""
         self.reads += 1
         for event in events:
             if isinstance(event, Exception):
@@ -113,10 +113,10 @@ class Stream(httpcore.NetworkStream):
 
 
 class ClockedNetwork(httpcore.AsyncNetworkBackend):
-    """The same for `bench`, whose own timer is a whole request's."""
+    """The same network for `bench`, which has one timer for a whole request."""
 
     def __init__(self, network: Network, late_ns: int = 0) -> None:
-        """`late_ns`: by how much its stamps are off, as after somebody has set the clock."""
+        """`late_ns`: the error of its timestamps, as after a change of the clock."""
         self.network, self.late_ns = network, late_ns
 
     async def connect_tcp(self, host: str, *_: object, **__: object) -> ClockedStream:

@@ -1,4 +1,4 @@
-"""An Ollama server that says what a test wants: on a port of this machine, or in memory (`fake_network.Network`).
+"""An Ollama server with answers that a test defines, on a local port or in memory (`fake_network.Network`).
 
 Its replies have the fields of the real ones: tests/ollama/test_fake_ollama.py compares them.
 """
@@ -24,12 +24,12 @@ NOW = "2026-11-22T12:00:00.123456789Z"
 REFUSALS = {"busy": "server busy", "refuses": ""}
 DETAILS = {"format": "gguf", "family": "llama", "parameter_size": "1B", "quantization_level": "Q4_0"}
 TOKEN_NS = 20_000_000
-"""What the server says that a token took: 50 a second."""
+"""The duration that the server reports for a token: 50 tokens per second."""
 
 
 @dataclass
 class FakeOllama:
-    """What a server holds, does and was asked."""
+    """The models and behaviour of a server, and the requests that it got."""
 
     models: Sequence[str] = ("tiny:1b",)
     version: str = "0.32.15"
@@ -39,29 +39,29 @@ class FakeOllama:
     size_vram: int = 5 * GIB
     load_s: float = 0.0
     first_s: float = 0.0
-    """Before the first piece."""
+    """Seconds before the first piece."""
     next_s: float = 0.0
-    """Before each other piece."""
+    """Seconds before each other piece."""
     pieces: Sequence[str] | None = None
-    """What it says; None: `word0`, `word1`, … up to `num_predict`."""
+    """The pieces of its answer; None: `word0`, `word1`, … up to `num_predict`."""
     thinking: Sequence[str] = ()
-    """What it thinks before."""
+    """The pieces of its thoughts before that."""
     endless: bool = False
-    """Goes on until the client leaves."""
+    """The answer continues until the client disconnects."""
     fault: str = ""
     """`breaks` (closes the connection halfway), `stops` (no last piece), `says` (`error` in it), or a refusal."""
     fault_from: int = 0
-    """Number of the first request, from 0, that meets the fault or has no end."""
+    """Number of the first request, from 0, that has the fault or is endless."""
     fault_every: int = 1
-    """Of the later requests, one in this number does."""
+    """From then on, one of this many requests has it."""
     error: str = "an error was encountered while running the model: CUDA error"
     answers: dict[str, Any] = field(default_factory=dict)
-    """By path: what is answered instead, as JSON or as bytes."""
+    """Replacement answers by path, as JSON or bytes."""
     status: dict[str, int] = field(default_factory=dict)
-    """Of those answers, where it is not 200."""
+    """Status codes of those answers, if not 200."""
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     sent: dict[str, list[int]] = field(default_factory=dict)
-    """By prompt, of `time.monotonic_ns`: when it was there, and when each piece was given to the socket."""
+    """By prompt, in `time.monotonic_ns`: its arrival, and when each piece was passed to the socket."""
     url: str = ""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class FakeOllama:
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """What was asked of the models."""
+        """The requests to the models."""
         return [body for path, body in self.asked if path in ("/api/generate", "/api/chat")]
 
     def events(self, path: str, body: Any) -> Iterator[Event]:
@@ -170,7 +170,7 @@ def _chunk(part: Mapping[str, Any]) -> bytes:
 def ollama(*models: str, **script: Any) -> Iterator[FakeOllama]:
     """Such a server on a port of this machine, for as long as the block runs.
 
-    On one event loop: threads would wait for each other between the stamp of a piece and its sending.
+    It has one event loop, because threads would delay each other between the timestamp of a piece and its sending.
     """
     fake = FakeOllama(models or FakeOllama.models, **script)
     loop, started, stopped = asyncio.new_event_loop(), threading.Event(), asyncio.Event()

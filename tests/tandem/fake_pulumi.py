@@ -1,4 +1,4 @@
-"""A project with a `pulumi` that says what the test wants, and nothing else on the PATH."""
+"""A project with a stub `pulumi` whose output a test defines, and nothing else on the PATH."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def bare_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the folder a project, and the PATH empty but for what shells need."""
+    """Makes the folder a project, and leaves only what shells need on the PATH."""
     (folder / "Pulumi.yaml").write_text("name: tandem\n")
     (folder / "bin").mkdir()
     for program in ("sh", "cat"):

@@ -7,7 +7,7 @@ from stacks.outputs import StackOutputs, describe_pool
 
 
 def outputs(setup: Setup, *, older: bool = False) -> dict[str, Any]:
-    """Those of `setup`; `older` leaves out what they did not always tell."""
+    """The outputs of `setup`; `older` omits those that earlier versions did not have."""
     return {
         "pools": {pool.name: _pool(pool, older) for pool in setup.pools},
         "endpoints": {tenant.served.id: f"http://{tenant.served.id}.ollama:11434" for tenant in setup.tenants},
@@ -21,5 +21,5 @@ def _pool(pool: Pool, older: bool) -> dict[str, Any]:
 
 
 def running(setup: Setup, *, older: bool = False) -> StackOutputs:
-    """The stack of `setup`, up."""
+    """The deployed stack of `setup`."""
     return StackOutputs.model_validate(outputs(setup, older=older))

@@ -14,7 +14,7 @@ SPILLED = Memory(size=4 * GIB, size_vram=3 * GIB, context_length=2048)
 def row(
     arrivals_ms: list[float], *, endpoint: str = "a", sent_ms: float = 0.0, tokens: int | None = None, **changes: Any
 ) -> Row:
-    """A request whose pieces came at those times."""
+    """A request whose pieces arrived at those times."""
     fields: dict[str, Any] = {
         "endpoint": endpoint, "counted": True, "scheduled_us": None, "sent_us": round(sent_ms * 1000),
         "arrivals_us": [round(arrival * 1000) for arrival in arrivals_ms],
@@ -30,7 +30,7 @@ def failed(endpoint: str = "a", **changes: Any) -> Row:
 
 
 def steady(endpoint: str, first_ms: float, next_ms: float, *, tokens: int = 101, requests: int = 4) -> list[Row]:
-    """Requests one after the other, each token so long after the one before."""
+    """Sequential requests with this time between tokens."""
     arrivals = [first_ms + next_ms * number for number in range(tokens)]
     return [row(arrivals, endpoint=endpoint, sent_ms=number * arrivals[-1]) for number in range(requests)]
 

@@ -1,4 +1,4 @@
-"""A stack that keeps every expectation, as Kubernetes shows it: tests take single resources away."""
+"""A stack that meets every expectation, as Kubernetes shows it. Tests change single parts."""
 
 import copy
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ def daemon_set(name: str, *, desired: int = 1, ready: int = 1) -> dict[str, Any]
 
 
 def facts() -> Facts:
-    """Of the stack `timeslice`, all well."""
+    """The facts of a healthy stack `timeslice`."""
     release = "nvidia-device-plugin-gpu"
     daemon_sets = [daemon_set(release), daemon_set(f"{release}-gpu-feature-discovery")]
     return Facts([node()], {"nvidia-device-plugin": daemon_sets}, [pod("llama2-7b"), pod("mistral-7b")])
@@ -141,7 +141,7 @@ def changed(entity: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 
 
 def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
-    """What Kubernetes shows of a stack, judged: by what each expectation is made of."""
+    """The checks of what Kubernetes shows of a stack."""
     made = expected(stack)
     found = [check for pool in made.pools for check in pool_checks(pool, seen)]
     found += [check for model in made.models for check in model_checks(model, seen)]

@@ -1,4 +1,4 @@
-"""What every command says before it begins: its help, and that it is a copy."""
+"""What every command prints before it starts: its help, and whether it is a copy."""
 
 import argparse
 import re
@@ -16,7 +16,7 @@ from tandem.parser import Parser, all_parsers
 from tests.command import ROOT, Ended, call
 from tests.conftest import Golden
 
-# One process for all: what it imports is what makes it slow.
+# One process for all, because its imports are slow.
 PROGRAM = """
 import sys
 sys.modules.update(dict.fromkeys({packages!r}))
@@ -40,7 +40,7 @@ def test_help_of_every_command_needs_no_extra() -> None:
 
 
 def parsers() -> dict[str, Parser]:
-    """All parsers of `tandem`, those of verbs too, by what is typed."""
+    """All parsers of `tandem` and its verbs, by the typed words."""
     found = [each for name in COMMANDS for each in all_parsers(parser(name))]
     return {each.prog: each for each in (parser(), *found)}
 
@@ -99,7 +99,7 @@ def test_help_groups_the_commands() -> None:
 
 
 def test_the_version_is_that_of_the_project() -> None:
-    """Also in a checkout whose installed metadata are of another day."""
+    """Even in a checkout with outdated installed metadata."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for option in ("--version", "-V"):
         assert call(option) == Ended(0, f"tandem {project['version']}\n", "")

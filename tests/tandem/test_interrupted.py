@@ -1,4 +1,4 @@
-"""Ctrl-C before a command has begun its work: while modules are imported, or a connection is made."""
+"""Ctrl-C before a command has started its work: during imports, or while it connects."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_pat
     assert done.returncode == 130
 
 
-def test_next_to_nothing_is_imported_before_ctrl_c_is_heard() -> None:
+def test_almost_nothing_is_imported_before_ctrl_c_is_handled() -> None:
     program = "import sys; before = set(sys.modules); import tandem.command; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "['gc', 'tandem', 'tandem.command']\n"

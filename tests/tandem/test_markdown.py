@@ -21,7 +21,7 @@ NASTY = st.text(alphabet=st.sampled_from(list("ab19 \n\t\x1b\u202e\\`*_[]()<>|~#
     ("before", "after"),
     [("", ""), ("- ", ""), ("## ", ""), ("so: ", " ok"), ("**so** ", ""), ("| a |\n| --- |\n| ", " |")],
 )
-def test_it_stays_text_wherever_it_stands(before: str, after: str, text: str) -> None:
+def test_it_stays_text_in_any_place(before: str, after: str, text: str) -> None:
     shown, plain = (READER.render(f"{before}{one}{after}") for one in (in_markdown(text), "word"))
     expected = plain.replace("word", html.escape(one_line(text), quote=False).replace('"', "&quot;"))
     if one_line(text):

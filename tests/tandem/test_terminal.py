@@ -1,4 +1,4 @@
-"""What all commands have in common: which file is meant, and how they tell what keeps them from their work."""
+"""What all commands share: how they find the stack file, and how they report errors."""
 
 import re
 import subprocess
@@ -47,7 +47,7 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 
 
-def test_what_the_project_names_as_extras_is_what_commands_tell_to_install() -> None:
+def test_the_extras_of_the_project_are_those_that_commands_name() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     del extras["dev"], extras["build"]
     assert extras.keys() == EXTRAS.keys() == {extra for needed in NEEDED.values() for extra in needed}
@@ -55,7 +55,7 @@ def test_what_the_project_names_as_extras_is_what_commands_tell_to_install() -> 
         assert {re.split("[<>=]", each)[0].replace("-", "_") for each in requirements} <= set(EXTRAS[extra])
 
 
-def test_a_package_that_no_extra_brings_is_no_matter_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_that_no_extra_contains_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'ours'", name="ours")
 

@@ -1,4 +1,4 @@
-"""No text from outside steers what shows it: escapes go into every command by every way that text comes in."""
+"""No text from outside controls the terminal: every command gets escapes through every input."""
 
 import argparse
 import io
@@ -57,7 +57,7 @@ def steering(text: str) -> set[str]:
 
 
 def said(*call: str) -> str:
-    """What a command prints, on both streams; it ends in its own way, never with a traceback."""
+    """The output of a command on both streams. It may fail, but never with a traceback."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:

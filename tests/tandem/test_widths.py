@@ -41,7 +41,7 @@ COLOURED = [show for show in ON_TERMINALS if show not in (prices, bench)]
 
 
 def lines(text: str) -> Iterator[str]:
-    """What a person sees, without the objects for programs that the tables' tests print in between."""
+    """The output for people, without the JSON objects that the tables' tests also print."""
     inside = False
     for line in ESCAPES.sub("", text).replace("\r", "\n").split("\n"):
         inside = inside or line == "{"
@@ -108,7 +108,7 @@ def test_a_pipe_gets_no_colour_and_one_line_for_each_message(
 def test_no_color_takes_the_colours_away(show: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
-    assert COLOURS.search(shown(show, Screen())), "else the next line proves nothing"
+    assert COLOURS.search(shown(show, Screen())), "otherwise the next line proves nothing"
     monkeypatch.setenv("NO_COLOR", "1")
     assert not COLOURS.search(shown(show, Screen()))
 

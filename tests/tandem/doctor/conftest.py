@@ -1,4 +1,4 @@
-"""A case for each test: an emulated account, and a machine whose programs say what the test wants."""
+"""A case for each test: an emulated account, and a machine with programs that a test defines."""
 
 import datetime
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tests.tandem.fake_pulumi import bare_project
 __all__ = ["cleaning", "creation", "emulated", "requests"]
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
-"""Later than any clock that runs these tests: botocore compares expiries with its own."""
+"""Later than the real time of any test run, because botocore compares expiries with the real clock."""
 Cases = Callable[..., Case]
 
 
@@ -32,7 +32,7 @@ def planned(stack: str) -> Stack:
 
 @pytest.fixture(autouse=True)
 def quiet_registries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test asks a registry: each one publishes what the table knows."""
+    """No test contacts a registry: every registry has the digests of the table."""
     monkeypatch.setattr(published, "published_digest", lambda asking, artifact: artifact.digest)
 
 
@@ -47,7 +47,7 @@ def case(tmp_path: Path) -> Cases:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts a program on an otherwise empty PATH that prints this."""
+    """Puts a program that prints this on an otherwise empty PATH."""
     bare_project(tmp_path, monkeypatch)
 
     def program(name: str, prints: str = "", code: int = 0, says: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What a check finds, by the check's name."""
+"""The findings of a check, by the check's name."""
 
 from tandem.doctor.case import Case
 from tandem.doctor.checks import CHECKS, _findings
@@ -11,11 +11,11 @@ def findings(name: str, case: Case) -> list[Finding]:
 
 
 def finding(name: str, case: Case) -> Finding:
-    """The only one."""
+    """The only finding of a check."""
     (found,) = findings(name, case)
     return found
 
 
 def summary(name: str, case: Case) -> list[tuple[str, str]]:
-    """Verdicts and what was found."""
+    """Verdicts and texts of the findings."""
     return [(found.verdict, found.found) for found in findings(name, case)]

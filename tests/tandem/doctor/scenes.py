@@ -33,7 +33,7 @@ PINNED = {
     "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
     "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
 }
-"""What EKS offered for 1.36 at the end of September 2026."""
+"""The builds that EKS offered for 1.36 at the end of September 2026."""
 AMI = (
     "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/{0}/"
     "amazon-eks-node-al2023-x86_64-{0}-1.36-v20260714/image_id"
@@ -58,7 +58,7 @@ def configured(case: Case, **keys: Any) -> Case:
 
 
 def with_charts(case: Case, *charts: str) -> Case:
-    """The case with releases of these charts alone."""
+    """The case with releases of only these charts."""
     assert case.stack
     releases: Any = [SimpleNamespace(type=RELEASE, inputs={"chart": chart}) for chart in charts]
     case.stack = Stack(case.stack.plan, replace(case.stack.planned, graph=releases))
@@ -66,7 +66,7 @@ def with_charts(case: Case, *charts: str) -> Case:
 
 
 def keep_login(path: Path, login: Any) -> str:
-    """As `aws ecr-public get-login-password | docker login` leaves it, or a login with a JWT, or this very entry."""
+    """Writes a login as `aws ecr-public get-login-password | docker login`, one with a JWT, or this entry."""
     if "expiration" in login:
         login = {"auth": _base64(f"AWS:{_base64({'payload': 'p', 'datakey': 'd', **login})}")}
     elif "exp" in login:
@@ -82,7 +82,7 @@ def _base64(some: Any) -> str:
 
 
 def secret(name: str, version: int, status: str, namespace: str = "ollama") -> dict[str, Any]:
-    """A revision as Helm keeps it (helm pkg/storage/driver/secrets.go, newSecretsObject)."""
+    """A revision as Helm stores it (helm pkg/storage/driver/secrets.go, newSecretsObject)."""
     return {
         "metadata": {
             "name": f"sh.helm.release.v1.{name}.v{version}",
@@ -95,7 +95,7 @@ def secret(name: str, version: int, status: str, namespace: str = "ollama") -> d
 
 
 def with_releases(chosen: Any, releases: Any) -> Any:
-    """A cluster with these revisions, or one that cannot be reached; by outputs that a killed `up` has not written."""
+    """A cluster with these revisions, or one that cannot be reached. A killed `up` has not written its outputs."""
     assert chosen.context == CLUSTER
     assert chosen.cluster["server"].startswith("https://")
     assert chosen.user["exec"]["args"][:4] == ["--region", REGION, "eks", "get-token"]
@@ -111,7 +111,7 @@ def with_releases(chosen: Any, releases: Any) -> Any:
 
 @dataclass
 class Stage:
-    """Where scenes are played."""
+    """The place where scenes are played."""
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
@@ -120,7 +120,7 @@ class Stage:
     case: Callable[..., Case]
     program: Callable[..., None]
     secret: str = ""
-    """What no finding may show."""
+    """A text that no finding may show."""
 
     def play(self, scene: Scene) -> None:
         self.dress(scene)
@@ -140,7 +140,7 @@ class Stage:
                     assert re.fullmatch(".*".join(map(re.escape, text.split("…"))), said), (said, text)
 
     def dress(self, scene: Scene) -> None:
-        """Makes everything as the scene says."""
+        """Prepares machine and account as the scene requires."""
         self.monkeypatch.setenv("HOME", str(self.folder))
         self.monkeypatch.setattr("platform.system", lambda: "Linux")
         for name in ELSEWHERE:
@@ -177,7 +177,7 @@ class Stage:
         self.monkeypatch.setattr("tandem.deployed.kubernetes.cluster", connect)
 
     def deploy(self, status: str = "ACTIVE", tags: Any = OURS, zones: str = "", groups: Any = (), **more: Any) -> None:
-        """A deployed stack. Node groups of moto's are always ACTIVE and without issues."""
+        """A deployed stack. moto's node groups are always ACTIVE and without issues."""
         vpc = self.creation.VPCs({})
         for number, zone in enumerate(zones):
             place = {"CidrBlock": f"10.1.{number}.0/24", "AvailabilityZone": f"{REGION}{zone}"}

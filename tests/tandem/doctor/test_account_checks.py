@@ -1,4 +1,4 @@
-"""What the doctor asks of AWS for each check, and what it finds, word for word: moto also takes wrong questions."""
+"""The doctor's requests to AWS for each check, and its findings, word for word: moto accepts even wrong ones."""
 
 import pytest
 
@@ -11,7 +11,7 @@ ASKING = ("credentials", "region", "quotas", "offerings", "spot-role", "add-on-b
 
 
 @pytest.mark.slow
-def test_every_question_is_as_in_the_golden(case: Cases, requests: Requests, golden: Golden) -> None:
+def test_every_request_matches_the_golden(case: Cases, requests: Requests, golden: Golden) -> None:
     said = []
     for stack in ("timeslice", "karpenter"):
         for check in ASKING:

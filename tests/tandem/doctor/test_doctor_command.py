@@ -37,7 +37,7 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
         ([unknown(""), stops("", "")], 1),
     ],
 )
-def test_what_stops_up_beats_what_could_not_be_checked(found: list[Finding], code: int) -> None:
+def test_a_finding_that_stops_up_outweighs_an_unfinished_check(found: list[Finding], code: int) -> None:
     assert exit_code(found) == code
 
 
@@ -58,7 +58,7 @@ def test_without_a_region_none_is_checked(emulated: Emulated, case: Cases) -> No
     assert "region" not in [check.name for check in checks_for(case(region=""))]
 
 
-def test_an_account_that_denies_everything_ends_with_2(
+def test_an_account_that_denies_everything_exits_with_2(
     emulated: Emulated, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     machine("pulumi", "v3.260.0")
@@ -69,7 +69,7 @@ def test_an_account_that_denies_everything_ends_with_2(
     assert (code, shown["verdict"], shown["stack"]) == (2, "unknown", "dev")
 
 
-def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
+def test_text_from_servers_cannot_control_the_terminal(case: Cases) -> None:
     def run(_: object) -> Any:
         yield stops("a\x1b[2J\nb", "c\rd")
 
@@ -78,7 +78,7 @@ def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
     assert (found.found, found.fix) == ("a[2J b", "c d")
 
 
-def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: Cases) -> None:
+def test_a_missing_package_is_named_with_the_extra_that_contains_it(case: Cases) -> None:
     def run(_: object) -> Any:
         raise ModuleNotFoundError("No module named 'boto3'", name="boto3")
         yield
@@ -103,7 +103,7 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]
 
 
-def test_an_error_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: object) -> Any:
         yield ok(str(1 // 0))
 
@@ -113,6 +113,6 @@ def test_an_error_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyP
         checks.examine(case())
 
 
-def test_each_check_has_a_name_of_its_own_and_says_what_it_looks_at() -> None:
+def test_each_check_has_its_own_name_and_description() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
     assert all(check.about.endswith(".") and len(check.about.split()) <= 25 for check in CHECKS)

@@ -1,4 +1,4 @@
-"""What the doctor finds on a machine, in an account and of a deployed stack, by `scenes.yaml`."""
+"""The doctor's findings on a machine, in an account and for a deployed stack, by `scenes.yaml`."""
 
 import sys
 import tomllib
@@ -16,19 +16,19 @@ from tests.tandem.doctor.scenes import Play, Scene, scenes
 
 @pytest.mark.slow
 @scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases", "releases")
-def test_what_is_there_before_up_is_found(play: Play, scene: Scene) -> None:
+def test_findings_before_up(play: Play, scene: Scene) -> None:
     play(scene)
 
 
 @pytest.mark.slow
 @scenes("credentials", "provider keys", "logins by address", "logins by session")
-def test_credentials_last_as_long_as_what_they_come_from(play: Play, scene: Scene) -> None:
+def test_credentials_last_as_long_as_their_source(play: Play, scene: Scene) -> None:
     play(scene)
 
 
 @pytest.mark.slow
 @scenes("state", "cluster", "node groups and add-ons")
-def test_what_is_there_of_a_deployed_stack_is_found(play: Play, scene: Scene) -> None:
+def test_findings_for_a_deployed_stack(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -79,7 +79,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     source="karpenter-provider-aws pkg/providers/instance/instance.go; AWS managed policy AutoScalingServiceRolePolicy",
 )
 @scenes("closed region", "withdrawn builds", "AMI releases", "expiry", "root user", "assumed roles", "zones", "spot")
-def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: Scene) -> None:
+def test_refusals_of_the_account_or_its_credentials_stop_up(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -112,11 +112,11 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
     "otherwise degraded node group",
     "pending releases",
 )
-def test_what_is_broken_of_a_deployed_stack_is_found_with_the_way_on(play: Play, scene: Scene) -> None:
+def test_broken_parts_of_a_deployed_stack_are_found_with_a_fix(play: Play, scene: Scene) -> None:
     play(scene)
 
 
-def test_a_python_before_what_the_project_requires_stops_up(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_older_than_required_stops_up(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert required == ">=3.11"
     monkeypatch.setattr(sys, "version_info", (3, 10, 14, "final", 0))
@@ -125,11 +125,11 @@ def test_a_python_before_what_the_project_requires_stops_up(case: Cases, monkeyp
     assert found.fix.startswith("Install Python 3.11")
 
 
-def test_credentials_that_last_just_about_as_long_are_a_warning(
+def test_credentials_that_may_expire_during_up_are_a_warning(
     emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimate = planned("timeslice").planned.startup
-    # The estimate is some 20 minutes, give or take 3: a minute more than that lies between.
+    # The estimate is some 20 minutes, give or take 3: one minute more is within that range.
     assert 15 < estimate.minutes < 30
     assert 1.5 < estimate.plus_minus < 10
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
@@ -138,7 +138,7 @@ def test_credentials_that_last_just_about_as_long_are_a_warning(
 
 
 @pytest.mark.parametrize("check", ["credentials", "region", "quotas", "offerings", "spot-role"])
-def test_an_aws_that_cannot_be_reached_is_not_fine(
+def test_unreachable_aws_is_not_fine(
     emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
     def away(*_: Any, **__: Any) -> None:
@@ -166,7 +166,7 @@ def test_an_aws_that_cannot_be_reached_is_not_fine(
         ("helm-releases", "DescribeCluster"),
     ],
 )
-def test_a_question_that_aws_does_not_answer_is_not_fine(
+def test_an_unanswered_request_to_aws_is_not_fine(
     emulated: Emulated, creation: Creation, case: Cases, check: str, operation: str, code: str
 ) -> None:
     emulated.quotas = dict(ENOUGH)

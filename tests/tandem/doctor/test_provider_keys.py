@@ -1,4 +1,4 @@
-"""`aws:` keys of the stack file: the doctor looks with the identity that Pulumi takes, not with another."""
+"""`aws:` keys of the stack file: the doctor uses the same identity as Pulumi."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ from tests.tandem.doctor.scenes import configured
 ROLE = "arn:aws:iam::444455556666:role/deployer"
 
 
-def test_the_duration_of_the_stack_file_is_asked_for(emulated: Emulated, case: Cases) -> None:
+def test_the_duration_of_the_stack_file_is_requested(emulated: Emulated, case: Cases) -> None:
     asked = []
     emulated._AssumeRole = lambda body, path: asked.append(body)  # type: ignore[attr-defined]
     finding("credentials", configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE, duration="1h30m")]))
     assert asked[0]["DurationSeconds"] == 5400
 
 
-def test_the_kubernetes_api_is_asked_with_the_same_identity(case: Cases) -> None:
+def test_the_kubernetes_api_gets_the_same_identity(case: Cases) -> None:
     there = configured(case("timeslice", profile="ci"), assume_roles=[AssumedRole(role_arn=ROLE)])
     raw = {"name": "tandem-timeslice", "endpoint": "https://api.example", "certificateAuthority": {"data": ""}}
     arguments = _kubeconfig(raw, there)["users"][0]["user"]["exec"]["args"]
@@ -30,7 +30,7 @@ def test_the_kubernetes_api_is_asked_with_the_same_identity(case: Cases) -> None
 
 
 @pytest.mark.slow
-def test_the_profile_of_the_stack_file_counts_and_one_that_is_asked_for_beats_it(
+def test_the_profile_of_the_stack_file_is_used_unless_an_option_overrides_it(
     emulated: Emulated, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "Pulumi.dev.yaml"

@@ -1,4 +1,4 @@
-"""What registries and chart repositories say of the stack's images and charts, and what the doctor makes of it."""
+"""The digests that registries and chart repositories have for the stack's artifacts, and the doctor's findings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ EMPTY = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a
 CHALLENGE = (
     'Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:ollama/ollama:pull"'
 )
-"""As Docker Hub answers a stranger (distribution, spec/auth/token.md)."""
+"""Docker Hub's answer to an anonymous request (distribution, spec/auth/token.md)."""
 INDEX = """
 apiVersion: v1
 entries:
@@ -37,7 +37,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture
 def quiet_registries() -> None:
-    """In place of the fixture that answers for every registry."""
+    """Replaces the fixture that answers for every registry."""
 
 
 def judged(artifact: Artifact, handler: Handler) -> Finding | None:
@@ -59,7 +59,7 @@ def by_version(name: str, digest: str) -> Artifact:
     return replace(artifacts.find(name), pinned_by="version", digest=digest)
 
 
-def test_a_manifest_is_read_with_the_token_of_a_stranger() -> None:
+def test_a_manifest_is_read_with_an_anonymous_token() -> None:
     asked: list[tuple[str, str | None]] = []
 
     def registry(request: httpx.Request) -> httpx.Response:
@@ -77,7 +77,7 @@ def test_a_manifest_is_read_with_the_token_of_a_stranger() -> None:
     assert asked == [(manifest, None), (token, None), (manifest, "Bearer t")]
 
 
-def test_what_is_pinned_by_digest_is_asked_for_by_digest_and_costs_no_pull() -> None:
+def test_an_image_pinned_by_digest_is_requested_by_digest_without_a_pull() -> None:
     asked: list[tuple[str, str]] = []
 
     def registry(request: httpx.Request) -> httpx.Response:
@@ -90,7 +90,7 @@ def test_what_is_pinned_by_digest_is_asked_for_by_digest_and_costs_no_pull() -> 
     assert judged(artifacts.find(OLLAMA), lambda request: httpx.Response(200)) is None
 
 
-def test_other_content_under_the_same_version_is_found_whatever_a_header_says() -> None:
+def test_changed_content_of_a_version_is_found_despite_a_wrong_header() -> None:
     known = "sha256:" + "a" * 64
     found = judged(
         by_version(OLLAMA, known),
@@ -101,7 +101,7 @@ def test_other_content_under_the_same_version_is_found_whatever_a_header_says() 
     assert found.found.startswith(f"{OLLAMA} 0.32.15 was republished: its registry has {EMPTY}")
 
 
-def test_a_digest_that_the_table_lacks_is_filled_in() -> None:
+def test_a_digest_missing_from_the_table_is_filled_in() -> None:
     found = judged(replace(artifacts.find(OPERATOR), digest=""), answering())
     assert found == Finding(
         verdict="warning",
@@ -110,7 +110,7 @@ def test_a_digest_that_the_table_lacks_is_filled_in() -> None:
     )
 
 
-def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> None:
+def test_the_index_of_a_chart_repository_has_the_digest_of_the_package() -> None:
     chart = artifacts.find(CHART)
     assert judged(chart, answering(text=INDEX)) is None
     changed = wrong(replace(chart, version="0.42.0"), answering(text=INDEX))
@@ -131,7 +131,7 @@ def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> Non
         (CHART, answering(text="[]")),
     ],
 )
-def test_an_answer_that_says_nothing_is_no_answer(name: str, handler: Handler) -> None:
+def test_a_useless_answer_counts_as_none(name: str, handler: Handler) -> None:
     with pytest.raises(published.NoAnswerError):
         judged(artifacts.find(name), handler)
 
@@ -152,7 +152,7 @@ def test_the_same_failure_of_several_registries_is_one_line(case: Cases, monkeyp
     assert second.endswith(" and 2 more: no answer")
 
 
-def test_the_doctor_asks_for_what_the_stack_uses_and_no_more(case: Cases) -> None:
+def test_the_doctor_requests_only_what_the_stack_uses(case: Cases) -> None:
     timeslice = {each.name for each in published.used_by(case("timeslice"))}
     assert timeslice == {
         OLLAMA,
@@ -167,7 +167,7 @@ def test_the_doctor_asks_for_what_the_stack_uses_and_no_more(case: Cases) -> Non
     assert OPERATOR in {each.name for each in published.used_by(case("mig"))}
 
 
-def test_the_doctor_counts_what_agrees_and_shows_what_does_not(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_counts_matches_and_shows_differences(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "published_digest", lambda asking, artifact: artifact.digest or EMPTY)
     (line,) = summary("digests", case("timeslice"))
     assert line == ("ok", "8 of 8 images and charts are published with the digests of sharing/data/artifacts.csv")

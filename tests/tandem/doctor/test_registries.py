@@ -37,7 +37,7 @@ def test_karpenters_charts_come_from_public_ecr(case: Cases) -> None:
     assert ("ok", f"no login for {PUBLIC}, and none is needed") in summary("registry-logins", case("karpenter"))
 
 
-def test_the_images_of_a_shipped_stack_are_far_from_docker_hubs_limit(case: Cases) -> None:
+def test_the_images_of_a_shipped_stack_are_far_below_docker_hubs_limit(case: Cases) -> None:
     found = finding("images", case("timeslice"))
     assert found.verdict == "ok"
     assert "ollama/ollama" in found.found

@@ -1,4 +1,4 @@
-"""`tandem init`, as a new user answers it: one wrong answer after the other, Ctrl-C, and no terminal at all."""
+"""`tandem init` with a new user's answers: wrong answers, Ctrl-C, and no terminal at all."""
 
 import json
 import re
@@ -20,7 +20,7 @@ SHIPPED = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslic
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout, as far as the command asks."""
+    """A checkout with the files that the command checks."""
     (tmp_path / "Pulumi.yaml").write_bytes((ROOT / "Pulumi.yaml").read_bytes())
     return tmp_path
 
@@ -118,7 +118,7 @@ def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Ans
     assert written(project) == []
 
 
-def test_nothing_is_written_where_the_input_ends(project: Path, answers: Answers) -> None:
+def test_nothing_is_written_if_the_input_ends(project: Path, answers: Answers) -> None:
     answers("", EOFError)
     code, screen = on_screen("init", cwd=project)
     assert (code, written(project)) == (2, [])
@@ -147,7 +147,7 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
         (("a b",), "letters, digits"),
     ],
 )
-def test_a_wrong_flag_is_an_error_at_once(flags: tuple[str, ...], hint: str, project: Path) -> None:
+def test_a_wrong_flag_is_an_immediate_error(flags: tuple[str, ...], hint: str, project: Path) -> None:
     ended = call("init", "--yes", *flags, cwd=project)
     assert (ended.returncode, ended.stdout, written(project)) == (2, "", [])
     assert hint in ended.stderr
@@ -176,7 +176,7 @@ def test_a_stack_file_that_exists_is_kept_without_force(project: Path) -> None:
     assert (project / "Pulumi.mine.yaml").read_bytes() != before
 
 
-def test_where_nothing_fits_nothing_is_written(project: Path) -> None:
+def test_nothing_is_written_if_no_setup_fits(project: Path) -> None:
     ended = call("init", "--yes", "--budget", "0.1", cwd=project)
     assert (ended.returncode, written(project)) == (1, [])
     assert "Raise the budget to" in " ".join(ended.stdout.split())
@@ -239,7 +239,7 @@ def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
     assert {path.name for path in ROOT.glob("Pulumi.*.yaml")} >= {f"Pulumi.{name}.yaml" for name in SHIPPED}
 
 
-def test_the_budgets_that_the_help_gives_are_enough_and_replacement_is_named_where_it_helps(project: Path) -> None:
+def test_the_suggested_budgets_suffice_and_replacement_is_suggested_if_it_helps(project: Path) -> None:
     help_text = " ".join(call("init", "--help").stdout.split())
     examples = re.search(r"per hour \((\S+)\) or per month \((\S+)\), also while nodes are replaced", help_text)
     assert examples

@@ -1,4 +1,4 @@
-"""Which target is cheaper: on samples whose truth is known."""
+"""Which target is cheaper, for samples with a known answer."""
 
 import math
 import random
@@ -72,7 +72,7 @@ def test_repeats_without_any_variation_are_distinguished_and_equal_ones_are_not(
 
 
 @pytest.mark.parametrize("costs", [[1.0], [1.0, 1.0, 1.0]])
-def test_one_repeat_says_nothing_of_the_noise(costs: list[float]) -> None:
+def test_one_repeat_does_not_show_the_noise(costs: list[float]) -> None:
     [one] = compare({"a": [9.0], "b": costs})
     assert (one.lowest, one.highest, one.decided) == (None, None, False)
 
@@ -86,7 +86,7 @@ def test_three_targets_share_the_error_of_their_three_pairs() -> None:
     assert among.highest > alone.highest
 
 
-def test_wild_repeats_have_an_interval_that_ends() -> None:
+def test_extreme_repeats_have_a_finite_interval() -> None:
     [one] = compare({"a": [1e-200, 1e200], "b": [1.0, 1e100]})
     assert one.highest is not None
     assert 1e300 < one.highest < math.inf

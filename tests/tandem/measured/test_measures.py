@@ -1,4 +1,4 @@
-"""The definitions, on samples whose figures are known."""
+"""The definitions of the measures, for samples with known figures."""
 
 import asyncio
 import math
@@ -35,7 +35,7 @@ def test_an_empty_sample_has_no_percentile() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100))
-def test_percentiles_are_numpys(sample: list[float], percent: float) -> None:
+def test_percentiles_match_numpy(sample: list[float], percent: float) -> None:
     numpy = pytest.importorskip("numpy")
     assert measures.percentile(sample, percent) == pytest.approx(float(numpy.percentile(sample, percent)))
 
@@ -61,7 +61,7 @@ def test_throughput_counts_all_tokens_between_the_first_request_and_the_last_ans
     assert measures.tokens_per_s([failed()]) == 0.0
 
 
-def test_goodput_wants_both_goals_met() -> None:
+def test_goodput_requires_both_goals() -> None:
     rows = [row([100.0, 150.0]), row([300.0, 350.0]), row([100.0, 200.0]), failed(sent_ms=0.0), row([100.0, 1000.0])]
     assert measures.goodput(rows, 200.0, 60.0) == pytest.approx(1 / 1.0)
     assert measures.goodput(rows, 300.0, 60.0) == pytest.approx(2 / 1.0)
@@ -79,7 +79,7 @@ def test_dollars_for_a_million_tokens() -> None:
     assert measures.usd_per_million(0.36, 100.0) == pytest.approx(1.0)
 
 
-def test_being_together_is_measured_against_being_alone() -> None:
+def test_speed_together_is_compared_with_speed_alone() -> None:
     [one] = summary(shared("mps", (20.0, 40.0), (40.0, 60.0), usd_per_hour=0.36)).sharing
     assert one.workload == CLOSED
     assert one.slowdown == pytest.approx({"a": 2.0, "b": 1.5})
@@ -139,7 +139,7 @@ def shares(a: Row, b: Row, together: Row) -> Sharing:
     return one
 
 
-def test_what_has_no_pace_or_takes_no_time_is_in_no_ratio() -> None:
+def test_answers_without_a_pace_or_a_duration_are_in_no_ratio() -> None:
     one = shares(AT_ONCE, LATER, LATER)
     assert (one.slowdown, one.speed, one.span("speed")) == ({"b": 1.0}, None, None)
     one = shares(LATER, LATER, AT_ONCE)
@@ -195,7 +195,7 @@ def test_prompts_have_their_length_and_begin_differently() -> None:
     assert prompt(64, "other", 1) != texts[1]
 
 
-def test_moments_are_poisson_at_their_rate_and_the_same_again() -> None:
+def test_arrivals_are_poisson_at_their_rate_and_reproducible() -> None:
     draw = moments(5.0, 1, "a")
     found = [next(draw) for _ in range(20000)]
     gaps = [later - earlier for earlier, later in pairwise(found)]

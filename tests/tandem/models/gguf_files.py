@@ -17,7 +17,7 @@ EMBEDDING = WIDTH * VOCABULARY * 2
 def write(
     path: Path, architecture: str = "llama", *, layers: int = LAYERS, tensors: tuple[str, ...] = (), **values: Any
 ) -> Path:
-    """Writes a file of that architecture; `values` are further metadata, `__` in their names stands for a dot."""
+    """Writes a file of that architecture; `values` are further metadata, with `__` for a dot in their names."""
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(layers)
     writer.add_context_length(8192)

@@ -1,4 +1,4 @@
-"""The description of a model, as a running Ollama gives it."""
+"""The description of a model by a running Ollama."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SHOWN: dict[str, Any] = {
         {"name": "blk.0.ffn_up.weight", "type": "F16", "shape": [256, 2]},
     ],
 }
-"""The shape is that of api/types.go ShowResponse, Ollama 0.32.15."""
+"""The format is that of ShowResponse in api/types.go, Ollama 0.32.15."""
 TAGS = {"models": [{"name": "mine:latest", "size": 5000}]}
 
 
@@ -32,7 +32,7 @@ def described(shown: object, tags: object = TAGS) -> tuple[Contents, int]:
     return found
 
 
-def test_a_tag_says_its_metadata_and_its_tensors_without_tokens() -> None:
+def test_a_tag_has_its_metadata_and_tensors_without_tokens() -> None:
     contents, projector = described(SHOWN)
     assert contents.metadata == {"general.architecture": "llama", "llama.block_count": 1}
     # ggml-common.h: block_q4_K has 144 bytes for 256 values.
@@ -69,14 +69,14 @@ def test_a_projector_has_at_most_what_the_tag_has_besides_its_tensors() -> None:
         ({**SHOWN, "tensors": [{"name": "a", "type": "F16", "shape": [2**62, 9]}]}, "Read its GGUF file instead."),
     ],
 )
-def test_what_ollama_cannot_describe_is_refused_with_what_to_do(shown: dict[str, Any], printed: str) -> None:
+def test_an_incomplete_description_is_refused_with_a_fix(shown: dict[str, Any], printed: str) -> None:
     with pytest.raises(UnreadableModelError) as refusal:
         described(shown)
     assert printed in str(refusal.value)
     assert str(refusal.value).endswith(".")
 
 
-def test_a_model_that_is_not_pulled_is_named_with_what_pulls_it() -> None:
+def test_a_missing_model_is_named_with_the_command_that_pulls_it() -> None:
     with pytest.raises(OllamaError) as refusal:
         described(whole({"error": "model 'mine' not found"}, 404))
     assert str(refusal.value) == f"Ollama ({URL}) has no model mine. Run `ollama pull mine` there."

@@ -1,4 +1,4 @@
-"""Reading a GGUF file that nobody vouches for."""
+"""Reading an untrusted GGUF file."""
 
 import contextlib
 import struct
@@ -31,7 +31,7 @@ ARRAY, STRING, UINT8, UINT32 = 9, 8, 0, 4
 HUGE = 2**63
 
 
-def test_a_file_says_its_metadata_and_the_sizes_of_its_tensors(tmp_path: Path) -> None:
+def test_a_file_has_its_metadata_and_the_sizes_of_its_tensors(tmp_path: Path) -> None:
     contents = read(write(tmp_path / "m.gguf", attention__head_count_kv=2, rope__dimension_sections=[1, 2, 3]))
     assert contents.metadata["general.architecture"] == "llama"
     assert contents.metadata["llama.block_count"] == LAYERS
@@ -151,7 +151,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_refused_with_what_to_do(case: str, tmp_path: Path) -> None:
+def test_a_broken_file_is_refused_with_a_fix(case: str, tmp_path: Path) -> None:
     content, shown = BROKEN[case]
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
@@ -177,7 +177,7 @@ def test_a_path_without_a_file_is_a_usage_error(name: str, tmp_path: Path) -> No
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_no_damage_ends_in_a_traceback_or_without_an_end(
+def test_no_damage_causes_a_traceback_or_an_endless_loop(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.getbasetemp()

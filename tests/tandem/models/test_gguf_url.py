@@ -1,4 +1,4 @@
-"""Reading the header of a GGUF file at a URL: what is downloaded, and what a server can do wrong."""
+"""Reading the header of a GGUF file at a URL: the downloaded parts, and errors of the server."""
 
 import re
 import time
@@ -49,7 +49,7 @@ def content(tmp_path: Path) -> bytes:
     return write(tmp_path / "m.gguf").read_bytes()
 
 
-def test_a_url_says_what_the_file_does(content: bytes, tmp_path: Path) -> None:
+def test_a_url_is_read_like_the_file(content: bytes, tmp_path: Path) -> None:
     assert read_url(URL, transport(Server(content))) == read(tmp_path / "m.gguf")
 
 
@@ -60,17 +60,17 @@ def test_only_the_header_is_downloaded_piece_by_piece(
     server = Server(content)
     assert read_url(URL, transport(server)) == read(tmp_path / "m.gguf")
     assert server.asked[:3] == [(0, 1023), (1024, 2047), (2048, 4095)]
-    assert server.asked[-1][1] < 16384 < len(content) / 8, "the tensors stay where they are"
+    assert server.asked[-1][1] < 16384 < len(content) / 8, "the tensors are not downloaded"
 
 
-def test_a_file_of_any_size_takes_no_room(content: bytes) -> None:
+def test_a_file_of_any_size_takes_no_disk_space(content: bytes) -> None:
     """A terabyte, of which the tensors use the beginning: a sparse file has the length, not the blocks."""
     server = Server(content, size=2**40)
     assert read_url(URL, transport(server)).tensors
     assert sum(last + 1 - start for start, last in server.asked) < 4 * 2**20
 
 
-def test_a_piece_without_an_end_is_not_read_to_it(content: bytes, tmp_path: Path) -> None:
+def test_an_endless_piece_is_cut_off(content: bytes, tmp_path: Path) -> None:
     sent: list[int] = []
 
     def going_on(start: int) -> Iterator[bytes]:
@@ -87,7 +87,7 @@ def test_a_piece_without_an_end_is_not_read_to_it(content: bytes, tmp_path: Path
     assert sum(sent) <= 65536
 
 
-def test_a_piece_that_drips_is_given_up(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_arrives_too_slowly_is_given_up(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_server_that_does_not_give_the_header_is_named_without_secrets(case: str) -> None:
+def test_a_server_that_does_not_return_the_header_is_named_without_secrets(case: str) -> None:
     instead, printed = REFUSED[case]
     with pytest.raises(UnreadableModelError) as refusal:
         read_url(URL, transport(Server(b"", instead, size=1000)))
@@ -175,7 +175,7 @@ def test_more_bytes_than_asked_for_are_not_kept(content: bytes, monkeypatch: pyt
     assert read_url(URL, transport(Server(content, too_many))) == read_url(URL, transport(server))
 
 
-def test_a_file_that_changes_meanwhile_is_not_mixed(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_a_changing_file_are_not_mixed(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_url, "FIRST_PIECE", 1024)
     server = Server(content)
 

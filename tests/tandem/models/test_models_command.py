@@ -1,4 +1,4 @@
-"""`tandem models`, `tandem models inspect` and `tandem gpus`, as people and machines call them."""
+"""`tandem models`, `tandem models inspect` and `tandem gpus`, for people and programs."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def report(*arguments: str) -> dict[str, Any]:
 
 
 def refused(code: int, *arguments: str) -> str:
-    """What a call that ends with `code` shows people, which is what it shows machines."""
+    """The output for people of a call that exits with `code`, after a check that its JSON agrees."""
     ended, listed = call(*arguments), call(*arguments, "--json")
     assert (ended.returncode, ended.stdout, ended.stderr[:7], listed.returncode) == (code, "", "error: ", code)
     assert listed.json["error"] in ended.stderr.replace("\nerror: ", "\n")
@@ -58,7 +58,7 @@ def test_the_report_has_the_whole_model(model: Path) -> None:
     assert (found["own_model_keys"]["kv-heads"], found["notes"], found["written"]) == (2, [], None)
 
 
-def test_a_description_that_is_written_is_the_model_that_the_plan_judges(model: Path, tmp_path: Path) -> None:
+def test_the_plan_uses_the_written_description(model: Path, tmp_path: Path) -> None:
     stack = tmp_path / "Pulumi.mine.yaml"
     text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8").replace("mistral:7b", "me/mine:1b")
     stack.write_text(text, encoding="utf-8")
@@ -104,7 +104,7 @@ def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -
     assert "contradicts itself (head-dim: Input should be less than or equal to 4096)" in listed
 
 
-def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_and_tags_are_read_in_their_own_ways(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contents = read(model)
     asked: list[tuple[str, ...]] = []
 

@@ -1,4 +1,4 @@
-"""`tandem modes`, as people and machines call it."""
+"""`tandem modes`, for people and programs."""
 
 import json
 import re

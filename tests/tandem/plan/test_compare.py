@@ -1,4 +1,4 @@
-"""`tandem plan --compare`, and several stacks: each row says what `tandem plan` says of that stack alone."""
+"""`tandem plan --compare`, and several stacks: each row agrees with `tandem plan` for that stack alone."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def planned(path: Path) -> dict[str, Any]:
     return dict(call("plan", str(path), "--json").json)
 
 
-def test_the_files_own_mode_is_planned_as_it_stands(file: Path) -> None:
+def test_the_files_own_mode_is_planned_unchanged(file: Path) -> None:
     own = options(str(file), "--compare", "timeslice,mps")["timeslice"]["plan"]
     alone = planned(file)
     assert own == {**alone, "resources": []}
@@ -99,7 +99,7 @@ def test_a_parked_stack_is_no_cheaper_way_to_serve_models(file: Path) -> None:
     assert all(each["cheapest"] for each in options(str(parked), str(parked)).values())
 
 
-def test_mig_is_tried_alike_and_mixed() -> None:
+def test_mig_is_tried_with_equal_and_with_mixed_slices() -> None:
     file = ROOT / "Pulumi.mig.yaml"
     found = options(str(file), "--compare", "mig,mig-single,mig-mixed")
     assert found["mig"]["plan"] == found["mig-single"]["plan"] == {**planned(file), "resources": []}
@@ -107,7 +107,7 @@ def test_mig_is_tried_alike_and_mixed() -> None:
     assert all(name.startswith("nvidia.com/mig-") for name in resources)
 
 
-def test_several_stacks_fail_where_one_is_refused(file: Path) -> None:
+def test_several_stacks_fail_if_one_is_refused(file: Path) -> None:
     other = written(file.with_name("other.yaml"), budget={"max-usd-per-hour": 0.1})
     assert call("plan", str(file), "dev").returncode == 0
     ended = call("plan", str(file), str(other), "dev")

@@ -14,7 +14,7 @@ WRONG = """config:
 
 
 def decoded(line: str) -> tuple[str, dict[str, str], str]:
-    """As the runner reads a command (actions/runner, src/Runner.Common/ActionCommand.cs, TryParseV2)."""
+    """Parses a command like the runner (actions/runner, src/Runner.Common/ActionCommand.cs, TryParseV2)."""
     found = re.fullmatch(r"::(\w+) ?(.*?)::(.*)", line)
     assert found, line
     pairs = dict(pair.split("=", 1) for pair in found[2].split(",") if pair)

@@ -1,4 +1,4 @@
-"""`tandem plan --graph`: what the boxes and arrows mean, and that both kinds of file are well formed."""
+"""`tandem plan --graph`: the meaning of boxes and arrows, and the syntax of both kinds of file."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
     assert thin == {("b+c", "d")}
 
 
-def test_what_waits_for_a_component_waits_for_its_resources() -> None:
+def test_a_resource_that_waits_for_a_component_waits_for_its_resources() -> None:
     made = planned(
         {"a": 1, "b": 1},
         resource("one", "top", type="tandem:index:One"),
@@ -99,7 +99,7 @@ def test_what_waits_for_a_component_waits_for_its_resources() -> None:
     groups, thin, path = shown(make_diagram(made, "dev"))
     assert list(groups) == ["one", "two"]
     assert path == [("a", "b")]
-    assert thin == set()  # the path says already that everything in `two` comes after `a`
+    assert thin == set()  # the path already shows that everything in `two` comes after `a`
 
 
 def test_an_edge_into_another_component_ends_at_the_component() -> None:
@@ -156,7 +156,7 @@ def test_an_edge_leads_down_and_the_path_in_one_column(diagram: Diagram) -> None
 
 
 @pytest.mark.parametrize("ending", ["svg", "mmd", "md"])
-def test_the_command_writes_the_file_and_says_so(ending: str, tmp_path: Path, golden: Golden) -> None:
+def test_the_command_writes_the_file_and_reports_it(ending: str, tmp_path: Path, golden: Golden) -> None:
     path = tmp_path / f"dev.{ending}"
     ended = call("plan", "dev", "--graph", str(path))
     assert ended.returncode == 0

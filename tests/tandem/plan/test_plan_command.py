@@ -1,4 +1,4 @@
-"""`tandem plan`, as people and machines call it."""
+"""`tandem plan`, for people and programs."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_a_report_adds_up_and_its_resources_form_one_tree(stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_no_secret_is_shown(stack: str) -> None:
     providers = [one for one in report(stack)["resources"] if one["type"] == "pulumi:providers:kubernetes"]
-    # The provider inside eks.Cluster is given its kubeconfig in clear, by pulumi-eks itself; it holds no credential.
+    # pulumi-eks gives the provider inside eks.Cluster its kubeconfig as plain text; it holds no credential.
     ours = [one for one in providers if "eks:index:Cluster$" not in one["urn"]]
     assert [one["inputs"]["kubeconfig"] for one in ours] == [MASK]
     for text in (
@@ -164,7 +164,7 @@ def test_a_path_works_from_anywhere_and_a_process_of_its_own_prints_the_same(tmp
     assert json.loads(ended.stdout) == report("mps")
 
 
-def test_timeslice_is_what_is_planned_when_nothing_is_said_and_two_plans_are_equal() -> None:
+def test_timeslice_is_planned_by_default_and_two_plans_are_equal() -> None:
     assert call("plan", "--json").stdout == printed_report("timeslice")
 
 

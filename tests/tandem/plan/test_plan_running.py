@@ -1,4 +1,4 @@
-"""`tandem plan STACK --running` and `--outputs FILE`: the plan, and what becomes of the deployed stack."""
+"""`tandem plan STACK --running` and `--outputs FILE`: the plan, and its changes to the deployed stack."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def refused(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the stack `timeslice`, and an empty PATH but for what shells need."""
+    """A project with the stack `timeslice`, and a PATH with only what shells need."""
     bare_project(tmp_path, monkeypatch)
     (tmp_path / "Pulumi.timeslice.yaml").write_text((ROOT / "Pulumi.mps.yaml").read_text())
     return tmp_path
@@ -63,7 +63,9 @@ def test_a_refused_file_stops_nothing_and_makes_no_requests(
     ended = call("plan", str(refused), *asked)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith("error: Pulumi.timeslice.yaml has 2 errors\n")
-    assert ended.stdout == f"{call('plan', str(refused)).stdout}{NOTHING_STOPPED}\n", "said of a running stack alone"
+    assert ended.stdout == f"{call('plan', str(refused)).stdout}{NOTHING_STOPPED}\n", (
+        "only reported for a running stack"
+    )
     shown = call("plan", str(refused), *asked, "--json")
     jsonschema.validate(shown.json, TypeAdapter(PlanReport).json_schema())
     assert (shown.returncode, shown.json["verdict"], shown.json["switch"]) == (1, "refused", None)
@@ -113,13 +115,13 @@ def test_outputs_that_cannot_be_used_are_one_line_with_the_fix(
     assert (shown.returncode, line.count("\n")) == (2, 0)
 
 
-def test_a_folder_is_no_file_of_outputs(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file_of_outputs(tmp_path: Path) -> None:
     ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path))
     assert ended.returncode == 2
     assert f"cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
 
 
-def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
+def test_a_file_with_a_byte_order_mark_is_read(up: Path) -> None:
     up.write_bytes(b"\xef\xbb\xbf" + up.read_bytes())
     assert call("plan", "mps", "--outputs", str(up)).returncode == 0
 

@@ -1,4 +1,4 @@
-"""What `tandem plan` shows of an accepted stack: one screen, in any terminal and any encoding."""
+"""The output of `tandem plan` for an accepted stack: one screen, in any terminal and any encoding."""
 
 import os
 import re
@@ -22,7 +22,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*\b3[0-7]m")
 
 @cache
 def shown(stack: str, columns: int = 80, *more: str) -> str:
-    """The screen of a terminal, without the spinner that came before."""
+    """The screen of a terminal, without the preceding spinner."""
     code, screen = on_screen("plan", stack, *more, columns=columns)
     assert code == 0
     return screen.rpartition("\x1b[2K")[2]
@@ -62,7 +62,7 @@ def test_a_plan_with_all_details_fits_any_width_and_cuts_nothing(stack: str, col
     found = lines(*arguments) if stack != "several" else lines.__wrapped__(*arguments)
     assert max(map(len, found)) <= columns, max(found, key=len)
     assert "…" not in "\n".join(found)
-    # At any width there is every number that a wide terminal shows.
+    # Every width shows every number that a wide terminal shows.
     wide = lines.__wrapped__(arguments[0], 500, *arguments[2:]) if columns == 60 else found
     assert numbers(found) == numbers(wide)
 
@@ -93,7 +93,7 @@ def test_the_screen_says_verdict_price_memory_cost_and_startup_in_that_order() -
     assert places == sorted(places)
 
 
-def test_startup_is_reported_in_the_order_in_which_people_think_of_it_and_adds_up() -> None:
+def test_startup_is_reported_in_its_natural_order_and_adds_up() -> None:
     [printed] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
     stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(printed.split()).split(" → ")]
     names, minutes = zip(*[(stage[1], float(stage[2])) for stage in stages if stage], strict=True)
@@ -135,7 +135,7 @@ def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parke
     assert not re.search(r"ready in|Startup|First start|GPU for each model", done.stdout)
     assert report["time_to_ready"] is None
     assert (report["cost"]["first_start_usd"], report["cost"]["usd_per_hour"]) == (0.0, 0.2376)
-    # As `timeslice` costs with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 per month.
+    # The cost of `timeslice` with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 per month.
     assert report["cost"]["awake_usd_per_hour"] == 0.5754
     assert "$0.575 when no pool is parked" in done.stdout
 
@@ -170,7 +170,7 @@ def test_prices_that_may_have_changed_are_marked_in_the_headline() -> None:
     )
 
 
-def test_colour_says_what_is_meant_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_shows_the_verdict_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[1;32m✓ dev:" in shown("dev")
     assert not COLOUR.search(call("plan", "dev").stdout)
     env = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
@@ -193,7 +193,7 @@ def test_an_encoding_without_the_symbols_gets_others_and_never_a_question_mark(e
     assert max(map(len, text.splitlines())) <= 81, "one more where a symbol has become two letters"
 
 
-def test_work_that_takes_long_says_so_in_a_pipe_and_stops_when_it_is_over(
+def test_long_work_reports_progress_in_a_pipe_until_it_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)

@@ -1,6 +1,6 @@
-"""What a switch does to a running stack, how long models are unavailable, and what it needs of the vCPU quotas.
+"""The effect of a switch on a running stack, the models' downtime, and the vCPU quotas that it needs.
 
-`--regen` writes `tests/golden/switches.txt`, whose titles say what must be seen in each.
+`--regen` writes `tests/golden/switches.txt`, whose titles name what each must show.
 """
 
 import io
@@ -28,11 +28,11 @@ from tests.tandem.outputs import outputs, running
 MODES: dict[str, Sharing] = {"timeslice-2": TimeSlicing(), "mps-2": Mps(replicas=2), "exclusive": Exclusive()}
 PROVISIONERS = ("node-group", "karpenter")
 GPU = "g7e.2xlarge"
-"""One GPU that can be cut."""
+"""A node with one GPU that supports MIG."""
 ON_DEMAND: dict[str, Any] = {"capacity": "on-demand"}
 KARPENTER: dict[str, Any] = {"provisioner": "karpenter", "max": 2}
 Scene = tuple[str, Setup | StackOutputs, Setup]
-"""What must be seen, the stack that runs, and the one that is planned."""
+"""The title, the running stack, and the planned one."""
 
 
 def stack(
@@ -48,7 +48,7 @@ def two_pools(first: Sharing, second: Sharing) -> Setup:
 
 
 def telling(stack: Setup, *without: str, **other: Any) -> StackOutputs:
-    """The outputs of a stack, with some of them other ones, or without them."""
+    """The outputs of a stack, with some changed or removed."""
     shown = outputs(stack)
     shown["pools"]["gpu"] = {key: value for key, value in shown["pools"]["gpu"].items() if key not in without} | other
     return StackOutputs.model_validate(shown)

@@ -37,7 +37,7 @@ def noise() -> Results:
 
 
 def decided() -> Results:
-    """Three targets have three pairs: one pair would also tell the first and the second apart."""
+    """Three targets make three pairs. One pair alone would also separate the first from the second."""
     times = {"mps": ((40.0, 44.0, 36.0), 0.46), "timeslice": ((30.0, 30.2, 29.9), 0.46)}
     times["exclusive"] = (times["timeslice"][0], 0.92)
     return tuple(paced(label, pace, usd_per_hour=usd) for label, (pace, usd) in times.items())

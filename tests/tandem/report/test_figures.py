@@ -1,4 +1,4 @@
-"""What the figures show, for eyes and for screen readers. `--regen` writes `tests/golden/figures`."""
+"""The content of the figures, for viewers and for screen readers. `--regen` writes `tests/golden/figures`."""
 
 import math
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_a_figure_is_its_golden(name: str, golden: Golden) -> None:
             golden(f"figures/{figure.file}", figure.drawing)
 
 
-def test_a_value_stands_where_the_axis_says() -> None:
+def test_a_value_is_at_its_position_on_the_axis() -> None:
     """Two models of 99 intervals of 10 ms alone, and 20, 40 and 50 ms together: 101 and 51, 25 and 20 tokens/s."""
     root = parsed([summary(paced("mps", (20.0, 40.0, 50.0)))], "throughput")
     ticks = {
@@ -96,7 +96,7 @@ def test_a_model_that_ran_only_alone_has_no_second_value() -> None:
     assert "1.1 → –" in words(ElementTree.fromstring(figure.drawing))
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
+def test_without_data_nothing_is_drawn() -> None:
     assert draw([summary(result("none", []))]) == []
 
 

@@ -1,4 +1,4 @@
-"""The report as one page: nothing from elsewhere, and text from outside stays text."""
+"""The report as one page: it loads nothing, and text from outside stays text."""
 
 import re
 from dataclasses import replace
@@ -26,7 +26,7 @@ OURS = {
 
 
 class Reader(HTMLParser):
-    """What a browser would see: tags, attributes, text."""
+    """The page as a browser reads it: tags, attributes, text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -76,7 +76,7 @@ def test_where_all_runs_spilled_the_command_fails(tmp_path: Path) -> None:
     assert ended == Ended(1, said, f"error: {why}\n")
 
 
-def test_two_results_of_one_label_are_distinguished(tmp_path: Path) -> None:
+def test_two_results_with_the_same_label_are_distinguished(tmp_path: Path) -> None:
     report(tmp_path, mps(), mps())
     assert "mps (0) vs. mps (1)" in text(tmp_path)
 
@@ -102,7 +102,7 @@ def test_results_of_different_loads_are_refused_with_every_difference(tmp_path: 
     assert "the models are a (llama2:7b) there and a (llama2:7b), b (mistral:7b) here" in shown
 
 
-def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Path) -> None:
+def test_each_file_that_is_not_a_result_is_refused_with_its_reason(tmp_path: Path) -> None:
     good = tmp_path / "good.json"
     write(mps(), good)
     document = json.loads(good.read_text())
@@ -203,7 +203,7 @@ def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp
         (b" " * 1025, "has more than 0 MiB."),
     ],
 )
-def test_a_file_that_wears_readers_out_is_one_line(
+def test_a_file_that_exhausts_its_reader_is_one_line(
     content: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if content.isspace():

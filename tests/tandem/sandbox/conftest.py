@@ -1,4 +1,4 @@
-"""What all tests of `tandem sandbox` stand on."""
+"""Fixtures for all tests of `tandem sandbox`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tandem.sandbox import processes
 
 @pytest.fixture(autouse=True)
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The processes that can be found, and ended: none but those that a test links here. A fault ends no others."""
+    """Only processes that a test links here can be found and ended, so a bug ends no others."""
     folder = tmp_path / "proc"
     folder.mkdir()
     monkeypatch.setattr(processes, "PROC", folder)

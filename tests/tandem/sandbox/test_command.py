@@ -1,4 +1,4 @@
-"""How `tandem sandbox` is called, and what it says when something is wrong, missing or broken. `pulumi` is a stub."""
+"""The arguments of `tandem sandbox`, and its messages if something is wrong, missing or broken. `pulumi` is a stub."""
 
 import errno
 import os
@@ -35,14 +35,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(project: Path, version: str, *, hosts: Sequence[str] = HOSTS) -> None:
-    """Puts something on the PATH that calls itself `pulumi`, and can say its version."""
+    """Puts a stub `pulumi` on the PATH that reports a version."""
     for name in ("pulumi", *hosts):
         (project / "bin" / name).write_text(f"#!/bin/sh\n[ $1 = version ] && echo {version}\n", encoding="utf-8")
         (project / "bin" / name).chmod(0o755)
 
 
 def refused(project: Path, *arguments: str, code: int = 2) -> str:
-    """The one line that a call gets, which is what `--json` says."""
+    """The one line of a call, after a check that `--json` has the same text."""
     ended = call("sandbox", *arguments, cwd=project)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (code, "", 1), ended
     if arguments[0] not in ("preview", "pulumi") and "--" not in arguments:
@@ -66,7 +66,7 @@ def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "0"), 0), (("--pace", "1.5"), 1.5)])
-def test_a_minute_of_the_cloud_takes_as_long_as_the_call_says(
+def test_a_minute_of_the_cloud_takes_as_long_as_the_option_specifies(
     project: Path, given: tuple[str, ...], pace: float
 ) -> None:
     install(project, "v3.260.0")
@@ -103,14 +103,14 @@ def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factor
         ("v3.260.0", HOSTS[:1], "pulumi has no pulumi-language-python-exec beside it"),
     ],
 )
-def test_a_pulumi_that_is_too_old_or_not_whole_is_reported(
+def test_a_pulumi_that_is_too_old_or_incomplete_is_reported(
     project: Path, version: str, hosts: Sequence[str], says: str
 ) -> None:
     install(project, version, hosts=hosts)
     assert f"{project / 'bin'}/{says}" in refused(project, "up")
 
 
-def test_the_language_hosts_lie_beside_the_pulumi_that_a_link_leads_to(project: Path) -> None:
+def test_the_language_hosts_are_beside_the_linked_pulumi(project: Path) -> None:
     install(project, "v3.260.0")
     whole = (project / "bin").rename(project / "whole")
     linked = project / "bin" / "pulumi"
@@ -140,7 +140,7 @@ def test_a_broken_state_is_named_with_its_fix_and_left_alone(project: Path, text
 
 
 def test_a_cloud_in_use_by_another_command_is_reported(project: Path) -> None:
-    # There is no `pulumi`: nothing that takes time comes before this answer.
+    # There is no `pulumi`, so the answer comes before any slow step.
     world = World(project / HOME / "timeslice" / CLOUD)
     try:
         said = refused(project, "status")
@@ -159,14 +159,14 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
     assert not (project / ".tandem").exists()
 
 
-def test_deleting_something_that_is_not_there_is_reported(project: Path) -> None:
+def test_deleting_a_missing_resource_is_reported(project: Path) -> None:
     install(project, "v3.260.0")
     said = refused(project, "delete", "timeslice", *VPC, code=1)
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
 
 
-def test_an_entity_is_deleted_for_people_and_for_programs(project: Path) -> None:
+def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
     one, other = (world.create(VPC[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
@@ -216,7 +216,7 @@ def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, ver
         (errno.EIO, "Input/output error"),
     ],
 )
-def test_a_folder_that_takes_no_file_is_named_with_the_fix(
+def test_a_read_only_folder_is_named_with_the_fix(
     project: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
 ) -> None:
     def refuse(place: Place, **options: object) -> None:

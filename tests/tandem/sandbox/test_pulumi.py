@@ -1,5 +1,5 @@
-"""How `pulumi` is called: with what files, arguments and variables, and what becomes of its processes. A shell script
-stands in for it; the engine tier shows that the real one does what is expected of it.
+"""The files, arguments and variables of calls of `pulumi`, and the fate of its processes. A shell script replaces it;
+the engine tier shows that the real one behaves as expected.
 """
 
 import os
@@ -92,7 +92,7 @@ def test_the_first_preparation_copies_the_files_and_makes_the_stack(fake: Fake, 
     assert (folder / "state").is_dir(), "pulumi makes no folder for its backend"
 
 
-def test_a_later_one_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> None:
+def test_a_later_preparation_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> None:
     known(folder)
     (folder / "Pulumi.dev.yaml").write_text("config: {a:b: 1}\nencryptionsalt: ours\n", encoding="utf-8")
     one = Pulumi(folder, "dev")
@@ -111,7 +111,7 @@ def test_a_later_one_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> N
         *((cut_off, False) for cut_off in (b"config:\n", b"a\n", b"{", b"config: {a:b: \xc3")),
     ],
 )
-def test_a_private_copy_that_was_cut_off_is_none(fake: Fake, folder: Path, text: bytes, whole: bool) -> None:
+def test_a_truncated_private_copy_is_made_again(fake: Fake, folder: Path, text: bytes, whole: bool) -> None:
     one = Pulumi(folder, "dev")
     assert one.has_stack_file is False
     (folder / "Pulumi.dev.yaml").write_bytes(text)
@@ -143,7 +143,7 @@ def test_the_environment_is_that_of_the_caller_without_clouds(
     assert fake.variables["PYTHONPATH"] == f"{folder}/python"
 
 
-def test_what_only_prepares_or_looks_says_why_it_failed(fake: Fake, folder: Path) -> None:
+def test_preparing_and_reading_commands_report_why_they_failed(fake: Fake, folder: Path) -> None:
     one = Pulumi(folder, "dev")
     fake.does("echo looked; exit 0")
     assert one.ask("stack", "ls") == "looked\n"
@@ -165,7 +165,7 @@ def test_the_state_is_exported_and_empty_before_the_first_up(fake: Fake, folder:
     assert fake.calls[0] == [str(folder), "stack", "export", "--stack", "dev"]
 
 
-def test_an_edited_state_is_imported_from_a_file_that_goes(fake: Fake, folder: Path) -> None:
+def test_an_edited_state_is_imported_from_a_temporary_file(fake: Fake, folder: Path) -> None:
     fake.does(
         """case $2 in export) echo '{"version": 3, "deployment": {"a": 1}}';; import) cat "$6" >&2; exit 1;; esac"""
     )
@@ -191,7 +191,7 @@ def sleeper(home: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)})
 
 
-def test_what_a_killed_command_left_is_cleared(
+def test_the_remains_of_a_killed_command_are_removed(
     fake: Fake, folder: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attributes, kept = folder / "state" / "deep" / "a.json.attrs", folder / "state" / "deep" / "a.json"
@@ -226,7 +226,7 @@ def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pyte
 
 
 def ends(number: int) -> bool:
-    """Whether a process ends while one may wait for it."""
+    """Whether a process ends within the waiting time."""
     try:
         return bool(select.select([os.pidfd_open(number)], [], [], 60)[0])
     except ProcessLookupError:
@@ -241,7 +241,7 @@ def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path, proc: P
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_children_of_one_that_ended_are_its_own_business(
+def test_children_of_a_finished_pulumi_are_left_alone(
     fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     ended: list[Path] = []
@@ -251,7 +251,7 @@ def test_children_of_one_that_ended_are_its_own_business(
 
 
 @pytest.mark.parametrize("sent", ["TERM", "INT"])
-def test_an_interrupted_pulumi_ends_what_it_has_begun(
+def test_an_interrupted_pulumi_ends_its_children(
     fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, sent: str
 ) -> None:
     """SIGTERM is for this process alone, and is passed on as Ctrl-C; a terminal sends Ctrl-C to both."""

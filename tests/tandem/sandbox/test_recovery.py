@@ -1,4 +1,4 @@
-"""What each verb runs and prints, word for word, in front of every kind of finding. A stand-in for `pulumi` keeps
+"""The commands and output of each verb, word for word, for every kind of finding. A stand-in for `pulumi` keeps
 what it was asked to run, and ends as it is made to. The engine tier shows that the real one does what is expected.
 """
 
@@ -74,7 +74,7 @@ class Scripted(Pulumi):
 
 
 class Staged(Sandbox):
-    """Finds what the test says, one time after the other; the last of it from then on."""
+    """Returns the test's findings in order, and repeats the last one."""
 
     pulumi: Scripted
     finds: Findings | None = None
@@ -89,7 +89,7 @@ class Staged(Sandbox):
 
 @pytest.fixture
 def sandbox(tmp_path: Path, capfd: Printed) -> Iterator[Staged]:
-    """Its stack file is not there, so that no program is run."""
+    """Its stack file is missing, so no program runs."""
     place = Place("dev", tmp_path / "Pulumi.dev.yaml", tmp_path)
     place.folder.mkdir(parents=True)
     world = World()
@@ -327,7 +327,7 @@ def test_up(
     ("before", "missing", "after"),
     [("", (), ""), ("", (MANAGED,), "refresh"), ("destroy", (MANAGED,), "destroy"), ("up", (), "up")],
 )
-def test_a_refresh_that_removes_entities_leaves_the_stack_incomplete(
+def test_a_refresh_that_removes_resources_leaves_the_stack_incomplete(
     sandbox: Staged, before: str, missing: tuple[Managed, ...], after: str
 ) -> None:
     sandbox.finds = replace(WHOLE, missing=missing)
@@ -356,7 +356,7 @@ def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:
     assert sandbox.left_off == ""
 
 
-def test_an_entity_is_deleted_by_type_and_id(sandbox: Staged) -> None:
+def test_a_resource_is_deleted_by_type_and_id(sandbox: Staged) -> None:
     entity, other = create(sandbox, "one"), create(sandbox, "other")
     assert verbs._delete(sandbox, [VPC, entity.id]) == 0
     assert sandbox.said() == [f"deleted {VPC} {entity.id}"]
@@ -417,7 +417,7 @@ def test_an_import_gets_the_dependencies_that_the_program_says(
     }
     assert [one["urn"] for one in lack_dependencies(sandbox.pulumi.deployment)] == [subnet]
     sandbox.order()
-    assert "dependencies" not in sandbox.pulumi.deployment["resources"][2], "nobody knows what the program says"
+    assert "dependencies" not in sandbox.pulumi.deployment["resources"][2], "the program's dependencies are unknown"
     named: dict[str, Any] = {"urn": subnet, "type": "aws:ec2/subnet:Subnet", "name": "tandem-subnet", "parent": STACK}
     needs = Resource(**named, inputs={}, outputs={}, dependencies=(URN, later))
     monkeypatch.setattr(verbs, "_graph", lambda place: Graph(resources={subnet: needs}))

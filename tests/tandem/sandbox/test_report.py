@@ -1,4 +1,4 @@
-"""What `tandem sandbox status --json` says, and what the guide says of it."""
+"""The report of `tandem sandbox status --json`, and its description in the guide."""
 
 import re
 from dataclasses import replace

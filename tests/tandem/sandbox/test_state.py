@@ -1,4 +1,4 @@
-"""What `tandem sandbox status` says of state and cloud, and the command that repairs it."""
+"""The comparison of state and cloud in `tandem sandbox status`, and the command that repairs them."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -122,6 +122,6 @@ def test_what_is_in_the_state_alone_is_missing() -> None:
     assert [one.id for one in seen.missing] == ["https://sqs/b"]
     pod = entry("c", type=tokens.POD)
     assert [one.id for one in found(resources=[*resources, pod]).missing] == [pod["id"]]
-    # The provider of the default version is nobody's resource; `pulumi` counts the stack itself.
+    # A default provider is not one of the stack's resources; `pulumi` counts the stack itself.
     assert (seen.resources, seen.agree) == (6, False)
     assert found(resources=resources).agree

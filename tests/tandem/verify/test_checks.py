@@ -83,7 +83,7 @@ def holding(reason: str, message: str, *, sidecar: bool = False) -> Facts:
 
 
 def running(stack: str, *names: str, **labels: str) -> Facts:
-    """The nodes of another mode than time-slicing, and the DaemonSets that go with it."""
+    """The nodes of a mode other than time-slicing, and its DaemonSets."""
     own = {f"nvidia.com/{key.replace('_', '.', 1).replace('_', '-')}": value for key, value in labels.items()}
     made = [node(name, mode=stack, labels=own, shares=1 if stack == "exclusive" else 2) for name in ("a", "b")]
     daemons = [daemon_set(f"{PLUGIN}-gpu{name}", desired=2, ready=2) for name in ("", *names)]
@@ -177,7 +177,7 @@ def memory(part: float, context: int = 2048, size: int = 5 * GIB) -> Memory:
 
 
 def until(step: str, why: str) -> Server:
-    """All steps before went well."""
+    """All earlier steps succeeded."""
     done = {before: Outcome(True, f"{before} well") for before in STEPS[: STEPS.index(step)]}
     return Server({**done, step: Outcome(False, why)})
 
@@ -217,7 +217,7 @@ def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
 
 
 def other_pool(**changes: Any) -> dict[str, Any]:
-    """The outputs of the stack as its file says, but for some of its pool."""
+    """The outputs of the stack according to its file, with some of its pool changed."""
     shown = outputs(expected().setup)
     shown["pools"]["gpu"].update(changes)
     return shown
@@ -240,7 +240,7 @@ OUTPUTS = {
 
 
 def found() -> dict[str, list[str]]:
-    """All rows where all is well; elsewhere those that differ from them."""
+    """All rows of a healthy stack; of any other, the rows that differ."""
     well, model = of_cluster(facts()), expected().models[0]
     parked = replace(model, running=False)
     asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
@@ -271,7 +271,7 @@ def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
     assert NODE in said
 
 
-def test_the_more_has_spilled_the_more_is_advised() -> None:
+def test_a_larger_spill_gets_stronger_advice() -> None:
     def offered(missing_mib: int) -> list[str]:
         return expected().models[0].what_would_fit(missing_mib * 2**20)
 

@@ -1,4 +1,4 @@
-"""What looks into a cluster, as commands, as far as they go without one; and how a verdict reads."""
+"""The commands that read a cluster, as far as they get without one, and the text of a verdict."""
 
 import io
 import subprocess
@@ -54,7 +54,7 @@ def test_a_verdict_fits_a_terminal_of_40_columns() -> None:
     assert "…" not in out.getvalue()
 
 
-def test_progress_without_a_terminal_says_each_entity_once(capsys: Printed) -> None:
+def test_progress_without_a_terminal_prints_each_message_once(capsys: Printed) -> None:
     with progress(quiet=False) as tell:
         for text in ("one", "one", "two"):
             tell(text)

@@ -1,4 +1,4 @@
-"""One pod more than shares are free: it waits, or an expectation is broken; and it is always deleted afterwards."""
+"""One pod more than there are free shares: it waits, or an expectation fails. It is always deleted afterwards."""
 
 import os
 import signal
@@ -74,9 +74,9 @@ def test_a_scheduler_that_says_nothing_is_waited_for_and_then_reported() -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_anyone_who_ends_it_leaves_no_pod(number: signal.Signals) -> None:
+def test_no_pod_is_left_however_the_command_ends(number: signal.Signals) -> None:
     cluster = well()
-    # As at a terminal: who is started in the background may ignore Ctrl-C.
+    # As in a terminal; a process started in the background may ignore Ctrl-C.
     began = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.getsignal(number)
     cluster.on_create = lambda: os.kill(os.getpid(), number)
@@ -119,7 +119,7 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
     assert made["metadata"]["labels"] == {MARK: "gpu"}
     assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
     assert spec["nodeSelector"] == {"tandem/pool": "gpu"}
-    # An autoscaler would bring a node for it otherwise, and the bill with it.
+    # Otherwise an autoscaler would launch a node for it, at a cost.
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert terms == [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}

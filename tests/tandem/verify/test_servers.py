@@ -1,4 +1,4 @@
-"""What is asked of an Ollama server, and what its answers mean: against a server on this machine."""
+"""The requests to an Ollama server and the meaning of its answers, with a server on this machine."""
 
 from contextlib import closing
 from typing import Any
@@ -31,7 +31,7 @@ def shown(server: Server) -> dict[str, tuple[bool, str]]:
     return {step: (outcome.fine, outcome.text) for step, outcome in server.outcomes.items()}
 
 
-def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
+def test_a_healthy_server_passes_every_step(fake: FakeOllama) -> None:
     server = examined(fake)
     assert shown(server) == {
         "version": (True, "Ollama 0.32.15"),

@@ -1,4 +1,4 @@
-"""All of `verify`: it looks until every expectation holds or time is up. The servers are real, if small."""
+"""All of `verify`: it repeats its checks until every expectation holds or time is up. Servers are small but real."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def verified(cluster: Cluster, reach: Reach, wait: float = 0, *, overfill: bool 
     return verify(connected(cluster), patience=patience, overfill=overfill, reach=reach), shown
 
 
-def test_a_stack_that_is_well_holds(reach: Reach) -> None:
+def test_a_healthy_stack_passes(reach: Reach) -> None:
     verdict, _ = verified(well(), reach)
     assert verdict.holds
     assert {check.held for check in verdict.checks} == {True}
@@ -98,7 +98,7 @@ def test_a_cluster_that_is_unavailable_for_a_moment_is_waited_for(reach: Reach) 
         verified(cluster, reach)
 
 
-def test_nobody_waits_for_what_will_not_pass(reach: Reach) -> None:
+def test_permanent_errors_are_not_waited_for(reach: Reach) -> None:
     cluster = well()
     cluster.fails = [NotConnectedError("does not know you")]
     with pytest.raises(NotConnectedError, match="does not know you"):

@@ -28,7 +28,7 @@ def test_nvidia_smi_has_a_line_for_each_gpu() -> None:
     assert (two.uuid, two.used_mib, two.busy_percent) == ("GPU-2", 0, None)
 
 
-def test_dcgm_says_a_gpu_by_its_metrics() -> None:
+def test_dcgm_describes_a_gpu_by_its_metrics() -> None:
     text = f"""# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
 DCGM_FI_DEV_GPU_UTIL{{{GPU}}} 37
@@ -42,7 +42,7 @@ DCGM_FI_DEV_POWER_USAGE{{{GPU}}} 70
     )
 
 
-def test_a_gpu_that_dcgm_says_for_each_pod_counts_once() -> None:
+def test_a_gpu_that_dcgm_reports_for_each_pod_counts_once() -> None:
     text = f"""DCGM_FI_DEV_FB_USED{{{GPU}}} 9300
 DCGM_FI_DEV_FB_USED{{{GPU},pod="a",vgpu="0",note="a \\"}} quoted"}} 5000
 DCGM_FI_DEV_FB_USED{{{GPU},pod="b",vgpu="1"}} 4300
@@ -59,7 +59,7 @@ def test_slices_of_a_gpu_are_distinguished() -> None:
     assert (two.uuid, two.used_mib) == ("GPU-1/4", 200)
 
 
-def test_numbers_that_are_none_are_left_out() -> None:
+def test_invalid_numbers_are_omitted() -> None:
     assert list(from_dcgm("n", f"DCGM_FI_DEV_FB_USED{{{GPU}}} NaN\nDCGM_FI_DEV_FB_USED broken\n")) == []
 
 

@@ -1,4 +1,4 @@
-"""Look after look: what is seen, what has changed since, and how it is shown at every width."""
+"""Repeated looks: their content, the changes since the last one, and the display at every width."""
 
 import datetime
 import io
@@ -54,7 +54,7 @@ def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: Fak
     assert {model.tokens_per_s for model in look.models} == {None}
     [look] = watched(well(), llama, mistral, once=True, probe=True)
     assert [model.tokens_per_s for model in look.models] == [50.0, None]
-    assert "/api/generate" not in [path for path, _ in mistral.asked], "asking would load it"
+    assert "/api/generate" not in [path for path, _ in mistral.asked], "a request would load it"
 
 
 def test_a_pod_that_is_not_ready_is_shown_and_not_asked(llama: FakeOllama, mistral: FakeOllama) -> None:
