@@ -9,7 +9,7 @@ from functools import cache
 from sharing import artifacts, prices, tables
 from sharing.modes import Exclusive
 from sharing.quotas import added_nodes, added_system_nodes
-from sharing.setup import SYSTEM_VOLUME_GIB, Pool, Setup
+from sharing.setup import SYSTEM_VOLUME_GIB, Capacity, Pool, Setup
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
@@ -25,6 +25,10 @@ class Line:
     note: str = ""
     doubt: str = ""
     """The reason why this is not the exact price: the last part of the note."""
+    capacity: Capacity | None = None
+    """Of GPU nodes."""
+    short: str = ""
+    """A name for small items, which a short bill adds up in one line; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +129,11 @@ def _lines(setup: Setup) -> Iterator[Line]:
     yield _volumes(setup)
     if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
         hourly = prices.service("nat-gateway-hour", setup.region)
-        yield _line(f"NAT gateway × {gateways}", gateways, hourly)
+        yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
     nodes = setup.system_nodes + sum(map(setup.nodes_of, setup.pools))
     if addresses := gateways or nodes:
         hourly = prices.service("public-ipv4-hour", setup.region)
-        yield _line(f"public IPv4 × {addresses}", addresses, hourly)
+        yield replace(_line(f"public IPv4 × {addresses}", addresses, hourly), short="IPv4")
 
 
 def _line(item: str, units: float, price: prices.Price, *words: str) -> Line:
@@ -156,7 +160,8 @@ def gpu_nodes(pool: Pool, setup: Setup) -> Line:
     several = "most expensive type" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     name = f" ({pool.name})" if pool.listed else ""
-    return _line(f"GPU nodes {nodes} × {costliest}{name}", nodes, price, pool.capacity, several, seen)
+    line = _line(f"GPU nodes {nodes} × {costliest}{name}", nodes, price, pool.capacity, several, seen)
+    return replace(line, capacity=pool.capacity)
 
 
 def _costliest(pool: Pool, setup: Setup) -> str:
@@ -238,7 +243,7 @@ def _volumes(setup: Setup) -> Line:
     roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(setup.nodes_of(pool) * pool.volume_gib for pool in setup.pools)
     gib = roots + sum(tenant.volume_gib for tenant in setup.tenants)
     month = prices.service("ebs-gp3", setup.region)
-    return _line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month)
+    return replace(_line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month), short="disks")
 
 
 def _first_start_gib(setup: Setup) -> float:

@@ -1,4 +1,4 @@
-"""What one screen has no room for: each number of memory and cost, quotas, and every step of the startup."""
+"""Details that do not fit on one screen: all numbers of memory and cost, quotas, and every step of the startup."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from tandem.terminal import count, line, print_folded, print_rows
 
 
 def show(console: Console, plan: Plan, planned: Planned) -> None:
-    """All of it, each part under its title."""
+    """Prints all details, each part under its title."""
     for pool in plan.setup.pools:
         if fits := [fit for fit in plan.assessment.fits if fit.pool == pool]:
             _memory(console, pool, fits, plan.setup.region)
@@ -60,7 +60,7 @@ def _share_count(shares: Shares) -> str:
 
 def _needs(fit: Fit) -> str:
     served, need, share = fit.tenant.served, fit.verdict.need, fit.verdict.share_mib
-    # What is shown adds up: buffers take the rounding.
+    # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
     return (
@@ -94,7 +94,7 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
 
 
 def _quotas(console: Console, setup: Setup) -> None:
-    """The vCPUs that the account must allow; `tandem quota` asks the account."""
+    """The vCPUs that the account's quotas must allow; `tandem quota` reads them from the account."""
     _title(console, f"vCPU quotas{'' if setup.awake else ' when no pool is parked'}")
     for need in needs(setup):
         if need.quota.unit == "vCPU":

@@ -1,7 +1,7 @@
 """A plan's resources as a diagram: grouped by component, alike ones as one box, and the startup path.
 
-Seventy boxes with all their edges show nothing. So resources of one type in one component are one box, unless they are
-steps of the startup path or would wait for each other in a circle; and an edge that others imply is left out.
+Seventy boxes with all their edges would be unreadable. So resources of one type in one component share a box, unless
+they are steps of the startup path or would wait for each other in a circle. Edges that follow from others are left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,11 @@ from itertools import chain, pairwise
 from sandbox.graph import IN_STATE_ALONE, STACK_TYPE, Graph, Resource
 from sandbox.preview.timeline import waits
 from tandem.planned.plan import Planned
+from tandem.terminal import count
 
 OURS = "tandem:index:"
 SHORT = 0.05
-"""Minutes below which a step of the path is no box of its own: they would be shown as 0.0."""
+"""Steps of the path that take fewer minutes have no box of their own: it would show 0.0."""
 
 Before = Mapping[str, frozenset[str]]
 """What each box waits for."""
@@ -31,7 +32,7 @@ class Box:
     minutes: float
     on_path: bool
     depth: int
-    """How many boxes come before it at most."""
+    """The largest number of boxes in a row that it waits for."""
 
     @property
     def label(self) -> str:
@@ -41,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A component with its boxes, first those that wait for the fewest others."""
+    """A component with its boxes; those that wait for the fewest others come first."""
 
     id: str
     kind: str
@@ -90,10 +91,11 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
     steps = {(one.urn, other.urn) for one, other in pairwise(path)}
     edges = {(one, other, True) for one, other in steps}
     edges |= {(one, other, False) for one, other in order.edges(home, steps)}
-    when = f"{'up' if planned.is_parked else 'ready'} in about {startup.minutes:.0f} minutes"
+    when = f"{'up' if planned.is_parked else 'ready'} in about {count(round(startup.minutes), 'minute')}"
     way = ", ".join(f"{kind_of(graph[step.urn].type)} {graph[step.urn].name} {step.minutes:.1f}" for step in path)
+    drawn = f"{count(len(graph), 'resource')} ({len(before)} drawn in {count(len(groups), 'component')})"
     return Diagram(
-        title=f"{stack}: {len(before)} resources in {len(groups)} components, {when}",
+        title=f"{stack}: {drawn}, {when}",
         description=f"Startup path, in minutes: {way}.",
         groups=tuple(groups),
         edges=tuple(sorted(Edge(ids[one], ids[other], on_path) for one, other, on_path in edges)),
@@ -110,7 +112,7 @@ def kind_of(token: str) -> str:
 
 
 def _visible(graph: Graph, before: Before) -> dict[str, frozenset[str]]:
-    """Without what is nowhere but in Pulumi's state: what waits for that waits for what it waits for."""
+    """Without resources that only exist in Pulumi's state: what waits for one of these inherits what that waits for."""
     hidden = {urn for urn in before if graph[urn].type.startswith(IN_STATE_ALONE)}
     seen: dict[str, frozenset[str]] = {}
     for urn in TopologicalSorter(before).static_order():
@@ -119,7 +121,7 @@ def _visible(graph: Graph, before: Before) -> dict[str, frozenset[str]]:
 
 
 def _merge(graph: Graph, before: Before, alone: Iterable[str]) -> dict[str, str]:
-    """For each resource the one that stands for its box."""
+    """For each resource, the one that represents its box."""
     own = set(alone)
     merged = {urn: urn for urn in before}
     alike: dict[tuple[str, str], list[str]] = {}
@@ -149,7 +151,7 @@ def _is_ordered(before: Before) -> bool:
 
 
 class _Order:
-    """What waits for what, without the edges that others imply."""
+    """What waits for what, without edges that follow from others."""
 
     def __init__(self, before: Before) -> None:
         self._above: dict[str, frozenset[str]] = {}

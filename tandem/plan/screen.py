@@ -11,23 +11,26 @@ from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
 from tandem.planned.startup import name_stages
-from tandem.terminal import in_words, line, print_folded, print_rows
+from tandem.terminal import count, in_words, line, print_folded, print_rows
 
 TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
-"""The sharing modes as sentences name them."""
+"""Names of the sharing modes within a sentence."""
 MOST_NAMED = 3
-"""Models that the verdict names; of more it says how many."""
+"""The verdict names this many models; of more, it only gives the number."""
 BAR = 24
 """Characters of a bar that stands for an entire GPU."""
 FILLS, FREE = "█▓", "░"
-"""Models take turns in how their part of a bar is filled, so that neighbours can be distinguished."""
+"""Neighbouring models fill their parts of a bar with different characters."""
 
 
 def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False, more: str = "") -> None:
-    """The plan of an accepted stack. Of a deployed one the switch says how long it takes; `more` ends the screen."""
+    """Prints the plan of an accepted stack; `more` ends the screen.
+
+    For a deployed stack (`is_up`) the startup time is left out: the switch shows how long the change takes.
+    """
     starts = not is_up and not planned.is_parked
     _verdict(console, plan)
-    _price(console, plan, f"; ready in about {planned.startup.minutes:.0f} minutes" if starts else "")
+    _price(console, plan, f"; ready in about {count(round(planned.startup.minutes), 'minute')}" if starts else "")
     for pool in plan.setup.pools:
         _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
     _cost(console, plan.setup, bill_of(plan))
@@ -81,7 +84,7 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
 
 
 def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> None:
-    """A bar for each GPU, and what each model takes of it."""
+    """A bar for each GPU, and the memory that each model needs."""
     console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
@@ -96,7 +99,7 @@ def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> 
 
 
 def _loads(setup: Setup, pool: Pool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:
-    """What is loaded on each GPU: its name, the MiB of each model, and the MiB that it has."""
+    """For each GPU: its name, the MiB that each model needs, and the MiB it has."""
     total, needs = pool.smallest.gpu.cuda_mib, [fit.verdict.need.bound for fit in fits]
     gpus = (setup.nodes_of(pool) or pool.planned_nodes) * pool.smallest.gpus
     if pool.shares_per_node == pool.smallest.gpus:
@@ -106,7 +109,7 @@ def _loads(setup: Setup, pool: Pool, fits: Sequence[Fit]) -> Iterator[tuple[str,
     elif pool.offers[0].profile:
         yield f"{gpus} GPUs", needs, gpus * total
     else:
-        # Which models meet on a GPU is up to the scheduler; the rules have counted the largest ones together.
+        # The scheduler decides which models share a GPU; the rules assume that the largest ones do.
         yield f"fullest of {gpus} GPUs", [max(fit.verdict.crowd_mib for fit in fits)], total
 
 
@@ -137,15 +140,12 @@ def _gib(mib: float) -> str:
 
 
 def _cost(console: Console, setup: Setup, bill: Cost) -> None:
-    """What costs most, line by line; disks, NAT gateways and addresses are one line."""
+    """What costs most, line by line; small items are one line."""
     console.print()
     line(console, "Cost per hour", "bold")
-    large = 2 + len(setup.pools)
-    rows = [(line.item, f"${line.usd_per_hour:.3f}", line.doubt) for line in bill.lines[:large]]
-    for index, pool in enumerate(setup.pools, 2):
-        item, usd, doubt = rows[index]
-        rows[index] = item, usd, ", ".join(filter(None, (pool.capacity, doubt)))
-    rows.append(_rest(bill.lines[large:]))
+    rows = [_cost_row(line.item, [line]) for line in bill.lines if not line.short]
+    small = [line for line in bill.lines if line.short]
+    rows.append(_cost_row(", ".join(line.short for line in small), small))
     other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(setup.tenants) > 1 else ""
     if len(setup.awake) < len(setup.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
@@ -153,8 +153,7 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
-def _rest(lines: Sequence[Line]) -> tuple[str, str, str]:
-    names = {"EBS": "disks", "NAT": "NAT", "public": "IPv4"}
-    item = ", ".join(names[line.item.split()[0]] for line in lines)
-    doubts = ", ".join(dict.fromkeys(line.doubt for line in lines if line.doubt))
-    return item, f"${sum(line.usd_per_hour for line in lines):.3f}", doubts
+def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:
+    """The price of these lines, and what there is to say about it."""
+    remarks = dict.fromkeys(text for line in lines for text in (line.capacity, line.doubt) if text)
+    return name, f"${sum(line.usd_per_hour for line in lines):.3f}", ", ".join(remarks)

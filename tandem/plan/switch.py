@@ -11,6 +11,7 @@ from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
 from tandem.planned.startup import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
+from tandem.terminal import count
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -19,7 +20,7 @@ JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 
 REPORTED = ("config", "gpu", "provisioner", "instance_types", "capacity")
-"""Outputs of a pool beside its mode and shares, which older programs lack."""
+"""Outputs of a pool besides mode and shares; stacks of older programs lack them."""
 
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
 Plugin = Literal["operator", "chart"]
@@ -27,21 +28,21 @@ Plugin = Literal["operator", "chart"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that `up` does, or waits for."""
+    """Something that `up` does or waits for."""
 
     kind: Kind
     what: str
     minutes: float
     plus_minus: float
     away: bool
-    """Whether the models do not answer meanwhile."""
+    """Whether the models are unavailable during the step."""
     model: str = ""
-    """The one that it is about; empty for all of the pool."""
+    """The model that the step is about; empty for all models of the pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downtime:
-    """How long a model does not answer."""
+    """How long a model is unavailable."""
 
     model: str
     minutes: float
@@ -50,26 +51,26 @@ class Downtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """A pool whose sharing becomes another."""
+    """A pool whose sharing changes."""
 
     pool: str
     before: str
-    """Mode and settings, and of the rest what becomes another, e.g. `timeslice-2 on t4`."""
+    """Mode and settings, with whatever else changes, e.g. `timeslice-2 on t4`."""
     after: str
     stops: tuple[str, ...]
-    """Ids of the models that run there and are stopped."""
+    """Ids of the running models that are stopped."""
     parks: bool
-    """Whether no node is left: then they stay unavailable."""
+    """Whether no node is left, so that the models stay unavailable."""
     steps: tuple[Step, ...]
-    """In the order in which they are done."""
+    """In order of execution."""
     replaced: tuple[str, ...]
-    """Types of what is deleted and created again."""
+    """Types of the resources that are deleted and created again."""
     vcpus: tuple[Vcpus, ...]
-    """What the pool needs of the account's quotas meanwhile; empty where the outputs do not say enough."""
+    """The vCPUs that the pool needs during the switch, by quota; empty if the outputs do not say enough."""
 
     @property
     def downtimes(self) -> tuple[Downtime, ...]:
-        """Of each model that is stopped and comes again."""
+        """Of each model that is stopped and started again."""
         return () if self.parks else tuple(self._downtime(model) for model in self.stops)
 
     def _downtime(self, model: str) -> Downtime:
@@ -80,20 +81,20 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """What becomes of the pools of a running stack."""
+    """The changes to the pools of a running stack."""
 
     pools: tuple[Switch, ...]
-    """Those whose sharing becomes another."""
+    """Those whose sharing changes."""
     new: tuple[str, ...]
     gone: tuple[str, ...]
     gone_models: tuple[str, ...]
-    """Models that run and are no longer asked for."""
+    """Running models that are no longer in the stack file."""
     untold: tuple[str, ...]
-    """What the outputs of an older program do not tell of some pool, so that it is assumed to be unchanged."""
+    """Outputs that an older program lacks for some pool: these settings are assumed to be unchanged."""
 
 
 def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Switches:
-    """What changes when `setup` is put in place of what runs; with `proof` its shares are proved on the way."""
+    """The changes when `setup` is deployed over the running stack; `proof`: whether share proofs run, too."""
     compared = compare(setup, running)
     return Switches(
         pools=tuple(_switch(change, proof=proof) for change in compared.changes),
@@ -105,7 +106,7 @@ def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Swit
 
 
 def _exchange(change: Change) -> Plugin | None:
-    """What serves the pool's nodes next: the operator partitions GPUs, the chart serves whole ones; None: no change."""
+    """What installs the device plugin from now on: the operator with MIG, else the chart; None if nothing changes."""
     after = change.pool.sharing.needs_mig_manager
     if cuts(change.was.mode) == after:
         return None
@@ -157,7 +158,7 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
         yield _step("nodes", "a new node group is created", NODE_GROUP, away=True)
         yield from _sharing(change, proof=proof, away=True)
     else:
-        # The old nodes go when the new ones are there and have proved their shares.
+        # The old nodes are deleted after the new ones have joined and proved their shares.
         yield from _new_nodes(change, proof=proof)
         yield from _sharing(change, proof=proof, away=False)
         yield from _eviction(change)
@@ -166,11 +167,11 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
 
 
 def _same_nodes(change: Change) -> Step:
-    """The update by which the pods of the old mode are evicted."""
+    """The update that evicts the pods of the old mode."""
     marked = f"the node group's taint says {change.after}"
     if not change.more_nodes:
         return _step("nodes", marked, f"{NODE_GROUP} update", away=True)
-    joining = f"{change.more_nodes} {'more ' if change.was.nodes else ''}node{'s' * (change.more_nodes > 1)}"
+    joining = count(change.more_nodes, "more node" if change.was.nodes else "node")
     return _step("nodes", f"{marked}; {joining} to join", NODE_GROUP, away=True)
 
 
@@ -178,7 +179,7 @@ def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
     if change.pool.provisioner == "node-group":
         yield _step("nodes", "a new node group is created; it needs quota beside the old one", NODE_GROUP, away=False)
     elif change.lives:
-        # Karpenter brings a node when a pod waits for one.
+        # Karpenter creates a node when a pod waits for one.
         yield _step(
             "nodes", f"Karpenter creates a node for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof
         )
@@ -190,7 +191,7 @@ def _eviction(change: Change) -> Iterator[Step]:
 
 
 def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
-    """The nodes come to offer the new shares, and are asked whether those are real."""
+    """The nodes start to offer the new shares, and the proof checks them."""
     if not change.lives:
         return
     if plugin := _exchange(change):
@@ -208,7 +209,7 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
 
 
 def _starts(change: Change) -> Iterator[Step]:
-    """Each model; all at once, so that their downloads share the line."""
+    """The start of each model. All start at once, so their downloads share the bandwidth."""
     images = images_mib() if change.strange_nodes else 0.0
     fetched = [tenant for tenant in change.tenants if not change.has_files(tenant)]
     download, download_spread = download_minutes(images + sum(weights_mib(tenant) for tenant in fetched))

@@ -87,6 +87,18 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
     assert thin == {("b+c", "d")}
 
 
+def test_the_title_counts_what_the_plan_counts_and_what_is_drawn() -> None:
+    made = planned(
+        {"a": 1},
+        resource("net", "top", type="tandem:index:Net"),
+        resource("provider", "net", type="pulumi:providers:aws"),
+        resource("a", "net", type="aws:x/a:A"),
+        resource("b", "net", type="aws:x/b:B"),
+    )
+    # With the stack, the component and the provider.
+    assert make_diagram(made, "dev").title == "dev: 5 resources (2 drawn in 1 component), ready in about 1 minute"
+
+
 def test_a_resource_that_waits_for_a_component_waits_for_its_resources() -> None:
     made = planned(
         {"a": 1, "b": 1},

@@ -93,6 +93,21 @@ def test_the_screen_says_verdict_price_memory_cost_and_startup_in_that_order() -
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize(("nat", "name"), [("none", "disks, IPv4"), ("single", "disks, NAT, IPv4")])
+def test_small_items_of_the_bill_are_one_line_and_gpu_nodes_name_their_capacity(
+    nat: str, name: str, tmp_path: Path
+) -> None:
+    stack = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
+    stack["config"]["tandem:cluster"]["nat"] = nat
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(stack), encoding="utf-8")
+    bill = call("plan", str(file)).stdout.partition("Cost per hour\n")[2].partition("total")[0]
+    rows = [re.split(r" {2,}", row.strip()) for row in bill.splitlines() if row.strip()]
+    assert [row[0].split(" ")[0] for row in rows] == ["control", "system", "GPU", name.split(" ")[0]]
+    assert rows[2][2] == "spot"
+    assert rows[3][0] == name
+
+
 def test_startup_is_reported_in_its_natural_order_and_adds_up() -> None:
     [printed] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
     stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(printed.split()).split(" → ")]
