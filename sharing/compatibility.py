@@ -19,6 +19,7 @@ from sharing.mig_rules import (
 from sharing.models import KvType
 from sharing.modes import Mps
 from sharing.offering_rules import not_offered, region_left_to_aws, unknown_offers, unknown_region
+from sharing.prices import Market
 from sharing.problems import Problem, did_you_mean
 from sharing.setting_paths import rests_on, touches
 from sharing.setup import NODE_IMAGES_GIB, Pool, Setup
@@ -114,8 +115,10 @@ def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
 
 def _gpu_supports_mode(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
+        is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
+        market = Market(region=setup.region, is_spot=is_spot, book=setup.book)
         for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
-            yield from pool.sharing.check(gpu, pool.sharing_path, setup.region)
+            yield from pool.sharing.check(gpu, pool.sharing_path, market)
 
 
 def _driver_supports_gpu(setup: Setup) -> Iterator[Problem]:
@@ -178,7 +181,7 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
         is_counted = pool.desired and pool.provisioner == "node-group"
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
-        if more := more_shares(pool, len(tenants)):
+        if more := more_shares(pool, len(tenants), setup.compared_modes):
             fix += f"; or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 

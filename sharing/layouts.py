@@ -1,12 +1,14 @@
 """The setting `sharing.layout`: how a GPU is partitioned into slices, and its possible errors."""
 
 from collections.abc import Collection, Sequence
+from operator import itemgetter
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from sharing import mig, offerings, prices
+from sharing import mig, offerings
 from sharing.gpus import Gpu
+from sharing.prices import Market
 from sharing.problems import Problem, did_you_mean
 
 Strategy = Literal["single", "mixed"]
@@ -58,23 +60,24 @@ def written(layout: mig.Layout) -> str:
     return f"[{', '.join(f'{{profile: {profile.name}, count: {count}}}' for profile, count in layout)}]"
 
 
-def no_mig(gpu: Gpu, path: str, region: str) -> Problem:
+def no_mig(gpu: Gpu, path: str, market: Market) -> Problem:
     """A GPU without MIG, and the cheapest types that have it."""
-    offers = [f"{name} (${usd:.2f} per hour on demand)" for name, usd in cheapest_types(region)]
+    offers = [f"{name} (${usd:.2f} per hour, {kind})" for name, usd, kind in cheapest_types(market)]
     fix = f"Use another mode, or a type with MIG: {', '.join(offers)}." if offers else "Use another mode or region."
     return Problem(f"{path}.mode", "mig", f"is not supported by {gpu.title}", fix)
 
 
-def cheapest_types(region: str) -> list[tuple[str, float]]:
-    """For each GPU that has MIG and needs no other driver: the cheapest type with one, and its on-demand price.
+def cheapest_types(market: Market) -> list[tuple[str, float, str]]:
+    """For each GPU that has MIG and needs no other driver: the cheapest type with one, its price and the kind of price.
 
     Types that the region is known not to offer are left out.
     """
-    found: dict[str, tuple[str, float]] = {}
-    for known in offerings.cheapest_first(region):
+    found: dict[str, tuple[str, float, str]] = {}
+    for known in offerings.cheapest_first(market.region, market.book):
         if known.gpus == 1 and mig.profiles(known.gpu) and not known.gpu.min_driver:
-            found.setdefault(known.gpu.name, (known.name, prices.on_demand(known.name, region).usd_per_hour))
-    return list(found.values())
+            offer = known.name, *market.find_price(known.name)
+            found[known.gpu.name] = min(found.get(known.gpu.name, offer), offer, key=itemgetter(1))
+    return sorted(found.values(), key=itemgetter(1))
 
 
 def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem]:

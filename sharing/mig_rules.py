@@ -1,6 +1,6 @@
 """Rules about MIG: its requirements for driver and GPU, its known risks, and how to get more shares."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sharing import mig, versions
 from sharing.fit import judge_models
@@ -87,8 +87,8 @@ def idle_slices(setup: Setup) -> Iterator[Problem]:
                     yield Problem(f"{pool.sharing_path}.layout", found, rule, fix)
 
 
-def more_shares(pool: Pool, wanted: int) -> str:
-    """Settings for more shares on the same GPUs; empty if there are no more."""
+def more_shares(pool: Pool, wanted: int, compared_modes: Collection[str] = ()) -> str:
+    """Settings for more shares on the same GPUs, in a mode that is not compared yet; empty if there are none."""
     path = pool.own_sharing_path
     units = sum(shares.per_gpu // shares.sharers for shares in pool.offers)
     each = -(-wanted // (pool.planned_gpus * units))
@@ -100,7 +100,8 @@ def more_shares(pool: Pool, wanted: int) -> str:
     ):
         return f"`{path}.layout: {finest[0]}` for smaller slices"
     if not has_slices and pool.offers[0].per_gpu == 1:
-        return f"`{path}.mode: timeslice` with `{path}.replicas: {each}` to share the GPU"
+        shared = f"`{path}.mode: timeslice` with `{path}.replicas: {each}` to share the GPU"
+        return "" if "timeslice" in compared_modes else shared
     too_many = pool.sharing.model_copy(update={"replicas": each}).check(gpu) or each > MOST_TIME_SLICES
     mode = f"`{path}.mode: {pool.sharing.mode}` with " if pool.listed else ""
     return "" if too_many else f"{mode}`{path}.replicas: {each}`"

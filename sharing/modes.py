@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from sharing import layouts, mig
 from sharing.gpus import Gpu
 from sharing.layouts import LayoutSetting, Strategy
-from sharing.prices import HOME_REGION
+from sharing.prices import HOME, Market
 from sharing.problems import Problem
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -152,8 +152,8 @@ class Mode(BaseModel):
         """The shares of one GPU by kind, the smallest first; empty if `check` finds an error in the layout."""
         raise NotImplementedError
 
-    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
-        """Reasons why `gpu` cannot be shared in this mode; prices in their fixes are those of `region`."""
+    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
+        """Reasons why `gpu` cannot be shared in this mode; prices in their fixes are those of `market`."""
         return []
 
     def settings_of(self, *names: str) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class Mps(_Replicated):
             ),
         )
 
-    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
+    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
         if gpu.compute_capability < VOLTA:
             return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
@@ -347,9 +347,9 @@ class Mig(Mode):
             for profile, count in layout
         )
 
-    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
+    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
         if not mig.profiles(gpu):
-            return [layouts.no_mig(gpu, path, region)]
+            return [layouts.no_mig(gpu, path, market)]
         if found := layouts.problems(self.layout, gpu, path):
             return found
         layout = self.layout_of(gpu)

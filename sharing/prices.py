@@ -58,6 +58,25 @@ class Book:
         return Price(usd_per_hour=usd_per_hour, region=self.region, date=self.date.isoformat(), source="aws")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """Where GPU nodes are bought, and whether at spot prices."""
+
+    region: str = HOME_REGION
+    is_spot: bool = False
+    book: Book | None = None
+
+    def find_price(self, instance_type: str) -> tuple[float, str]:
+        """USD per hour and the kind of price: `on demand` also if no spot price is known."""
+        if self.is_spot and (seen := spot(instance_type, self.region, self.book)):
+            return seen.usd_per_hour, "spot"
+        return on_demand(instance_type, self.region, self.book).usd_per_hour, "on demand"
+
+
+HOME = Market()
+"""On demand in the region with the best-known prices."""
+
+
 def on_demand(instance_type: str, region: str, book: Book | None = None) -> Price:
     """On-demand price of a GPU instance type (Linux). Every type of the catalogue has one, if need be an estimate."""
     if book and instance_type in book.on_demand:

@@ -159,6 +159,8 @@ class Setup:
     """Whether the stack file sets its NAT gateways: an explicit value accepts their price."""
     book: Book | None = None
     """Prices that were read from AWS; None to use the tables of `sharing/data`."""
+    compared_modes: frozenset[str] = frozenset()
+    """Sharing modes that a comparison shows next to this setup: advice does not suggest them again."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

@@ -115,9 +115,18 @@ def judge_file(
 
 
 def judge(
-    source: Source, name: str, *, today: datetime.date | None = None, book: Book | None = None, strict: bool = False
+    source: Source,
+    name: str,
+    *,
+    today: datetime.date | None = None,
+    book: Book | None = None,
+    strict: bool = False,
+    compared_modes: Collection[str] = (),
 ) -> Judged:
-    """Judges the values of a stack file; `name` is the name of the file, for messages."""
+    """Judges the values of a stack file; `name` is the name of the file, for messages.
+
+    Fixes do not suggest `compared_modes`, which the caller judges, too.
+    """
     problems = (*source.problems, *refuse_keys(source.provider))
     honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
     raw = {key: value for key, value in {**source.sections, **honoured}.items() if value is not None}
@@ -128,7 +137,8 @@ def judge(
     if is_named_in_doubt(config, unreadable):
         # Then it is unknown which model runs on which pool.
         unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
-    setup = replace(config.setup(today or datetime.date.today()), book=book)
+    setup = config.setup(today or datetime.date.today())
+    setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
     assessment = assess(setup, unreadable)
     problems = (*problems, *wrong, *assessment.problems)
     warnings = (*assessment.warnings, *warn_of_clients(config.models_clients))

@@ -1,4 +1,4 @@
-"""`tandem plan`: what it may be reported, and how the plan is shown."""
+"""`tandem plan`: its arguments and what it prints."""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ from tandem.terminal import (
     FINE,
     USAGE,
     CallError,
+    count,
     open_console,
     print_json,
     print_line,
@@ -124,7 +125,7 @@ def _fails(judged: "Judged", *, strict: bool) -> bool:
 
 
 def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
-    """Plans side by side; fails where a stack is refused, or no mode is accepted."""
+    """Shows plans side by side; fails if a stack is refused, or if no mode is accepted."""
     if is_up or parsed.graph or (parsed.others and parsed.compare):
         raise CallError(
             "a comparison takes several stacks, or one with --compare. Leave out --running, --outputs and --graph."
@@ -136,11 +137,13 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
     from stacks.stack_file.judge import judge
     from tandem.plan import compare
 
+    names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
+    compared = {name.partition("-")[0] for name in names}
+
     def judged(source: "Source", name: str) -> "Judged":
         book = _live_prices(source.region) if parsed.live_prices else None
-        return judge(source, name, book=book, strict=parsed.strict)
+        return judge(source, name, book=book, strict=parsed.strict, compared_modes=compared)
 
-    names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
     paths = [existing(stack) for stack in (parsed.stack, *parsed.others)]
     with status("Planning", quiet=parsed.json):
         options = compare.compare_modes(paths[0], names, judged) if names else compare.compare_stacks(paths, judged)
@@ -149,7 +152,8 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
     else:
         from tandem.plan import compare_screen
 
-        title = f"{paths[0].name} in {len(options)} sharing modes" if names else f"{len(options)} stacks"
+        modes = count(len(options), "sharing mode")
+        title = f"{paths[0].name} in {modes}" if names else count(len(options), "stack")
         compare_screen.show(open_console(), title, options)
     failing = [_fails(option.judged, strict=parsed.strict) for option in options]
     return FAILED if (all if names else any)(failing) else FINE
@@ -162,10 +166,10 @@ def _live_prices(region: object) -> "Book | None":
 
 
 def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
-    """What becomes of the running stack when the accepted one is put in its place: the stack of `file` as Pulumi knows
-    it, or as the file `outputs` says.
+    """The changes to the running stack if `plan` is deployed.
 
-    Raises `tandem.deployed.endpoints.NotConnectedError` where neither says.
+    The running stack is read from the file `outputs`, or from Pulumi's outputs of the stack of `file`. Raises
+    `tandem.deployed.endpoints.NotConnectedError` if there are none.
     """
     from tandem.deployed import outputs as running
     from tandem.plan.switch import switches

@@ -45,6 +45,29 @@ def fits_exactly(target: Served, asked: Served) -> Setup:
     return on("g4dn.xlarge", TimeSlicing(), asked, weighing(int(T4_MIB - room)))
 
 
+@pytest.mark.parametrize("compared", [{"timeslice"}, {"timeslice", "mps"}])
+def test_modes_that_a_comparison_shows_already_are_not_suggested(compared: set[str]) -> None:
+    two_nodes = pool("g4dn.xlarge", Exclusive(), desired=2, max=2)
+    whole = setup(pools=(two_nodes,), tenants=tenants(served(SMALL), served(SMALL)), max_usd_per_hour=1.0)
+    assert named_modes(whole) == {"timeslice", "mps"}
+    assert named_modes(replace(whole, compared_modes=frozenset(compared))) == {"timeslice", "mps"} - compared
+
+
+def test_a_compared_mode_is_no_way_to_more_shares() -> None:
+    whole = on("g4dn.xlarge", Exclusive(), served(SMALL), served(SMALL))
+    [problem] = assess(whole).problems
+    assert "`sharing.mode: timeslice`" in problem.fix
+    [problem] = assess(replace(whole, compared_modes=frozenset({"exclusive", "timeslice"}))).problems
+    assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
+
+
+def named_modes(whole: Setup) -> set[str]:
+    """The modes that the error about the budget suggests."""
+    [problem] = assess(whole).problems
+    assert problem.path == "budget.max-usd-per-hour"
+    return {name for name in mode_names() if f"`sharing.mode: {name}`" in problem.fix}
+
+
 # Properties.
 
 

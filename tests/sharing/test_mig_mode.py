@@ -1,5 +1,6 @@
 """MIG as a mode: its shares, the configuration of nodes and plugin, errors of layouts, and the slices of models."""
 
+import datetime
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -11,12 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharing import layouts, mig
 from sharing.assessment import assess
+from sharing.compatibility import problems
 from sharing.fit import verdicts
 from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.judgement import judge
 from sharing.layouts import Slices
 from sharing.models import Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
+from sharing.prices import HOME, Book, Market
 from sharing.slices import Choice, in_mig
 from tests.sharing import builders
 from tests.sharing.builders import changed, instance, pool, setup, tenants
@@ -217,9 +220,38 @@ def test_the_suggested_layout_is_accepted(gpu: Gpu, data: st.DataObject) -> None
 
 
 def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() -> None:
-    assert layouts.cheapest_types("us-east-1") == [("g7e.2xlarge", 3.36312), ("p5.4xlarge", 6.88)]
-    (problem,) = Mig().check(T4, region="eu-west-2")
+    assert layouts.cheapest_types(HOME) == [
+        ("g7e.2xlarge", 3.36312, "on demand"),
+        ("p5.4xlarge", 6.88, "on demand"),
+    ]
+    (problem,) = Mig().check(T4, market=Market(region="eu-west-2"))
     assert problem.fix.startswith("Use another mode, or a type with MIG: g7e.2xlarge ($")
+
+
+@pytest.mark.parametrize(
+    ("buying", "price"),
+    [
+        # The tables have no spot price of p5.4xlarge.
+        ({"capacity": "spot"}, "g7e.2xlarge ($1.54 per hour, spot), p5.4xlarge ($6.88 per hour, on demand)."),
+        ({"capacity": "on-demand"}, "g7e.2xlarge ($3.36 per hour, on demand), p5.4xlarge ($6.88 per hour, on demand)."),
+        (
+            {"capacity": "spot", "provisioner": "karpenter", "on_demand_fallback": True},
+            "g7e.2xlarge ($3.36 per hour, on demand), p5.4xlarge ($6.88 per hour, on demand).",
+        ),
+    ],
+)
+def test_types_with_mig_have_the_kind_of_price_that_the_pool_pays(buying: dict[str, Any], price: str) -> None:
+    [problem] = [each for each in problems(setup(pools=(pool("g4dn.xlarge", Mig(), **buying),))) if "mode" in each.path]
+    assert problem.fix == f"Use another mode, or a type with MIG: {price}"
+
+
+def test_prices_read_from_aws_decide_which_type_with_mig_is_the_cheapest() -> None:
+    day = datetime.date(2026, 11, 20)
+    read = {"g7e.2xlarge": 3.0, "g7e.4xlarge": 3.9}
+    spot = {"g7e.2xlarge": {"us-east-1a": 1.9}, "g7e.4xlarge": {"us-east-1a": 1.2}}
+    book = Book(region="us-east-1", date=day, on_demand=read, spot=spot, offered=frozenset(read))
+    found = layouts.cheapest_types(Market(region="us-east-1", is_spot=True, book=book))
+    assert found == [("g7e.4xlarge", 1.2, "spot")]
 
 
 # The slices of models.

@@ -82,6 +82,22 @@ def test_a_budget_refuses_a_mode_that_exceeds_it(tmp_path: Path) -> None:
     assert found["exclusive"]["plan"]["problems"][0]["path"] == "budget.max-usd-per-hour"
 
 
+def test_a_refused_mode_is_not_led_to_the_other_rows(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.yaml", budget={"max-usd-per-hour": 1})
+    alone, among = (
+        options(str(file), "--compare", names)["exclusive"]["plan"]["problems"][0]["fix"]
+        for names in ("exclusive", "exclusive,mps,timeslice")
+    )
+    assert "`sharing.mode: timeslice`" in alone
+    assert "sharing.mode" not in among
+    assert "`gpu-nodes.replacement: delete-first`" in among
+
+
+@pytest.mark.parametrize(("modes", "title"), [("mps", "1 sharing mode"), ("mps,timeslice", "2 sharing modes")])
+def test_the_title_counts_the_modes(modes: str, title: str, file: Path) -> None:
+    assert call("plan", str(file), "--compare", modes).stdout.splitlines()[0] == f"mine.yaml in {title}"
+
+
 def test_a_parked_stack_stays_parked_in_every_mode(tmp_path: Path) -> None:
     nodes = {"instance-types": ["g4dn.xlarge"], "desired": 0, "max": 1}
     file = written(tmp_path / "mine.yaml", **{"gpu-nodes": nodes})
