@@ -1,6 +1,6 @@
-"""The `tandem` command: where it begins and ends."""
+"""The entry point of the `tandem` command."""
 
-# No more than what Python itself has available: anyone who presses Ctrl-C while this file is imported sees a traceback.
+# Import only modules that Python itself loads at startup: Ctrl-C during any other import would show a traceback.
 import codecs
 import gc
 import io
@@ -42,12 +42,12 @@ GROUPS = {
         "completion": ("completion", "Print code that completes commands in bash, zsh or fish"),
     },
 }
-"""The commands as `--help` groups them: the room of each, and what it does."""
+"""The commands as `--help` groups them: the package of each, and what it does."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 SUBSTITUTES = {"×": "x", "–": "-", "→": ">", "·": "-", "±": "+-", "…": "...", "✓": "ok", "█": "#", "▓": "=", "░": "."}
-"""What is shown in place of characters that an encoding lacks; as wide, where columns stand behind it."""
+"""Replacements for characters that an encoding lacks; of equal width where columns follow."""
 QUICK = ("plan", "choose", "modes", "models", "gpus")
-"""Commands that end before garbage could matter."""
+"""Commands that end before garbage collection is worth its time."""
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
@@ -63,14 +63,14 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
 
 def entry() -> None:
     """The console script."""
-    # Short-lived, and mostly imports: collecting garbage between thousands of new classes, and taking them apart in
-    # the end, is a fifth of the time of a refusal.
+    # Most of the time is spent on imports: collecting garbage among thousands of new classes, and freeing them at the
+    # end, takes a fifth of the time that it takes to refuse a stack.
     gc.disable()
     sys.unraisablehook = _heard_again
     codecs.register_error("tandem", _substitute)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # An `x` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
+            # Prints `x` instead of `×` if the locale or a pipe has an encoding other than UTF-8.
             stream.reconfigure(errors="tandem")
     end_on_signals()
     if "_ARGCOMPLETE" in os.environ:
@@ -79,7 +79,7 @@ def entry() -> None:
         code = main()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        # The second Ctrl-C, while the first was being answered.
+        # A second Ctrl-C, while the first was being handled.
         code = 130
     except BrokenPipeError:
         # The reader (`| head`) has seen enough.
@@ -98,21 +98,21 @@ def entry() -> None:
         code = 1
     import signal
 
-    # What is left is to take threads and modules apart, which a Ctrl-C would only fill with tracebacks.
+    # Only the cleanup of threads and modules is left, where Ctrl-C would only print tracebacks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     sys.exit(code)
 
 
 def _substitute(error: UnicodeError) -> "tuple[str, int]":
-    """What stands for characters that the encoding of the output lacks."""
+    """Replaces characters that the encoding of the output lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(SUBSTITUTES.get(character, "?") for character in lacking), error.end
 
 
 def _suggest() -> None:
-    """Answers the Tab key: the shell has put the line into the environment, as argcomplete says."""
+    """Prints completions: the shell passes the command line in environment variables, as for argcomplete."""
     from tandem.completion.suggestions import suggest
 
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0)]
@@ -120,7 +120,7 @@ def _suggest() -> None:
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGHUP end the command from within, as Ctrl-C does: private files are removed on the fix."""
+    """Lets SIGTERM and SIGHUP exit the command as Ctrl-C does, so that it removes its private files first."""
     import signal
 
     def leave(number: int, frame: object) -> None:
@@ -129,19 +129,22 @@ def end_on_signals() -> None:
         sys.exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # `nohup` ignores SIGHUP, and means it.
+        # Under `nohup`, SIGHUP must stay ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, leave)
 
 
 def _flush_nothing_more() -> None:
-    """What is left in the buffer of the output goes nowhere, where Python's exit would fail to write it again."""
+    """Discards what is left in the output buffer: otherwise Python would fail to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _heard_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C in the middle of a destructor or of the callback of a lock (each import has one) is printed and dropped
-    by Python. Here it comes again when that has ended."""
+    """Repeats a Ctrl-C that Python would lose.
+
+    Python only prints a KeyboardInterrupt that is raised in a destructor or in the callback of a lock (each import has
+    one). So it is raised again a moment later.
+    """
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
         return
@@ -198,13 +201,16 @@ def _answer(given: list[str]) -> int:
 
 
 def _called(given: "Sequence[str]") -> str:
-    """The command among the words of a call; empty where none of ours is."""
+    """The command among the arguments; empty if there is none."""
     name = next((word for word in given if not word.startswith("-")), "")
     return name if name in COMMANDS else ""
 
 
 def parser(called: str = "") -> "Parser":
-    """Reads the arguments of the command that is called: no other room is imported. Of all, it knows the names."""
+    """The parser for the arguments of the command `called`; of other commands, it only knows the names.
+
+    No package of another command is imported.
+    """
     from tandem.parser import Parser, shorten_usage
 
     root = Parser(prog="tandem")

@@ -1,1 +1,1 @@
-"""`tandem plan`: whether a stack works, what it creates and costs, and what becomes of the one that runs."""
+"""`tandem plan`: whether a stack works, what it creates and costs, and how it changes the deployed one."""

@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of the plans that are compared."""
+    """One of the compared plans."""
 
     name: str
     """The mode, or the stack."""
@@ -66,7 +66,7 @@ class Option:
 
     @property
     def tightest(self) -> float:
-        """The part of its memory that the model with the least room has left."""
+        """The smallest part of its memory that any model has left."""
         return min(map(_room, self.judged.assessment.fits))
 
 
@@ -76,7 +76,7 @@ def _room(fit: Fit) -> float:
 
 
 Judge = Callable[[Source, str], Judged]
-"""Judges the values of a stack file, at the prices that were asked for; the text is the file's name."""
+"""Judges the values of a stack file, at the prices that the user chose; the text is the file's name."""
 
 
 def compare_stacks(paths: Sequence[Path], judge: Judge) -> list[Option]:
@@ -86,7 +86,10 @@ def compare_stacks(paths: Sequence[Path], judge: Judge) -> list[Option]:
 
 
 def compare_modes(path: Path, names: Sequence[str], judge: Judge) -> list[Option]:
-    """The plans of a stack file in several sharing modes, on the nodes that each needs. Raises `CallError`."""
+    """The plans of a stack file in several sharing modes, on as many nodes as each needs.
+
+    Raises `CallError` if the file has a list of pools.
+    """
     source = read(path, SECTIONS)
     found = judge(source, path.name)
     pools = found.setup.pools
@@ -112,7 +115,7 @@ def _plan(name: str, judged: Judged) -> Option:
 
 
 def _in_mode(source: Source, found: Judged, name: str, judge: Judge) -> Judged:
-    """The stack in that mode: as its file has it where it is the file's own, or else with settings that hold it."""
+    """The stack in that mode: as in the file if it is the file's own, else with settings that hold the models."""
     if name in _names_of(found.setup.pools[0].sharing):
         return found
     first: Judged | None = None
@@ -146,7 +149,7 @@ def _trials(source: Source, setup: Setup, name: str) -> Iterator[Source]:
 
 
 def cheapest(options: Sequence[Option]) -> list[Option]:
-    """Those that cost the least, of those that serve a model if any does; none where all are refused."""
+    """Those that cost the least, parked stacks only if all are parked; none if all are refused."""
     accepted = [option for option in options if option.planned]
     compared = [option for option in accepted if option.judged.setup.awake] or accepted
     prices = [round(option.bill.usd_per_hour, 6) if option.bill else 0.0 for option in compared]

@@ -1,4 +1,4 @@
-"""Plans side by side for people: a row for each, the cheapest marked, and below them why others are refused."""
+"""Plans side by side for people: a row for each, the cheapest marked, then the reasons for refusals."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A plan's resources as SVG: components from top to bottom, in each of them what waits below what it waits for."""
+"""A plan's resources as SVG: components from top to bottom, and each resource below those that it waits for."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -48,7 +48,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _place(group: Group, top: float) -> Iterator[tuple[str, Place]]:
-    """The startup path has the first column to itself, so no box of another lies on it."""
+    """The first column is for the startup path only, so that no other box covers it."""
     y = top + HEAD
     for _, same in groupby(group.boxes, lambda box: box.depth):
         boxes = list(same)

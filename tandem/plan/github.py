@@ -21,7 +21,7 @@ def annotate(judged: Judged, path: Path) -> None:
 
 
 def annotate_error(message: str) -> None:
-    """Prints a command for an error that is in no line of a file."""
+    """Prints a command for an error without a line in a file."""
     print_line(f"::error::{_escape(message)}", sys.stdout, fold=False)
 
 

@@ -21,7 +21,7 @@ def graph_file(text: str) -> Path:
 
 
 def write_graph(path: Path, planned: "Planned", stack: str) -> None:
-    """Writes the graph of a plan; raises `CallError` where the file cannot be written."""
+    """Writes the graph of a plan; raises `CallError` if the file cannot be written."""
     from tandem.plan import drawing, mermaid
     from tandem.plan.diagram import make_diagram
 

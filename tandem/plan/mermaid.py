@@ -8,9 +8,9 @@ from tandem.markdown import in_markdown
 from tandem.plan.diagram import Box, Diagram
 
 MARKS = re.compile(r"[^\w \-.,:/()×]")
-"""Mermaid takes any character as its number, e.g. `#34;` (flowchart syntax, "Entity codes to escape characters")."""
+"""Mermaid accepts any character as its number, e.g. `#34;` (flowchart syntax, "Entity codes to escape characters")."""
 HIGHLIGHT = "stroke:#d9660f,stroke-width:3px"
-"""Orange that can be seen on Mermaid's light and dark themes."""
+"""Orange that is visible in Mermaid's light and dark themes."""
 
 
 def flowchart(diagram: Diagram) -> str:

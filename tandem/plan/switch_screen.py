@@ -1,4 +1,4 @@
-"""A switch for people: what stops, what is done in which order, and how long that takes."""
+"""A switch for people: which models stop, the steps in order, and how long they take."""
 
 from rich.console import Console
 
@@ -6,13 +6,13 @@ from tandem.plan.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Sw
 from tandem.terminal import in_markup, new_table
 
 NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
-"""What people call what is replaced."""
+"""Replaced resources in words."""
 NOTHING = "no pool changes its mode: no model stops"
 OUTPUTS = "Based on the stack's last outputs. If the last `up` failed, some steps may already be done."
 
 
 def show(console: Console, switches: Switches) -> None:
-    """What becomes of the running stack."""
+    """Prints the changes to the running stack."""
     console.print()
     for switch in switches.pools:
         _switch(console, switch)
@@ -55,7 +55,7 @@ def _switch(console: Console, switch: Switch) -> None:
 
 
 def _state(switch: Switch, step: Step) -> str:
-    """What the models of the pool do meanwhile, as far as any runs."""
+    """Whether the models of the pool are available during the step; empty if none runs."""
     if not switch.stops:
         return ""
     if step.model and step.model not in switch.stops:

@@ -1,4 +1,4 @@
-"""The resources of a plan as a tree: components in the order of their startup, and what lies below them."""
+"""The resources of a plan as a tree: components in order of startup, each with its children."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ ORDER = (CLUSTER, *STAGES)
 
 
 def show(console: Console, graph: Graph) -> None:
-    """Every component, with how many resources of which type it has."""
+    """Prints every component with the number of its resources by type."""
     console.print()
     tree = Tree(f"[bold]{len(graph)} resources[/], with the stack itself")
     for root in graph:
@@ -24,7 +24,7 @@ def show(console: Console, graph: Graph) -> None:
 
 
 def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
-    """What lies directly below a component: single resources are counted by type, then come its own components."""
+    """Adds the children of a component: first single resources, counted by type, then its own components."""
     children = sorted(graph.children(parent.urn), key=lambda child: (_rank(child), child.urn))
     leaves = Counter(kind_of(child.type) for child in children if not graph.children(child.urn))
     if leaves:

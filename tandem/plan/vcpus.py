@@ -1,4 +1,4 @@
-"""What a change of a running pool needs of the account's vCPU quotas while `up` makes it."""
+"""The vCPU quota that a running pool needs while `up` changes it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,22 +12,22 @@ from tandem.deployed.change import Change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vcpus:
-    """vCPUs of GPU nodes that one quota counts."""
+    """vCPUs of GPU nodes that count towards one quota."""
 
     quota: Quota
     most: int
-    """At once, while the change is made."""
+    """The most at any time during the change."""
 
 
 def vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
-    """The most vCPUs of the pool that run at once; nothing where the types of its old nodes are not known."""
+    """The most vCPUs of the pool that run at once, by quota; empty if the types of its old nodes are unknown."""
     pool, was = change.pool, change.was
     types_before = was.instance_types or (() if change.gpu_differs else pool.instance_types)
     if not types_before or any(name not in instance_types() for name in types_before):
         return ()
     capacities: tuple[Capacity, ...] = ("spot", "on-demand") if pool.on_demand_fallback else (pool.capacity,)
     planned = change.setup.nodes_of(pool)
-    # Karpenter's nodes are as many as the models need, which the outputs do not count.
+    # Karpenter runs as many nodes as the models need; the outputs do not have their number.
     running = planned if was.nodes and was.provisioner == "karpenter" else was.nodes
     before = _count(types_before, (was.capacity or pool.capacity,), running)
     after = _count(pool.instance_types, capacities, planned)
