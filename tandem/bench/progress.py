@@ -76,8 +76,8 @@ def show(summary: Summary) -> None:
         console.print(table)
     for shared in summary.sharing:
         cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
-        speed = f"each model at {100 * shared.speed:.0f} % of its speed alone, " if shared.speed else ""
-        text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.2f}{cost}"
+        speed = f"models at {shared.speed:.0%} of their speed alone, " if shared.speed else ""
+        text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.0%}{cost}"
         announce(console, f"{shared.workload}, together:", text, "bold")
     if summary.excluded:
         reasons = sorted({reason for _, some in summary.excluded for reason in some})

@@ -18,7 +18,7 @@ LARGEST = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The target with the lowest cost, against another one."""
+    """Two targets: `best` is the one with the lower cost."""
 
     best: str
     other: str
@@ -35,14 +35,13 @@ class Comparison:
 
 
 def compare(costs: Mapping[str, Sequence[float]]) -> list[Comparison]:
-    """The cheapest target against each other one; `costs` has each target's positive costs, one per repeat.
+    """Each pair of targets, the cheapest first; `costs` has each target's positive costs, one per repeat.
 
-    The costs decide which one is the cheapest, so all pairs share the error (Bonferroni), not only those returned.
+    All pairs share the error (Bonferroni).
     """
     logs = {label: [math.log(cost) for cost in each] for label, each in costs.items()}
-    best, *others = sorted(logs, key=lambda label: statistics.fmean(logs[label]))
-    pairs = len(list(combinations(logs, 2)))
-    return [_compare(best, other, logs, (1 - CONFIDENCE) / pairs) for other in others]
+    pairs = list(combinations(sorted(logs, key=lambda label: statistics.fmean(logs[label])), 2))
+    return [_compare(best, other, logs, (1 - CONFIDENCE) / len(pairs)) for best, other in pairs]
 
 
 def _compare(best: str, other: str, logs: Mapping[str, Sequence[float]], error: float) -> Comparison:

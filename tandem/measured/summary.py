@@ -166,7 +166,7 @@ def reference(summaries: Sequence[Summary]) -> Workload | None:
 
 
 def compare_costs(summaries: Sequence[Summary]) -> list[Comparison]:
-    """The cheapest target at that workload against each other one, if two or more have a price."""
+    """Each pair of targets at that workload, of those that have a price."""
     common = reference(summaries)
     costs = {
         one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
@@ -174,8 +174,7 @@ def compare_costs(summaries: Sequence[Summary]) -> list[Comparison]:
         for shared in one.sharing
         if shared.workload == common
     }
-    priced = {label: each for label, each in costs.items() if each}
-    return compare(priced) if len(priced) > 1 else []
+    return compare({label: each for label, each in costs.items() if each})
 
 
 def name(run: Run) -> str:

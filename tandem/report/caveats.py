@@ -6,19 +6,19 @@ from itertools import pairwise
 from tandem.measured.measures import GOOD_REPEATS
 from tandem.measured.result import Memory, Result, difference, identity
 from tandem.measured.summary import Goals, Summary
-from tandem.terminal import in_words
+from tandem.terminal import count, in_words
 
 GOOD_REQUESTS = 300
 """A p99 of them rests on the three slowest."""
 FASTER = 1.005
-"""The least speed that is shown as above 1."""
+"""The least speed that is shown as above 100%."""
 
 
 def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str]:
     """What a reader must know before relying on the figures."""
     for result, one in zip(results, shown, strict=True):
         if one.excluded:
-            yield f"{result.label}: {len(one.excluded)} of {one.runs} runs are excluded (see above)."
+            yield f"{result.label}: {len(one.excluded)} of {count(one.runs, 'run')} excluded (see above)."
         if not result.complete:
             yield f"{result.label}: stopped before its last run."
         yield from (f"{result.label}: {change}" for change in _changes(result))
@@ -27,11 +27,12 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
             yield f"{result.label}: failed requests (excluded from latency figures): {kinds}."
         few = [figure for figure in one.figures if figure.repeats < GOOD_REPEATS]
         if few:
-            yield f"{result.label}: {len(few)} rows have fewer than {GOOD_REPEATS} repeats."
+            rows = count(len(one.figures), "row")
+            yield f"{result.label}: {len(few)} of {rows} have fewer than {GOOD_REPEATS} repeats."
         if any(shared.speed and shared.speed > FASTER for shared in one.sharing):
             yield (
-                f"{result.label}: a speed above 1 means that models were faster together than alone. Sharing cannot "
-                "cause that; run-to-run variation or a warmer GPU can."
+                f"{result.label}: a speed above 100% means that models were faster together than alone. Sharing cannot "
+                "cause that; run-to-run variation can."
             )
         moved = [
             endpoint
@@ -81,12 +82,12 @@ def meanings(goals: Goals | None) -> Iterator[str]:
     yield "**Request**: from sending a request to its last piece of text."
     yield "**Tokens/s**: output tokens divided by the time from the first request to the last answer."
     yield "**Speed**: inter-token latency alone divided by together (median of a repeat, geometric mean of the models)."
-    yield "**Of dedicated GPUs**: combined tokens/s divided by the sum of all models' tokens/s alone on the target."
-    yield "**Fairness**: Jain's index of the part of its tokens/s that each model keeps. 1 means equal parts."
+    yield "**Of the sum alone**: combined tokens/s divided by the sum of all models' tokens/s alone on the target."
+    yield "**Fairness**: Jain's index of the part of its tokens/s that each model keeps. 100% means equal parts."
     yield "**$ per million tokens**: hourly price divided by combined tokens per hour."
     yield (
-        "**Beyond run-to-run variation**: Welch's t-interval of the repeats (of their logarithms) excludes equal cost. "
-        "The intervals hold jointly at 95% confidence."
+        "**Beyond run-to-run variation**: the confidence interval of the costs' ratio does not include 100%. It is "
+        "Welch's t-interval of the repeats' logarithms. The intervals hold jointly at 95% confidence."
     )
     if goals:
         yield f"**Good requests**: first token within {goals.ttft_ms:g} ms and {goals.itl_ms:g} ms between tokens."

@@ -1,6 +1,6 @@
 """A report in Markdown, for somebody who was not there: the answer first, then what it rests on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tandem.markdown import as_code, change_text, in_markdown
@@ -13,6 +13,7 @@ from tandem.report.figures import Figure, number
 from tandem.terminal import count, in_words
 
 MANY_TIMES = 10
+"""A ratio above it is only called that: the interval of wild repeats has no end that means anything."""
 MOST_NAMED = 3
 """Runs that are named where many are left out for one reason."""
 
@@ -59,7 +60,7 @@ def _title(results: Sequence[Result]) -> str:
 
 
 def _answer(shown: Sequence[Summary]) -> Iterator[str]:
-    """One sentence for each target at the same, heaviest closed load, and which is cheaper beyond the noise."""
+    """One sentence for each target at the same, heaviest closed load, and each pair's cost."""
     common = reference(shown)
     if common is None:
         if any(one.figures for one in shown):
@@ -69,20 +70,27 @@ def _answer(shown: Sequence[Summary]) -> Iterator[str]:
         return
     shared = [(one.label, next(s for s in one.sharing if s.workload == common)) for one in shown]
     yield (
-        f"Load: prompts of {common}, for each model. Each number is the median of the repeats. "
-        "The lowest and the highest repeat are in parentheses."
+        f"Each model gets prompts of {common}. Each number is the median of the repeats, followed by the lowest and "
+        "the highest repeat where they differ. Percentages compare with the same models, each alone on the same target."
     )
     yield _bullets(_sentence(label, one) for label, one in shared)
-    yield from (_verdict(one) for one in compare_costs(shown))
+    compared = compare_costs(shown)
+    if compared:
+        yield "Cost per output token of each pair of targets, with its 95% confidence interval:"
+        yield _bullets(map(_verdict, compared))
 
 
 def _sentence(label: str, one: Sharing) -> str:
-    each = ", ".join(f"{endpoint} {1 / slower:.2f}" for endpoint, slower in one.slowdown.items())
-    speed = f" Each model ran at **{_range(one.span('speed'), 2)}** of its speed alone ({each})." if one.speed else ""
+    each = ", ".join(f"{endpoint} {_share(1 / slower)}" for endpoint, slower in one.slowdown.items())
+    speed = (
+        f" On average, the models ran at **{_percent(one.span('speed'))}** of their speed alone ({each})."
+        if one.speed
+        else ""
+    )
     cost = f" ${_range(one.span('usd_per_million'), 2)} per million output tokens." if one.usd_per_million else ""
     return (
         f"**{label}**: {_range(one.span('tokens_per_s'))} tokens/s combined, "
-        f"{_percent(one.span('throughput_ratio'))} of the throughput of dedicated GPUs.{speed}{cost}"
+        f"{_percent(one.span('throughput_ratio'))} of the sum of the models alone.{speed}{cost}"
     )
 
 
@@ -91,21 +99,16 @@ def _verdict(one: Comparison) -> str:
     if one.lowest is None or one.highest is None:
         return (
             f"**{one.best} and {one.other} cannot be ranked**: a single repeat does not show the run-to-run variation. "
-            "Measure each at least twice, better more often."
+            "Measure each target at least twice."
         )
-    interval = f"95% confidence interval: {_cheaper(one.highest)} to {_cheaper(one.lowest)}"
+    cost = f"{one.best} costs {_spanned(Span(one.ratio, one.lowest, one.highest), _bounded)} as much as {one.other}."
     if one.decided:
-        return f"**{one.best}** is {1 - one.ratio:.0%} cheaper per token than {one.other} ({interval})."
-    return (
-        f"**No difference beyond run-to-run variation** in cost per token between {one.best} and {one.other} "
-        f"({interval})."
-    )
+        return f"**{one.best} is cheaper than {one.other}**: {cost}"
+    return f"**No difference beyond run-to-run variation** between {one.best} and {one.other}: {cost}"
 
 
-def _cheaper(ratio: float) -> str:
-    if ratio > MANY_TIMES:
-        return f"more than {MANY_TIMES} times as expensive"
-    return f"{1 - ratio:.0%} cheaper" if ratio <= 1 else f"{ratio - 1:.0%} more expensive"
+def _bounded(ratio: float) -> str:
+    return _share(ratio) if ratio <= MANY_TIMES else f"over {_share(MANY_TIMES)}"
 
 
 def _setup(results: Sequence[Result]) -> Iterator[str]:
@@ -146,7 +149,7 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
             machine = session.machine
             yield (
                 f"{result.label}: {as_code(' '.join(session.command))}, from a client with "
-                f"{machine.cpus} × {machine.processor}, {machine.system}, Python {machine.python}."
+                f"{count(machine.cpus, 'CPU')} ({machine.processor}), {machine.system}, Python {machine.python}."
             )
 
 
@@ -183,29 +186,31 @@ def _sharing(shown: Sequence[Summary]) -> Iterator[str]:
         return
     yield "## Cost of sharing"
     yield _table(
-        ("load", "target", "tokens/s", "of dedicated GPUs", "speed", "fairness", "$ per million tokens"),
+        ("load", "target", "tokens/s", "of the sum alone", "speed", "fairness", "$ per million tokens"),
         (
             (
                 str(shared.workload), label, _range(shared.span("tokens_per_s")),
-                _percent(shared.span("throughput_ratio")), _range(shared.span("speed"), 2),
-                _range(shared.span("fairness"), 2), _range(shared.span("usd_per_million"), 2),
+                _percent(shared.span("throughput_ratio")), _percent(shared.span("speed")),
+                _percent(shared.span("fairness")), _range(shared.span("usd_per_million"), 2),
             )
             for shared, label in shares
         ),
     )  # fmt: skip
-    yield "Latency together, as a multiple of latency alone (medians of the repeats):"
+    yield "Latency together, as a percentage of latency alone (medians of the repeats):"
     yield _table(
-        ("load", "target", "model", "inter-token latency", "first token p95"),
+        ("load", "target", "model", "between tokens", "first token p95"),
         (
-            (str(shared.workload), label, model, _times(shared.slowdown.get(model)), _times(ratio))
+            (
+                str(shared.workload),
+                label,
+                model,
+                _share(shared.slowdown.get(model)),
+                _share(shared.ttft_ratio.get(model)),
+            )
             for shared, label in shares
-            for model, ratio in shared.ttft_ratio.items()
+            for model in dict.fromkeys([*shared.slowdown, *shared.ttft_ratio])
         ),
     )
-
-
-def _times(ratio: float | None) -> str:
-    return f"× {ratio:.2f}" if ratio else "–"
 
 
 def _figures(shown: Sequence[Summary], goals: Goals | None) -> Iterator[str]:
@@ -277,7 +282,7 @@ def _between(sizes: Sequence[int]) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def _bullets(lines: "Iterator[str]") -> str:
+def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -295,7 +300,12 @@ def _range(some: Span | None, digits: int = 1) -> str:
 
 
 def _percent(some: Span | None) -> str:
-    return _spanned(some, lambda value: f"{value:.0%}")
+    return _spanned(some, _share)
+
+
+def _share(ratio: float | None) -> str:
+    """How the report states every ratio."""
+    return "–" if ratio is None else f"{ratio:,.0%}"
 
 
 def _spanned(some: Span | None, show: Callable[[float], str]) -> str:

@@ -80,10 +80,16 @@ def test_one_repeat_does_not_show_the_noise(costs: list[float]) -> None:
 def test_three_targets_share_the_error_of_their_three_pairs() -> None:
     sample = {"a": [1.0, 1.1, 1.2], "b": [2.0, 2.1, 2.2]}
     [alone] = compare(sample)
-    [among, _] = compare({**sample, "c": [3.0, 3.1, 3.2]})
+    [among, *_] = compare({**sample, "c": [3.0, 3.1, 3.2]})
     assert among.highest is not None
     assert alone.highest is not None
     assert among.highest > alone.highest
+
+
+def test_every_pair_is_compared_and_the_cheaper_target_comes_first() -> None:
+    found = compare({"a": [4.0, 4.0], "b": [1.0, 1.0], "c": [2.0, 2.0]})
+    assert [(one.best, one.other) for one in found] == [("b", "c"), ("b", "a"), ("c", "a")]
+    assert [one.ratio for one in found] == pytest.approx([0.5, 0.25, 0.5])
 
 
 def test_extreme_repeats_have_a_finite_interval() -> None:

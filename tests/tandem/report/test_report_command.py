@@ -40,7 +40,7 @@ def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
     cost = [0.36 / 3600 / speed * 1e6 for speed in each]
     answer = text(tmp_path)
     assert f"{each[1]:.1f} ({each[0]:.1f} to {each[2]:.1f}) tokens/s combined" in answer
-    assert "at **0.25 (0.20 to 0.50)** of its speed alone" in answer
+    assert "at **25% (20% to 50%)** of their speed alone" in answer
     assert f"${cost[1]:.2f} ({cost[2]:.2f} to {cost[0]:.2f}) per million output tokens" in answer
 
 
