@@ -118,11 +118,6 @@ class _Search:
         if len(self.failing) > 1:
             yield self.failing
 
-    def modes(self) -> list[Sharing]:
-        """The pool's settings in its own mode, and in each other one that no comparison shows already."""
-        own, compared = self.pool.sharing.mode, self.setup.compared_modes
-        return [each for each in every_mode(self.pool.sharing) if each.mode == own or each.mode not in compared]
-
     def with_pool(self, pool: Pool, *, exact: bool = True) -> Setup:
         """The stack with `pool` instead of the old one, with the disk and the nodes that its models need."""
         pool = with_room(pool, self.setup, exact=exact)
@@ -222,7 +217,7 @@ def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
         yield _smaller_batch(search)
         yield _shorter_context(search)
         yield _smaller_kv(search)
-    for sharing in search.modes():
+    for sharing in every_mode(search.pool.sharing, search.setup.compared_modes):
         if sharing.mode != search.pool.sharing.mode:
             yield _other_mode(search, sharing)
     yield _other_type(search)
@@ -366,12 +361,12 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setu
 
     MIG is left out: a GPU whose slices hold the models also holds them with time-slicing.
     """
-    modes = [each for each in search.modes() if not isinstance(each, Mig)]
     pools = [
         shared
         for moved in _moved(search)
         if best is None or search.price(_with_one_node(search, moved)) < best
-        for sharing in modes
+        for sharing in every_mode(search.pool.sharing, search.setup.compared_modes)
+        if not isinstance(sharing, Mig)
         for shared in _in_mode(search, moved, sharing)
     ]
     return itertools.takewhile(lambda tried: best is None or search.price(tried) < best, search.cheapest_first(pools))

@@ -4,7 +4,7 @@ A mode defines the resource that a pod requests, the configuration of the NVIDIA
 shares of a GPU, and which GPUs support it. No other code asks for the name of a mode.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -378,10 +378,15 @@ def switched(sharing: Sharing, mode: str) -> Sharing:
     return _ADAPTER.validate_python({**written, "mode": mode})
 
 
-def every_mode(sharing: Sharing) -> list[Sharing]:
-    """The same settings with each mode that allows them; MPS does not allow 60 replicas, for example."""
+def every_mode(sharing: Sharing, compared: Collection[str] = ()) -> list[Sharing]:
+    """The same settings with each mode that allows them; MPS does not allow 60 replicas, for example.
+
+    Of the modes that a comparison shows already, only its own.
+    """
     found: list[Sharing] = []
     for name in mode_names():
+        if name in compared and name != sharing.mode:
+            continue
         with suppress(ValidationError):
             found.append(switched(sharing, name))
     return found

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
 
 DEFAULT_STACK = "timeslice"
+STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+"""Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
 
 
 def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
@@ -34,6 +37,27 @@ def stack_file(stack: str) -> Path:
     here = Path.cwd()
     homes = [folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()]
     return (homes[0] if homes else here) / name
+
+
+def resolve_path(name: str) -> Path:
+    """The stack file of that name or path. Raises `CallError` for a file name that `pulumi` does not read.
+
+    It reads `Pulumi.NAME.yaml` (pulumi 3.260, sdk/go/common/workspace/paths.go, DetectProjectStackPath).
+    """
+    from sharing.printable import one_line
+    from stacks.stack_file.judge import stack_name
+
+    path = stack_file(name)
+    if path.name != f"Pulumi.{stack_name(path)}.yaml":
+        raise CallError(
+            f"the stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
+            "ends in Pulumi.NAME.yaml."
+        )
+    if not STACK_NAME.fullmatch(stack_name(path)):
+        raise CallError(
+            f"the stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
+        )
+    return path
 
 
 def called(path: Path) -> str:

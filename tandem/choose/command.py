@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import add_region, budget, called, count, existing
+from tandem.arguments import add_region, budget, called, count, existing, resolve_path
 from tandem.parser import Commands, add_command
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
@@ -168,7 +168,7 @@ def _target(parsed: argparse.Namespace) -> Path | None:
     from tandem.planned import new_stack_file
 
     if parsed.write:
-        path = new_stack_file.resolve_path(parsed.write)
+        path = resolve_path(parsed.write)
         if not (path.parent / "Pulumi.yaml").is_file():
             raise CallError(
                 f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import add_region, called
+from tandem.arguments import add_region, called, resolve_path
 from tandem.parser import Commands, add_command
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
@@ -112,7 +112,7 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
     """The stack file of that name, which the command may write."""
     from tandem.planned import new_stack_file
 
-    path = new_stack_file.resolve_path(name)
+    path = resolve_path(name)
     new_stack_file.check(path, force=parsed.force, asks=questions.asks)
     return path
 

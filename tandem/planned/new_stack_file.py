@@ -1,39 +1,16 @@
 """Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
 
-import re
 from pathlib import Path
 
 from sharing.choices import Choice
 from sharing.files import write_whole
-from sharing.printable import one_line, printable
+from sharing.printable import printable
 from stacks.stack_file import schema
-from stacks.stack_file.judge import stack_name
-from tandem.arguments import stack_file
 from tandem.planned.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
 """Places of the schema relative to a stack file: in a checkout, and in a project that `tandem init` made."""
-STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
-"""Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
-
-
-def resolve_path(name: str) -> Path:
-    """The stack file of that name or path. Raises `CallError` for a file name that `pulumi` does not read.
-
-    It reads `Pulumi.NAME.yaml` (pulumi 3.260, sdk/go/common/workspace/paths.go, DetectProjectStackPath).
-    """
-    path = stack_file(name)
-    if path.name != f"Pulumi.{stack_name(path)}.yaml":
-        raise CallError(
-            f"the stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
-            "ends in Pulumi.NAME.yaml."
-        )
-    if not STACK_NAME.fullmatch(stack_name(path)):
-        raise CallError(
-            f"the stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
-        )
-    return path
 
 
 def check(path: Path, *, force: bool, asks: bool) -> None:
