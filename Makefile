@@ -12,8 +12,8 @@ help:  ## List these targets
 plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 	@.venv/bin/tandem plan $(STACK)
 
-# What most changes need: a minute on two cores.
-test: .venv/test  ## Run the tests that most changes need (a minute)
+# What most changes need: a minute on two idle cores.
+test: .venv/test  ## Run the tests that most changes need (one to three minutes)
 	@.venv/bin/python -m pytest -n auto -m "not slow"
 
 # The wheel outside the checkout, with packages from the package index. One test needs `pulumi` on the PATH.

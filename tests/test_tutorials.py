@@ -35,9 +35,7 @@ def test_commands_of_a_page_end_as_it_says(page: Path, project: Path) -> None:
         if title := re.search(r'title="(.+)"', block.head):
             (project / title[1]).write_text(block.text, encoding="utf-8")
         if not block.head and block.reason is None:
-            said = Block("", MAKE.sub("", block.text), None).run(project, environment()).stdout
-        if block.head == "text" and page.name == "own-program.md":
-            assert said == block.text
+            Block("", MAKE.sub("", block.text), None).run(project, environment())
 
 
 def test_targets_of_make_in_these_pages_are_steps_of_a_submission() -> None:
