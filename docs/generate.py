@@ -37,7 +37,7 @@ from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
-from stacks.stack_file.shape import Budget, ClusterSettings, GpuNodes, GpuPool, StackConfig, SystemNodes
+from stacks.stack_file.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
 from tandem.planned.report import PlanReport
 
@@ -60,9 +60,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
+    "park": (ParkSettings, {}),
     "budget": (Budget, {"max-usd-per-hour": 1.25}),
 }
-"""Each section of a stack file, and its values in the stack `dev`, the cheapest that works."""
+"""Each section of a stack file, and its values in the stack `dev`, the cheapest that works; it has no empty ones."""
 VALUES = ("models-clients", "proof", "tags")
 """Keys of a stack file that are not sections."""
 
@@ -120,7 +121,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 def dev_stack() -> str:
     """The stack file that shows every key: set keys as they are, the others as comments with their defaults."""
-    sections = {key: chosen for key, (_, chosen) in SECTIONS.items()}
+    sections = {key: chosen for key, (_, chosen) in SECTIONS.items() if chosen}
     system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
     changed = {
         "cluster": {**sections["cluster"], **system_nodes},

@@ -8,6 +8,7 @@ from typing import Literal
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
 from sharing.modes import Shares, Sharing
+from sharing.parking import Park
 from sharing.prices import Book
 
 Capacity = Literal["spot", "on-demand"]
@@ -153,6 +154,8 @@ class Setup:
     tenants: tuple[Tenant, ...]
     max_usd_per_hour: float | None
     today: datetime.date
+    park: Park | None = None
+    """When the stack has no GPU nodes; None if it always has. Its pools have `max` nodes while it runs."""
     public_access_is_written: bool = True
     """Whether the stack file sets who may reach the Kubernetes API: an explicit value is consent."""
     nat_is_written: bool = True

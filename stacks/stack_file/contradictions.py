@@ -9,6 +9,7 @@ from sharing.setting_paths import touches
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.model_settings import OF_CUSTOM, OWN_KEYS
+from stacks.stack_file.parking import find_counts_of_schedule, find_wrong_schedules
 from stacks.stack_file.shape import FEWEST_ZONES, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 
@@ -18,7 +19,9 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     if config.lacks_sharing() and not touches(["sharing"], misread):
         yield Problem("sharing", "", hints.MISSING, hints.hint("sharing"))
     for path, nodes in pools.items():
-        if not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
+        if config.park:
+            yield from find_counts_of_schedule(path, nodes)
+        elif not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
             yield from _count_contradictions(path, nodes)
     types = {f"{path}.instance-types": nodes.instance_types for path, nodes in pools.items()}
     types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
@@ -33,6 +36,7 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     yield from _admin_contradictions(config, misread)
     yield from find_repetitions(config.models_clients, misread)
     yield from _zone_contradictions(config.cluster, misread)
+    yield from find_wrong_schedules(config.park, misread)
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
 

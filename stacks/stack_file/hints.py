@@ -27,6 +27,8 @@ _BY_PROFILE = (
     "The AWS CLI in the kubeconfig cannot send it. Put role and setting into a profile and write `aws:profile`."
 )
 _ARN = "arn:aws:iam::111122223333:role/ci"
+PARKS, WAKES = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
+"""Examples of schedules: no GPU nodes at night and at weekends."""
 HINTS = {
     "aws:region": "Write `aws:region: us-east-1`, for example.",
     "aws:profile": "Write a name that `aws configure list-profiles` prints.",
@@ -82,6 +84,10 @@ HINTS = {
     "cluster.system-nodes": "Write `system-nodes: {instance-types: [t3.medium]}`, for example.",
     "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
     "tags": "Write `tandem:tags: {team: ml}`, for example.",
+    "park": f'Write `tandem:park: {{schedule: "{PARKS}", wake: "{WAKES}", timezone: Europe/Paris}}`, for example.',
+    "park.schedule": f'Write `schedule: "{PARKS}"`, for example.',
+    "park.wake": f'Write `wake: "{WAKES}"`, for example. Without it, the stack would never wake.',
+    "park.timezone": "Write `timezone: Europe/Paris`, for example.",
 }
 """Fixes by the path of the key. The hint of a list also applies to its items, and the hint of `gpu-nodes` to each pool
 in a list."""

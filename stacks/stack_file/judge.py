@@ -17,6 +17,7 @@ from sharing.setup import Setup
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
+from stacks.stack_file.parking import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source, as_json, read
@@ -54,6 +55,8 @@ STAND_INS: dict[str, Any] = {
     "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
     "cluster.zone-names[]": "us-east-1a",
     "models-clients.namespaces[]": "default",
+    "park.schedule": hints.PARKS,
+    "park.wake": hints.WAKES,
 }
 """Values that replace unreadable ones without a default, so that the rest of the file can be judged. A pool's own
 sharing uses the stand-ins of `sharing`."""
@@ -141,7 +144,7 @@ def judge(
     setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
     assessment = assess(setup, unreadable)
     problems = (*problems, *wrong, *assessment.problems)
-    warnings = (*assessment.warnings, *warn_of_clients(config.models_clients))
+    warnings = (*assessment.warnings, *warn_of_clients(config.models_clients), *warn_of_park(config, setup))
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)

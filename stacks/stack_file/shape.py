@@ -6,9 +6,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from sharing import versions
+from sharing.cron import read_cron
 from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.names import model_id
+from sharing.parking import Park, judge_timezone
 from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
@@ -38,9 +40,17 @@ class GpuNodes(Section):
     )
     min: int = Field(default=0, ge=0, le=100, description="Minimum number of nodes.")
     desired: int = Field(
-        default=1, ge=0, le=100, description="Number of nodes; 0 parks the pool: nothing runs on a GPU."
+        default=1,
+        ge=0,
+        le=100,
+        description="Number of nodes; 0 parks the pool: nothing runs on a GPU. With `park`, the schedule sets it.",
     )
-    max: int = Field(default=1, ge=1, le=100, description="Maximum number of nodes.")
+    max: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="Maximum number of nodes. With `park`, also their number while the stack runs.",
+    )
     volume_gib: int = Field(
         default=100,
         ge=50,
@@ -139,6 +149,23 @@ class Budget(Section):
     )
 
 
+class ParkSettings(Section):
+    """When the stack has no GPU nodes. Cron text has five fields: minute, hour, day of month, month, weekday."""
+
+    schedule: str = Field(description="When the stack parks: its GPU nodes stop. Cron text, e.g. `0 20 * * MON-FRI`.")
+    wake: str = Field(description="When the stack wakes: it gets `max` GPU nodes again. Cron text.")
+    timezone: str = Field(default="UTC", description="Time zone of both, e.g. `Europe/Paris`.")
+
+    def park(self) -> Park | None:
+        """The schedules; None for those that `stack_file.parking` refuses."""
+        if judge_timezone(self.timezone):
+            return None
+        try:
+            return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)
+        except ValueError:
+            return None
+
+
 class ModelClients(Section):
     """Pods that may send requests to the models, besides those in the models' own namespace."""
 
@@ -191,6 +218,11 @@ class StackConfig(Section):
         description="Check the shares before the models first start, and after changes of `sharing` or GPU.",
     )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
+    park: ParkSettings | None = Field(
+        default=None,
+        description="Times without GPU nodes, e.g. `{schedule: 0 20 * * MON-FRI, wake: 0 8 * * MON-FRI, timezone: "
+        "Europe/Paris}`. Default: none.",
+    )
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
         default={}, description="Extra tags for all resources that support tags."
     )
@@ -253,8 +285,9 @@ class StackConfig(Section):
             path=path,
             instance_types=tuple(nodes.instance_types),
             capacity=nodes.capacity,
-            min=nodes.min,
-            desired=nodes.desired,
+            # The schedule of `park` sets both: they are not in the file.
+            min=0 if self.park else nodes.min,
+            desired=nodes.max if self.park else nodes.desired,
             max=nodes.max,
             volume_gib=nodes.volume_gib,
             sharing=self._sharing_of(nodes),
@@ -293,6 +326,7 @@ class StackConfig(Section):
             pools=pools,
             tenants=tuple(tenants),
             max_usd_per_hour=self.budget.max_usd_per_hour,
+            park=self.park.park() if self.park else None,
             today=today,
         )
 

@@ -105,7 +105,8 @@ def judgement(stack: str) -> object:
     """The result of the rules, without the settings that they repeat."""
     found = judged(stack)
     contradictions = [problem.rule for each in found.config.models for problem in each.contradictions("")]
-    return found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits], contradictions
+    rules = [problem.rule for problem in found.problems if problem.path.startswith("park.")]
+    return rules, found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits], contradictions
 
 
 def named(row: Row) -> str:

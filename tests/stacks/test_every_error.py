@@ -43,8 +43,12 @@ GOOD = {
     "public-access-cidrs": "203.0.113.7/32",
     "zone-names": "us-east-1a",
     "admins": "arn:aws:iam::111122223333:role/ci",
+    "park.schedule": "0 20 * * MON-FRI",
+    "park.wake": "0 8 * * MON-FRI",
+    "park.timezone": "Europe/Paris",
 }
 """The beginning of a valid value, by the end of its path; any other text may be `a`."""
+PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
 MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
 
 
@@ -70,6 +74,8 @@ def with_value(path: str, value: object) -> dict[str, Any]:
     found = re.search(rf"sharing\.({'|'.join(MODES)})\.", path)
     mode = found[1] if found else "timeslice"
     made = stack(mode, listed="gpu-nodes[]" in path)
+    if path.startswith("park"):
+        made["park"] = dict(PARK)  # Elsewhere it would refuse `desired` and `min`.
     *above, last = path.replace(f"sharing.{mode}.", "sharing.").replace("[]", ".[]").split(".")
     place: Any = made
     for part in above:

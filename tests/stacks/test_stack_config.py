@@ -410,7 +410,17 @@ def test_errors_of_the_file_are_also_refused_under_pulumi() -> None:
 
 
 def test_sections_are_the_keys_of_the_file() -> None:
-    assert SECTIONS == ("sharing", "gpu-nodes", "models", "models-clients", "proof", "cluster", "tags", "budget")
+    assert SECTIONS == (
+        "sharing",
+        "gpu-nodes",
+        "models",
+        "models-clients",
+        "proof",
+        "cluster",
+        "park",
+        "tags",
+        "budget",
+    )
 
 
 def test_text_in_place_of_a_section_is_refused_under_pulumi() -> None:

@@ -1,0 +1,52 @@
+"""Errors and warnings about `park`: schedules that cannot work, and counts of nodes that the schedules set."""
+
+from collections.abc import Collection, Iterator
+
+from sharing.cron import Cron, CronError, read_cron
+from sharing.parking import find_conflicts, find_skipped, judge_timezone
+from sharing.problems import Problem
+from sharing.setting_paths import touches
+from sharing.setup import Setup
+from stacks.stack_file.shape import GpuNodes, ParkSettings, StackConfig
+
+FIXES = {
+    "schedule": "Park the stack before it wakes, and long before.",
+    "wake": "Wake the stack long after it parks.",
+}
+
+
+def find_wrong_schedules(park: ParkSettings | None, misread: Collection[str]) -> Iterator[Problem]:
+    """Finds cron text and time zones that do not exist, and schedules that never park or never wake the stack."""
+    if park is None:
+        return
+    read: dict[str, Cron] = {}
+    for key, text in (("schedule", park.schedule), ("wake", park.wake)):
+        if touches([f"park.{key}"], misread):
+            continue
+        try:
+            read[key] = read_cron(text)
+        except CronError as error:
+            yield Problem(f"park.{key}", f"'{text}'", error.rule, error.fix)
+    if not touches(["park.timezone"], misread) and (wrong := judge_timezone(park.timezone)):
+        yield Problem("park.timezone", f"'{park.timezone}'", *wrong)
+    if len(read) == 2:
+        for key, rule in find_conflicts(read["schedule"], read["wake"]):
+            yield Problem(f"park.{key}", f"'{getattr(park, key)}'", rule, FIXES[key])
+
+
+def find_counts_of_schedule(path: str, nodes: GpuNodes) -> Iterator[Problem]:
+    """Finds counts of nodes that the schedule of `park` sets."""
+    for key in ("min", "desired"):
+        if key in nodes.model_fields_set:
+            fix = "Remove it: while the stack runs, the pool has `max` nodes."
+            yield Problem(f"{path}.{key}", "", "is set by the schedule of `park`", fix)
+
+
+def warn_of_park(config: StackConfig, setup: Setup) -> Iterator[Problem]:
+    """Warns about times that clocks skip once a year."""
+    if setup.park is None:
+        return
+    for key, cron in (("schedule", setup.park.schedule), ("wake", setup.park.wake)):
+        if skipped := find_skipped(cron, setup.park.timezone, setup.today):
+            rule = f"is skipped on {skipped:%Y-%m-%d}: clocks go forward over {skipped:%H:%M} in {setup.park.timezone}"
+            yield Problem(f"park.{key}", f"'{getattr(config.park, key)}'", rule, "Write another time.")
