@@ -194,8 +194,8 @@ def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
     """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
     per_node = pool.shares_per_node
     nodes = max(-(-len(setup.tenants_of(pool)) // per_node), 1) if per_node else 1
-    desired = pool.desired
-    if pool.provisioner == "node-group" and desired:
+    desired = max(pool.max, nodes) if setup.park else pool.desired
+    if pool.provisioner == "node-group" and desired and not setup.park:
         desired = nodes if exact else max(nodes, desired)
     return replace(
         pool,

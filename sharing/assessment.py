@@ -126,6 +126,11 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     # Where the bill is known, so is the total of each change.
     offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
     cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
+    if bill.week and bill.week.parked_usd_per_hour > limit:
+        rule = f"is less than the stack costs even while it is parked: ${bill.week.parked_usd_per_hour:.4f} per hour"
+        fix = f"Write {_enough(bill)}. Without any cost there is only `pulumi destroy`."
+        yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
+        return
     if bill.usd_per_hour <= limit:
         yield _over_budget_while_replacing(setup, bill, limit, cheaper)
         return

@@ -179,7 +179,7 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         where = f" on {pool.name}" if pool.listed else ""
         found = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
-        is_counted = pool.desired and pool.provisioner == "node-group"
+        is_counted = pool.desired and pool.provisioner == "node-group" and not setup.park
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
         if more := more_shares(pool, len(tenants), setup.compared_modes):
             fix += f"; or {more}"

@@ -8,6 +8,7 @@ from functools import cache
 
 from sharing import artifacts, prices, tables
 from sharing.modes import Exclusive
+from sharing.parking import HOURS_PER_WEEK
 from sharing.quotas import added_nodes, added_system_nodes
 from sharing.setup import SYSTEM_VOLUME_GIB, Capacity, Pool, Setup
 
@@ -32,6 +33,30 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Week:
+    """The bill of an average week of a stack that is parked at times."""
+
+    running_hours: float
+    parked_hours: float
+    running_usd_per_hour: float
+    parked_lines: tuple[Line, ...]
+    """What still costs while the stack is parked."""
+
+    @property
+    def parked_usd_per_hour(self) -> float:
+        return sum(line.usd_per_hour for line in self.parked_lines)
+
+    @property
+    def usd(self) -> float:
+        return self.running_hours * self.running_usd_per_hour + self.parked_hours * self.parked_usd_per_hour
+
+    @property
+    def unparked_usd(self) -> float:
+        """The same week without the schedule."""
+        return HOURS_PER_WEEK * self.running_usd_per_hour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """The bill of a running stack."""
 
@@ -40,6 +65,8 @@ class Cost:
     """The bill with the GPU nodes of each pool at its cheapest instance type; the lines have the most expensive one."""
     replacing_usd_per_hour: float
     """The highest cost while nodes are updated or replaced, including the extra nodes."""
+    week: Week | None
+    """A week with the schedule of `park`; None without one."""
     models: int
     dedicated_usd_per_hour: float
     """The cost of the same stack, at the same capacity type, with one GPU per model."""
@@ -77,7 +104,13 @@ class Cost:
         return sum(line.usd_per_hour for line in self.lines)
 
     @property
+    def usd_per_week(self) -> float:
+        """With the schedule of `park`, if there is one."""
+        return self.week.usd if self.week else self.usd_per_hour * HOURS_PER_WEEK
+
+    @property
     def usd_per_month(self) -> float:
+        """Without the schedule of `park`."""
         return self.usd_per_hour * HOURS_PER_MONTH
 
     @property
@@ -102,6 +135,7 @@ def cost(setup: Setup) -> Cost:
         lines=lines,
         cheapest_usd_per_hour=sum(line.usd_per_hour for line in lines) - _cheaper_types(setup),
         replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
+        week=_week(setup, lines),
         models=len(setup.tenants),
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
         awake_usd_per_hour=sum(line.usd_per_hour for line in (lines if is_awake else _lines(_awake(setup)))),
@@ -112,6 +146,18 @@ def cost(setup: Setup) -> Cost:
         price_source=oldest.source,
         price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
         unpriced=unpriced(setup, *setup.pools),
+    )
+
+
+def _week(setup: Setup, lines: tuple[Line, ...]) -> Week | None:
+    if setup.park is None:
+        return None
+    pools = tuple(replace(pool, desired=0) for pool in setup.pools)
+    return Week(
+        running_hours=setup.park.running_hours,
+        parked_hours=setup.park.parked_hours,
+        running_usd_per_hour=sum(line.usd_per_hour for line in lines),
+        parked_lines=tuple(line for line in _lines(replace(setup, pools=pools)) if line.usd_per_hour),
     )
 
 

@@ -12,7 +12,7 @@ def changed_settings(old: Setup, new: Setup) -> tuple[str, ...]:
     found: list[str] = []
     for before, after in zip(old.pools, new.pools, strict=True):
         found += _sharing(before, after)
-        found += _nodes(before, after)
+        found += _nodes(before, after, is_counted=new.park is None)
     for was, now in zip(old.tenants, new.tenants, strict=True):
         found += _model(was, now)
     return tuple(found)
@@ -42,10 +42,12 @@ def _explicit(sharing: Sharing) -> dict[str, object]:
     return {key: value for key, value in said.items() if key != "mode"}
 
 
-def _nodes(old: Pool, new: Pool) -> Iterator[str]:
+def _nodes(old: Pool, new: Pool, *, is_counted: bool) -> Iterator[str]:
+    """`is_counted`: whether the file has the number of nodes. With `park`, the schedule sets it."""
     if old.instance_types != new.instance_types:
         yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
-    for key in ("capacity", "on_demand_fallback", "min", "desired", "max", "volume_gib"):
+    counts = ("min", "desired") if is_counted else ()
+    for key in ("capacity", "on_demand_fallback", *counts, "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
             yield f"{old.path}.{key.replace('_', '-')}: {_in_one_line(getattr(new, key))}"
 

@@ -142,7 +142,9 @@ def _trials(source: Source, setup: Setup, name: str) -> Iterator[Source]:
         if way == name or way.startswith(f"{name}-"):
             for sharing in WAYS[way](models, pool.smallest):
                 needed = with_room(replace(pool, sharing=sharing, min=0, max=1), setup)
-                counts = {"min": 0, "desired": needed.desired, "max": needed.max, "volume-gib": needed.volume_gib}
+                counts = {"max": needed.max, "volume-gib": needed.volume_gib}
+                if setup.park is None:
+                    counts |= {"min": 0, "desired": needed.desired}
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
                 own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
                 yield replace(source, sections={**source.sections, **own})
@@ -152,7 +154,7 @@ def cheapest(options: Sequence[Option]) -> list[Option]:
     """Those that cost the least, parked stacks only if all are parked; none if all are refused."""
     accepted = [option for option in options if option.planned]
     compared = [option for option in accepted if option.judged.setup.awake] or accepted
-    prices = [round(option.bill.usd_per_hour, 6) if option.bill else 0.0 for option in compared]
+    prices = [round(option.bill.usd_per_week, 4) if option.bill else 0.0 for option in compared]
     return [option for option, usd in zip(compared, prices, strict=True) if usd == min(prices)]
 
 

@@ -7,20 +7,25 @@ from rich.console import Console
 from tandem.plan.compare import Option, cheapest
 from tandem.terminal import line, say
 
-HEAD = ("", "$/hour", "ready in", "isolation", "shares", "margin", "GPUs")
-TO_THE_RIGHT = ("$/hour", "ready in", "shares", "margin")
+HEAD = ("", "$/hour", "$/week", "ready in", "isolation", "shares", "margin", "GPUs")
+WEEK = HEAD.index("$/week")
+"""The column for stacks with a schedule of `park`."""
+TO_THE_RIGHT = ("$/hour", "$/week", "ready in", "shares", "margin")
 
 
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
     rows = [HEAD, *map(_row, options)]
+    if not any(option.bill and option.bill.week for option in options):
+        rows = [(*row[:WEEK], *row[WEEK + 1 :]) for row in rows]
+    head = rows[0]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     best = cheapest(options)
     line(console, title, "bold")
     for row, option in zip(rows, [None, *options], strict=True):
         cells = [
             f"{cell:>{width}}" if name in TO_THE_RIGHT else f"{cell:<{width}}"
-            for name, cell, width in zip(HEAD[:-1], row, widths, strict=False)
+            for name, cell, width in zip(head[:-1], row, widths, strict=False)
         ]
         is_best = option in best
         line(
@@ -41,7 +46,8 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
 
 def _row(option: Option) -> tuple[str, ...]:
     if option.bill is None or option.planned is None:
-        return option.name, "refused", "", "", "", "", ""
+        return option.name, "refused", *("" for _ in HEAD[2:])
     ready = "parked" if option.planned.is_parked else f"{option.planned.startup.minutes:.0f} min"
     usd = f"{option.bill.usd_per_hour:.3f}"
-    return option.name, usd, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus
+    week = f"{option.bill.usd_per_week:.2f}"
+    return option.name, usd, week, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from sharing.assessment import Fit
-from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost, Week
 from sharing.modes import Shares
+from sharing.parking import Park
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from sharing.slices import in_mig
@@ -81,16 +82,36 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     rows.append(("while nodes are replaced", f"${bill.replacing_usd_per_hour:.4f}", peak))
     if len(setup.awake) < len(setup.pools):
         rows.append(("when no pool is parked", f"${bill.awake_usd_per_hour:.4f}", ""))
+    if week := bill.week:
+        rows.append(
+            ("while parked", f"${week.parked_usd_per_hour:.4f}", ", ".join(line.item for line in week.parked_lines))
+        )
     if setup.awake:
         rows.append(("per model", f"${bill.per_model_hour:.4f}", "an equal part of the total"))
         saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
         saving = f"the whole stack: ${saved:,.0f} per month more" if saved >= 0.5 else "the whole stack: the same"
         rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
     print_rows(console, rows, right=(1,))
+    if bill.week and setup.park:
+        _week(console, bill.week, setup.park)
     if bill.first_start_gib:
         once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
         print_folded(console, f"  First start: {once}.")
     print_folded(console, f"  {UNCOUNTED}")
+
+
+def _week(console: Console, week: Week, park: Park) -> None:
+    """The schedule, and what it saves."""
+    parts = [
+        f"{hours:.4g} hours {state} at ${usd:.4f}"
+        for hours, state, usd in (
+            (week.running_hours, "running", week.running_usd_per_hour),
+            (week.parked_hours, "parked", week.parked_usd_per_hour),
+        )
+    ]
+    print_folded(console, f"  Week: {' and '.join(parts)}: ${week.usd:,.2f}. Never parked: ${week.unparked_usd:,.2f}.")
+    schedules = f"parks at `{park.schedule.for_cron_job()}`, wakes at `{park.wake.for_cron_job()}`"
+    print_folded(console, f"  Schedule, {park.timezone}: {schedules}.")
 
 
 def _quotas(console: Console, setup: Setup) -> None:

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, Cost, Line
+from sharing.parking import HOURS_PER_WEEK
 from sharing.prices import FRESH_DAYS
 from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import Plan
@@ -75,7 +76,11 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     hour = bill.cheapest_usd_per_hour, bill.usd_per_hour
     month = bill.cheapest_usd_per_hour * HOURS_PER_MONTH, bill.usd_per_month
     price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
-    print_folded(console, f"  {price}, {dollars(*month, digits=0)} per month{ready}", bold=price)
+    longer = f"{dollars(*month, digits=0)} per month"
+    if bill.week:
+        spared = bill.week.running_hours * (bill.usd_per_hour - bill.cheapest_usd_per_hour)
+        longer = f"{dollars(bill.week.usd - spared, bill.week.usd, digits=2)} per week with its schedule"
+    print_folded(console, f"  {price}, {longer}{ready}", bold=price)
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.setup.region}" if bill.unpriced else ""
     is_old = bill.price_age_days > FRESH_DAYS
     newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
@@ -150,6 +155,9 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     if len(setup.awake) < len(setup.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
     rows.append(("total", f"${bill.usd_per_hour:.3f}", other))
+    if week := bill.week:
+        hours = f"{week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
+        rows.append(("while parked", f"${week.parked_usd_per_hour:.3f}", hours))
     print_rows(console, rows, right=(1,), bold="total")
 
 

@@ -44,6 +44,8 @@ class BaseStack:
         """The values of the `tandem:` keys for a setup that was chosen."""
         [pool] = chosen.pools
         own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool)}
+        if chosen.park:
+            del own["gpu-nodes"]["desired"]  # the schedule sets it
         return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
 
 

@@ -127,6 +127,19 @@ class LineReport(Report):
     note: str
 
 
+class WeekReport(Report):
+    """An average week with the schedule of `park`."""
+
+    usd: Cents
+    unparked_usd: Cents
+    """Without the schedule."""
+    running_hours: Cents
+    parked_hours: Cents
+    parked_usd_per_hour: Price
+    parked_lines: list[LineReport]
+    """What still costs while the stack is parked."""
+
+
 class CostReport(Report):
     """The bill."""
 
@@ -134,6 +147,9 @@ class CostReport(Report):
     cheapest_usd_per_hour: Price
     """With the cheapest instance type of each pool."""
     usd_per_month: Cents
+    """Without the schedule of `park`."""
+    week: WeekReport | None
+    """None without `park`."""
     replacing_usd_per_hour: Price
     """At most, while nodes are updated or replaced."""
     lines: list[LineReport]

@@ -380,6 +380,49 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     assert shown[1].endswith("Remove it.")
 
 
+PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+
+
+@pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
+def test_the_schedule_owns_min_and_desired_and_a_running_pool_has_its_maximum(provisioner: str) -> None:
+    [pool] = judged(**{"gpu-nodes": {"provisioner": provisioner, "max": 3}, "park": PARK}).setup.pools
+    assert (pool.min, pool.desired, pool.max) == (0, 3, 3)
+
+
+def test_without_park_min_and_desired_keep_their_meaning() -> None:
+    found = judged(**{"gpu-nodes": {"min": 1, "desired": 2, "max": 3}}).setup
+    [pool] = found.pools
+    assert (pool.min, pool.desired, pool.max, found.nodes_of(pool)) == (1, 2, 3, 2)
+    assert found.park is None
+    [pool] = judged(**{"gpu-nodes": {"desired": 0, "max": 3}}).setup.pools
+    assert pool.desired == 0
+
+
+def test_a_time_zone_is_utc_unless_the_file_names_another() -> None:
+    found = [judged(park=each).setup.park for each in (PARK, {**PARK, "timezone": "Asia/Kolkata"})]
+    assert [park and park.timezone for park in found] == ["UTC", "Asia/Kolkata"]
+
+
+def test_a_time_that_clocks_skip_is_a_warning() -> None:
+    times = {"schedule": "30 2 * * *", "wake": "0 8 * * *", "timezone": "Europe/Paris"}
+    found = judged(park=times)
+    assert found.problems == ()
+    [shown] = [str(one) for one in found.assessment.warnings if one.path.startswith("park")]
+    assert shown == (
+        "park.schedule: '30 2 * * *' is skipped on 2027-03-28: clocks go forward over 02:30 in Europe/Paris. "
+        "Write another time."
+    )
+
+
+def test_park_from_pulumi_config_set_is_accepted() -> None:
+    """`pulumi config set --path tandem:park.schedule TEXT` hands the program a section as JSON."""
+    values = {"aws:region": "us-east-1", "tandem:sharing": '{"mode": "timeslice"}'}
+    models = '[{"name": "llama2:7b", "context": 2048}]'
+    config = under_pulumi({**values, "tandem:models": models, "tandem:park": json.dumps(PARK)})
+    assert config.park is not None
+    assert (config.park.schedule, config.park.wake) == (PARK["schedule"], PARK["wake"])
+
+
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
     """The config that `load_plan` reads if Pulumi passes these values to the program."""
 
