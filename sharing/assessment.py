@@ -128,7 +128,7 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
     if bill.week and bill.week.parked_usd_per_hour > limit:
         rule = f"is less than the stack costs even while it is parked: ${bill.week.parked_usd_per_hour:.4f} per hour"
-        fix = f"Write {_enough(bill)}. Without any cost there is only `pulumi destroy`."
+        fix = f"Write {_enough(bill)}. Only `pulumi destroy` ends all costs."
         yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
         return
     if bill.usd_per_hour <= limit:

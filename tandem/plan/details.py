@@ -74,7 +74,13 @@ def _needs(fit: Fit) -> str:
 def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     _title(console, "Cost per hour, in full")
     rows = [(line.item, f"${line.usd_per_hour:.4f}", line.note) for line in bill.lines]
-    rows.append(("total", f"${bill.usd_per_hour:.4f}", f"${bill.usd_per_month:,.0f} per month"))
+    rows.append(
+        (
+            "total",
+            f"${bill.usd_per_hour:.4f}",
+            f"${bill.usd_per_month:,.0f} per month{', never parked' if bill.week else ''}",
+        )
+    )
     if bill.cheapest_usd_per_hour < bill.usd_per_hour:
         span = f"{dollars(bill.cheapest_usd_per_hour, bill.usd_per_hour)} per hour"
         rows.append(("with the cheapest types", f"${bill.cheapest_usd_per_hour:.4f}", span))

@@ -72,7 +72,7 @@ def test_a_budget_below_the_parked_cost_is_one_error() -> None:
     assert [problem.path for problem in found] == ["budget.max-usd-per-hour"]
     assert found[0].rule == f"is less than the stack costs even while it is parked: ${PARKED:.4f} per hour"
     # While nodes are replaced: `small stack` in cost.yaml.
-    assert found[0].fix == ("Write `budget.max-usd-per-hour: 0.86`. Without any cost there is only `pulumi destroy`.")
+    assert found[0].fix == ("Write `budget.max-usd-per-hour: 0.86`. Only `pulumi destroy` ends all costs.")
 
 
 @pytest.mark.parametrize("limit", [0.2, 0.42])

@@ -28,6 +28,9 @@ SCREENS = {
     "plan-verbose-pools": ("plan", "pools.yaml", "-v"),
     "plan-compare": ("plan", "one.yaml", "--compare", "timeslice,mps,exclusive,mig"),
     "plan-stacks": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "mig-mixed"),
+    "plan-scheduled": ("plan", "scheduled.yaml"),
+    "plan-scheduled-verbose": ("plan", "scheduled.yaml", "-v"),
+    "plan-scheduled-compare": ("plan", "scheduled.yaml", "--compare", "timeslice,exclusive"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),
@@ -87,6 +90,14 @@ PARKED = """config:
   tandem:models: [{name: "llama2:7b"}, {name: "mistral:7b"}]
   tandem:cluster: {public-access-cidrs: [0.0.0.0/0]}
 """
+SCHEDULED = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: timeslice}
+  tandem:gpu-nodes: {instance-types: [g4dn.xlarge, g4dn.2xlarge]}
+  tandem:models: [{name: "llama2:7b", context: 2048}, {name: "mistral:7b", context: 2048, cache: volume}]
+  tandem:cluster: {nat: none, public-access-cidrs: [192.0.2.1/32]}
+  tandem:park: {schedule: "0 20 * * MON-FRI", wake: "0 8 * * 1-5", timezone: Europe/Paris}
+"""
 POOLS = """config:
   aws:region: us-east-1
   tandem:sharing: {mode: timeslice, replicas: 2}
@@ -116,6 +127,7 @@ def folder(tmp_path: Path) -> Path:
         "refused.yaml": REFUSED,
         "pools.yaml": POOLS,
         "parked.yaml": PARKED,
+        "scheduled.yaml": SCHEDULED,
         "wrong.yaml": POOLS.replace("[g6.xlarge]", "[g6.xlage]"),
         "one.yaml": shipped.replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]"),
         "unpriced.yaml": dev.replace("aws:region: us-east-1", "aws:region: sa-east-1"),
@@ -139,7 +151,7 @@ def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: 
     "arguments",
     [
         *("timeslice", "exclusive", "karpenter", "pools.yaml", "parked.yaml", "unpriced.yaml", "refused.yaml"),
-        *("wrong.yaml", "nosuch.yaml", "unpriced.yaml --strict", "mps --outputs outputs.json"),
+        *("scheduled.yaml", "wrong.yaml", "nosuch.yaml", "unpriced.yaml --strict", "mps --outputs outputs.json"),
     ],
 )
 def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Path, golden: Golden) -> None:
