@@ -11,6 +11,7 @@ import pulumi
 
 from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
+from components.interruptions import DISRUPTED
 from components.share_proof.expectation import ShareExpectation, node_expectation
 from components.share_proof.waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, waits
 from sharing import versions
@@ -31,13 +32,6 @@ Manifest = dict[str, Any]
 SCRIPTS = ("cuda", "shares", "verdict", "node")
 """Modules of `in_pod`, which run in the cluster without the rest of this package."""
 FOLDER = "/proof"
-DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-"""A pod that stops because of a node shutdown, an eviction or a spot interruption is replaced, and does not fail the
-Job.
-
-The action is never `FailJob`: Pulumi does not know that reason and keeps waiting (pulumi-kubernetes
-provider/pkg/await/checker/job/check.go, collectJobConditionErrors).
-"""
 EVICTED_LAST = {"karpenter.sh/do-not-disrupt": "true"}
 """Karpenter evicts a pod with this annotation only when its node's grace period of ten minutes ends.
 
