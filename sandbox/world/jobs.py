@@ -13,7 +13,7 @@ from sandbox.world.plugin import advertised, labels_seen
 from sandbox.world.pods import Values, pods_of_job
 from sandbox.world.scheduler import placed
 
-REPLACE_UNREADY = "pulumi.com/replaceUnready"
+REPLACE_UNREADY, WAIT_FOR = "pulumi.com/replaceUnready", "pulumi.com/waitFor"
 LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
 """Reasons of a Job's condition `Failed`. https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
 MESSAGES = {
@@ -50,11 +50,20 @@ def why_failed(entities: Entities, server: str, namespace: str, name: str, input
 
 
 def run(entities: Entities, job: Entity) -> None:
-    """Completes a new Job. Afterwards, its pods use no resources."""
+    """Completes a new Job. Afterwards, its pods use no resources.
+
+    A Job for which Pulumi does not wait stays active until its pods can run. A suspended Job has no pods.
+    """
+    if value_at(job.inputs, "spec.suspend"):
+        job.outputs["status"] = {"conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended"}]}
+        return
     given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
     karpenter.provision(entities, job.cluster, job.namespace, pods)
     journal.note_modes(entities)
+    if not is_awaited(job.inputs) and why_late(*given) is not None:
+        job.outputs["status"] = {"active": len(pods)}
+        return
     for reason, why in ((LATE, why_late(*given)), (FAILED, why_failed(*given))):
         if why is not None:
             condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
@@ -66,6 +75,14 @@ def run(entities: Entities, job: Entity) -> None:
     _end_disruptions(given)
     for node in nodes.values():
         journal.note_proof(entities, job, node)
+
+
+def is_awaited(inputs: Values) -> bool:
+    """Whether Pulumi waits until a Job has succeeded. An annotation can name another condition, which is met at once.
+
+    Source: pulumi-kubernetes provider/pkg/metadata/overrides.go, ReadyCondition.
+    """
+    return WAIT_FOR not in (value_at(inputs, "metadata.annotations") or {})
 
 
 def _end_disruptions(given: tuple[Entities, str, str, str, Values]) -> None:

@@ -123,6 +123,7 @@ def pods_of_job(name: str, inputs: Values) -> list[Pod]:
             terms=tuple(values_at(pod, f"affinity.nodeAffinity.{required}.nodeSelectorTerms")),
             tolerations=tuple(pod.get("tolerations") or ()),
             needs=_extended(pod),
+            claims=tuple(values_at(pod, "volumes.persistentVolumeClaim.claimName")),
             together=name if HOST_LABEL in hosts else "",
         )
         for index in range(at_a_time)

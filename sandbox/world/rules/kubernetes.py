@@ -228,17 +228,25 @@ def _forget_release(case: Case) -> None:
         case.entities.remove(case.entity)
 
 
-# Jobs: Pulumi waits until they end, and keeps failed ones.
+# Jobs: Pulumi waits until they end, unless an annotation names another condition, and keeps failed ones.
 
 
+def _awaited(refuses: Refusal) -> Refusal:
+    """A refusal that Pulumi does not see unless it waits for the Job."""
+    return lambda case: refuses(case) if jobs.is_awaited(case.inputs) else None
+
+
+@_awaited
 def _late(case: Case) -> str | None:
     return jobs.why_late(case.entities, case.cluster, namespace_of(case), name_of(case), case.inputs)
 
 
+@_awaited
 def _failed(case: Case) -> str | None:
     return jobs.why_failed(case.entities, case.cluster, namespace_of(case), name_of(case), case.inputs)
 
 
+@_awaited
 def _stays_failed(case: Case) -> str | None:
     """A Job that has ended never starts again, even if its inputs change."""
     why = jobs.failure_of(case.entity) if case.entity else None

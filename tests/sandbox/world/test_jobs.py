@@ -16,7 +16,7 @@ from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching
 from tests.sandbox.world_pieces import Account, meta, refused
 
 Spec = dict[str, Any]
-READY = "pulumi.com/replaceUnready"
+READY, WAIT_FOR = "pulumi.com/replaceUnready", "pulumi.com/waitFor"
 
 
 @pytest.fixture
@@ -248,6 +248,42 @@ def test_an_update_of_a_job_that_failed_fails_and_one_that_completed_is_only_cha
         account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels))
     for name in ("good", "bad"):
         assert account.outputs(tokens.JOB, f"{PROOF}/{name}")["metadata"]["labels"] == labels
+
+
+# Jobs for which Pulumi does not wait.
+
+EXISTS = {WAIT_FOR: "jsonpath={.metadata.uid}"}
+
+
+def test_pulumi_does_not_wait_for_a_job_with_another_condition(account: Switching) -> None:
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "free", **EXISTS))
+    assert status(account, f"{PROOF}/free")["succeeded"] == 2
+    account.serve("m", TURNS)
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "waits", **EXISTS))
+    assert status(account, f"{PROOF}/waits") == {"active": 2}
+
+
+def test_pulumi_does_not_see_that_a_job_for_which_it_does_not_wait_has_failed(account: Switching) -> None:
+    wrong = shares_spec(MPS, [TURNS])
+    wrong["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
+    account.make(tokens.JOB, **job(wrong, "bad", **EXISTS))
+    assert status(account, f"{PROOF}/bad")["conditions"][0]["reason"] == "BackoffLimitExceeded"
+    labels = {"a": "b"}
+    account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels, annotations=EXISTS))
+    assert account.outputs(tokens.JOB, f"{PROOF}/bad")["metadata"]["labels"] == labels
+
+
+def test_a_suspended_job_has_no_pods(account: Switching) -> None:
+    account.make(tokens.JOB, **job({**shares_spec(TURNS), "suspend": True}))
+    [condition] = status(account, f"{PROOF}/job")["conditions"]
+    assert (condition["type"], "succeeded" in status(account, f"{PROOF}/job")) == ("Suspended", False)
+
+
+def test_the_pods_of_a_job_need_their_claim(account: Switching) -> None:
+    spec = node_spec(TURNS)
+    spec["template"]["spec"]["volumes"].append({"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}})
+    with refused("DeadlineExceeded", 'persistentvolumeclaim "disk" not found'):
+        account.make(tokens.JOB, **job(spec))
 
 
 def test_deleting_the_namespace_of_a_proof_deletes_its_jobs(account: Switching) -> None:
