@@ -7,8 +7,10 @@ from components.network_policies import ModelClients
 from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
 from components.share_proof import ShareProof, ShareProofArgs
 from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
+from components.spot_job import BucketCheckpoints, SpotJob, SpotJobArgs, VolumeCheckpoints
 
 __all__ = [
+    "BucketCheckpoints",
     "DevicePluginSharing",
     "DevicePluginSharingArgs",
     "GpuCluster",
@@ -25,4 +27,7 @@ __all__ = [
     "ShareProofArgs",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
+    "SpotJob",
+    "SpotJobArgs",
+    "VolumeCheckpoints",
 ]

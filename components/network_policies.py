@@ -1,4 +1,4 @@
-"""Network policies: which pods can connect to the models and to the share proof.
+"""Network policies: which pods can connect to the models, to the share proof and to Jobs.
 
 These policies only restrict incoming connections between pods:
 
@@ -26,6 +26,11 @@ from sharing.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and users cannot change it."""
 
+JOB_LABEL = "batch.kubernetes.io/job-name"
+"""Label with the name of a pod's Job, which the Job controller sets
+(https://kubernetes.io/docs/reference/labels-annotations-taints/).
+"""
+
 Spec = dict[str, Any]
 Peer = dict[str, Any]
 
@@ -47,12 +52,16 @@ class ModelClients:
 
 
 def network_policy(
-    name: str, namespace: pulumi.Input[str], spec: Spec, opts: pulumi.ResourceOptions
+    name: str,
+    namespace: pulumi.Input[str],
+    spec: Spec,
+    opts: pulumi.ResourceOptions,
+    policy_name: str = "incoming",
 ) -> k8s.networking.v1.NetworkPolicy:
-    """Registers a policy for all pods of a namespace."""
+    """Registers a policy in a namespace."""
     return k8s.networking.v1.NetworkPolicy(
         name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name="incoming", namespace=namespace),
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=policy_name, namespace=namespace),
         spec=cast(Any, spec),
         opts=opts,
     )
@@ -73,6 +82,11 @@ def to_models(clients: ModelClients) -> Spec:
 def to_proof() -> Spec:
     """Lets the pods of a share proof reach the pod that collects the results."""
     return _incoming([{"podSelector": {"matchExpressions": [{"key": PROOF_LABEL, "operator": "Exists"}]}}], PROOF_PORT)
+
+
+def to_nobody(job: str) -> Spec:
+    """Lets no pod connect to the pods of this Job."""
+    return {"podSelector": {"matchLabels": {JOB_LABEL: job}}, "policyTypes": ["Ingress"], "ingress": []}
 
 
 def _incoming(peers: Sequence[Peer], port: int) -> Spec:

@@ -7,6 +7,7 @@ Everything is imported when it is first asked for, so that the command does not 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from components import (
+        BucketCheckpoints,
         DevicePluginSharing,
         DevicePluginSharingArgs,
         GpuCluster,
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
         ShareProofArgs,
         SpotGpuNodeGroup,
         SpotGpuNodeGroupArgs,
+        SpotJob,
+        SpotJobArgs,
+        VolumeCheckpoints,
     )
     from sharing.layouts import Slices
     from sharing.models import KvType, Model
     from sharing.modes import Exclusive, Mig, Mps, TimeSlicing
 
 __all__ = [
+    "BucketCheckpoints",
     "DevicePluginSharing",
     "DevicePluginSharingArgs",
     "Exclusive",
@@ -51,7 +56,10 @@ __all__ = [
     "Slices",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
+    "SpotJob",
+    "SpotJobArgs",
     "TimeSlicing",
+    "VolumeCheckpoints",
 ]
 
 

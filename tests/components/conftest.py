@@ -8,6 +8,7 @@ import pulumi
 import pytest
 
 from components import (
+    BucketCheckpoints,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuCluster,
@@ -23,6 +24,8 @@ from components import (
     ShareProofArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
+    SpotJob,
+    SpotJobArgs,
 )
 from sharing.modes import Mig, Mps, TimeSlicing
 
@@ -104,6 +107,18 @@ def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRe
     return ShareProof(name, args, opts)
 
 
+def _job(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    cluster = pulumi.Output.from_input("cluster")
+    args = SpotJobArgs(
+        image="example.com/train:1",
+        command=["python", "train.py"],
+        checkpoints=BucketCheckpoints(cluster_name=cluster, bucket=pulumi.Output.from_input("mine"), prefix=name),
+        queue="rest",
+        tags=TAGS,
+    )
+    return SpotJob(name, args, opts)
+
+
 BUILDERS: dict[str, Builder] = {
     "GpuCluster": _cluster,
     "SpotGpuNodeGroup": _nodes,
@@ -111,6 +126,7 @@ BUILDERS: dict[str, Builder] = {
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
     "ShareProof": _proof,
+    "SpotJob": _job,
 }
 
 

@@ -29,6 +29,7 @@ TOKENS = {
     "OllamaPair": "tandem:index:OllamaPair",
     "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
+    "SpotJob": "tandem:index:SpotJob",
 }
 """Frozen, because they identify users' resources. A rename needs an alias and a line in the changelog."""
 

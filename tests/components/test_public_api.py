@@ -14,6 +14,7 @@ from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
 from tandem import (
+    BucketCheckpoints,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuClusterArgs,
@@ -29,7 +30,9 @@ from tandem import (
     PoolSharing,
     ShareProofArgs,
     SpotGpuNodeGroupArgs,
+    SpotJobArgs,
     TimeSlicing,
+    VolumeCheckpoints,
 )
 from tests.components.conftest import Mocks
 
@@ -40,9 +43,11 @@ COMPONENTS = {
     "OllamaPair",
     "ShareProof",
     "SpotGpuNodeGroup",
+    "SpotJob",
 }
 PUBLIC = COMPONENTS | {
     *(f"{name}Args" for name in COMPONENTS),
+    "BucketCheckpoints",
     "Exclusive",
     "KarpenterPool",
     "KvType",
@@ -54,6 +59,7 @@ PUBLIC = COMPONENTS | {
     "PoolSharing",
     "Slices",
     "TimeSlicing",
+    "VolumeCheckpoints",
 }
 """To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -106,6 +112,10 @@ def sharing(*pools: PoolSharing, **changed: Any) -> DevicePluginSharingArgs:
 
 def proof(**changed: Any) -> ShareProofArgs:
     return ShareProofArgs(**{"sharing": TURNS, "gpu": "t4", **changed})
+
+
+def spot_job(**changed: Any) -> SpotJobArgs:
+    return SpotJobArgs(**{"image": "i", "command": ["train"], **changed})
 
 
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
@@ -195,6 +205,21 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: OllamaPairArgs(models=[model(), model()]),
         "OllamaPairArgs.models must have at least one model and no duplicate ids, not ['llam",
     ),
+    (
+        lambda: spot_job(command="train"),
+        "SpotJobArgs.command must be a list of text, not 'train'. Pass a list of text.",
+    ),
+    (lambda: spot_job(command=[]), "SpotJobArgs.command is empty. Pass the program and its arguments."),
+    (lambda: spot_job(stop_seconds=121), "SpotJobArgs.stop_seconds is 121, but a spot instance ends 120 seconds after"),
+    (lambda: spot_job(wait=True), "SpotJobArgs.wait is True, but `deadline_seconds` is missing. Pass the longest time"),
+    (
+        lambda: spot_job(checkpoints="s3://mine"),
+        "SpotJobArgs.checkpoints must be BucketCheckpoints or VolumeCheckpoints or None, not 's3://mine'. Pass",
+    ),
+    (
+        lambda: BucketCheckpoints(cluster_name="c", bucket="b", prefix="/a"),
+        "BucketCheckpoints.prefix is '/a'. Pass letters, digits and `._=-`, with `/` only between them.",
+    ),
     (lambda: ModelClients(namespaces="chat"), "ModelClients.namespaces must be a list of text, not 'chat'."),
 ]
 
@@ -220,6 +245,14 @@ def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[
         (model, "slots", 1),
         (model, "prompt_cache_mib", 0),
         (proof, "gpus_per_node", 1),
+        (spot_job, "cpu_millis", 1),
+        (spot_job, "memory_mib", 1),
+        (spot_job, "user", 0),
+        (spot_job, "retries", 0),
+        (spot_job, "stop_seconds", 1),
+        (spot_job, "deadline_seconds", 1),
+        (spot_job, "keep_seconds", 1),
+        (partial(VolumeCheckpoints, zone="z"), "size_gib", 1),
     ],
 )
 def test_the_minimum_of_a_number_is_accepted_and_one_less_is_not(
@@ -234,6 +267,7 @@ def test_a_field_with_an_input_type_accepts_outputs() -> None:
     later: pulumi.Output[str] = pulumi.Output.from_input("later")
     assert nodes(cluster_name=later, mode_taint=later).mode_taint is later
     assert model(zone=later, cache="volume").zone is later
+    assert spot_job(image=later, namespace=later).namespace is later
 
 
 def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> None:

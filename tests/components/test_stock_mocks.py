@@ -42,6 +42,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "services": {"llama2-7b": "llama2-7b", "mistral-7b": "mistral-7b"},
         "ports": {"llama2-7b": 11434, "mistral-7b": 11434},
     },
+    "SpotJob": {"job_name": "theirs", "namespace": "theirs", "checkpoint_location": "s3://mine/theirs/"},
     "ShareProof": {"verified_shares": {"nvidia.com/gpu": asdict(SHARES)}},
 }
 
