@@ -1,7 +1,7 @@
 """Cron text with five fields: what it means, and the same schedule for EventBridge Scheduler and for a CronJob.
 
 It accepts what cron(5), Kubernetes and EventBridge all understand in the same way. The three differ in the number of
-Sunday, in steps and in what two restricted days mean, so that values are written anew for each, weekdays as names:
+Sunday, in steps and in what two restricted days mean, so that values are written again for each, weekdays as names:
 https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html and github.com/robfig/cron v3.0.1, which
 Kubernetes uses, `parser.go`.
 """
