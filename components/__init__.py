@@ -1,5 +1,6 @@
 """Building blocks: the ComponentResources. They know AWS and Kubernetes, and never read Pulumi configuration."""
 
+from components.cost_alert import CostAlert, CostAlertArgs
 from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
@@ -11,6 +12,8 @@ from components.spot_job import BucketCheckpoints, SpotJob, SpotJobArgs, VolumeC
 
 __all__ = [
     "BucketCheckpoints",
+    "CostAlert",
+    "CostAlertArgs",
     "DevicePluginSharing",
     "DevicePluginSharingArgs",
     "GpuCluster",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sharing.problems import did_you_mean
 
-NAMES = {bool: "True or False", int: "a whole number", str: "text", NoneType: "None"}
+NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 
 
 def check_arguments(args: Any) -> None:
@@ -47,8 +47,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return is_list and all(_fits(one, inner[0]) for one in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values())
-    if hint is int:
-        return type(value) is int  # bool is a subclass of int
+    if hint in (int, float):
+        return type(value) in (int, hint)  # bool is a subclass of int
     is_class = isinstance(hint, type) and origin is None and hint is not Any
     return isinstance(value, hint) if is_class else True
 

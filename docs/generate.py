@@ -33,6 +33,7 @@ from sharing.assessment import assess
 from sharing.modes import TimeSlicing, mode_names
 from sharing.setup import Setup
 from stacks.stack_file import schema, write
+from stacks.stack_file.budget_shape import Alert
 from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
@@ -62,6 +63,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "park": (ParkSettings, {}),
     "budget": (Budget, {"max-usd-per-hour": 1.25}),
+    "budget.alert": (Alert, {}),
 }
 """Each section of a stack file, and its values in the stack `dev`, the cheapest that works; it has no empty ones."""
 VALUES = ("models-clients", "proof", "tags")
@@ -123,6 +125,7 @@ def dev_stack() -> str:
     """The stack file that shows every key: set keys as they are, the others as comments with their defaults."""
     sections = {key: chosen for key, (_, chosen) in SECTIONS.items() if chosen}
     system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
+    del sections["budget.alert"]
     changed = {
         "cluster": {**sections["cluster"], **system_nodes},
         "models": [sections["models"], {"name": "mistral:7b", "context": 2048}],

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from sharing import compatibility, prices
+from sharing import compatibility, cost_alerts, prices
 from sharing.advice import Advice, advise, concerns
 from sharing.cost import Cost, cost
 from sharing.judgement import Fit, Judgement, judge
@@ -42,12 +42,14 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     found = judge(setup, unreadable)
     advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
     problems = [*found.broken, *_do_not_fit(found, advice), *_over_budget(setup, found, advice)]
+    problems += cost_alerts.find_problems(setup, found.cost)
     return Assessment(
         problems=tuple(problems),
         warnings=(
             *compatibility.warnings(setup, unreadable),
             *_old_prices(setup),
             *_budget_not_judged(setup, found),
+            *cost_alerts.find_warnings(setup, found.cost),
         ),
         fits=tuple(_advised(fit, advice) for fit in found.fits),
         cost=found.cost,

@@ -17,6 +17,8 @@ Replacement = Literal["create-first", "delete-first"]
 Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
+AlertPeriod = Literal["monthly", "daily"]
+AlertScope = Literal["account", "stack"]
 
 ONE_POOL = "gpu-nodes"
 """Path of the only pool in a stack file that has no list of them."""
@@ -137,6 +139,17 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CostAlert:
+    """An e-mail from AWS Budgets when costs pass a limit."""
+
+    max_usd: float
+    """Limit in USD per period."""
+    period: AlertPeriod
+    scope: AlertScope
+    """Whose costs count: those of the account, or of resources with the stack's tag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """An entire stack."""
 
@@ -164,6 +177,8 @@ class Setup:
     """Prices that were read from AWS; None to use the tables of `sharing/data`."""
     compared_modes: frozenset[str] = frozenset()
     """Sharing modes that a comparison shows next to this setup: advice does not suggest them again."""
+    alert: CostAlert | None = None
+    """The e-mail that AWS Budgets sends; None for no e-mail."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

@@ -8,6 +8,8 @@ import pulumi_aws as aws
 import pulumi_random as random
 
 from components import (
+    CostAlert,
+    CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuCluster,
@@ -31,7 +33,7 @@ from components.share_proof.expectation import expectations, fingerprint
 from sharing import host
 from sharing.assessment import Fit
 from sharing.karpenter import controller_replicas
-from sharing.names import PROJECT, cluster_name, stack_tags
+from sharing.names import PROJECT, TAG_STACK, cluster_name, stack_tags
 from sharing.setup import Pool
 from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
@@ -68,6 +70,7 @@ def deploy(plan: Plan) -> None:
     for warning in plan.assessment.warnings:
         pulumi.log.warn(str(warning))
     base = create_base(plan)
+    warn_of_costs(base)
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
@@ -164,6 +167,24 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             tags=tags,
         ),
         pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def warn_of_costs(base: Base) -> None:
+    """The e-mail from AWS Budgets, if the stack file asks for one."""
+    alert = base.plan.config.budget.alert
+    if alert is None:
+        return
+    CostAlert(
+        f"{PROJECT}-alert",
+        CostAlertArgs(
+            max_usd=alert.max_usd,
+            emails=alert.emails,
+            period=alert.period,
+            only_tagged={TAG_STACK: base.tags[TAG_STACK]} if alert.scope == "stack" else {},
+            tags=base.tags,
+        ),
+        pulumi.ResourceOptions(providers=[base.provider]),
     )
 
 

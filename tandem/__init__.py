@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from components import (
         BucketCheckpoints,
+        CostAlert,
+        CostAlertArgs,
         DevicePluginSharing,
         DevicePluginSharingArgs,
         GpuCluster,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BucketCheckpoints",
+    "CostAlert",
+    "CostAlertArgs",
     "DevicePluginSharing",
     "DevicePluginSharingArgs",
     "Exclusive",

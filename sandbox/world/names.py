@@ -24,6 +24,7 @@ AUTONAMES: dict[str, tuple[str, int]] = {
     "aws:cloudwatch/eventRule:EventRule": ("name", 64),
     "aws:cloudwatch/eventTarget:EventTarget": ("targetId", 64),
     "aws:sqs/queue:Queue": ("name", 80),
+    "aws:budgets/budget:Budget": ("name", 255),
 }
 AWS_DIGITS, KUBERNETES_DIGITS = 7, 8
 

@@ -3,6 +3,7 @@
 KUBERNETES = "kubernetes:"
 """Prefix of the type tokens of the Kubernetes provider."""
 
+BUDGET = "aws:budgets/budget:Budget"
 EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
 EVENT_TARGET = "aws:cloudwatch/eventTarget:EventTarget"
 LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"

@@ -35,6 +35,7 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
             yield Problem(f"{path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config, misread)
     yield from find_repetitions(config.models_clients, misread)
+    yield from _repeated_emails(config, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from find_wrong_schedules(config.park, misread)
     yield from _pool_contradictions(config, misread)
@@ -52,6 +53,14 @@ def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
             yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
         elif problem := judge_principal(path, arn, config.region):
             yield problem
+
+
+def _repeated_emails(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    emails = config.budget.alert.emails if config.budget.alert else []
+    for index, email in enumerate(emails):
+        path = f"budget.alert.emails[{index}]"
+        if email in emails[:index] and not touches([path], misread):
+            yield Problem(path, "", "is listed twice", "Keep one of the two.")
 
 
 def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:

@@ -83,6 +83,9 @@ HINTS = {
     "cluster.admins": f"Write `admins: [{_ARN}]`, for example.",
     "cluster.system-nodes": "Write `system-nodes: {instance-types: [t3.medium]}`, for example.",
     "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
+    "budget.alert": "Write `alert: {max-usd: 400, emails: [ops@example.com]}`, for example.",
+    "budget.alert.max-usd": "Write `max-usd: 400`, for example.",
+    "budget.alert.emails": "Write `emails: [ops@example.com]`, for example.",
     "tags": "Write `tandem:tags: {team: ml}`, for example.",
     "park": f'Write `tandem:park: {{schedule: "{PARKS}", wake: "{WAKES}", timezone: Europe/Paris}}`, for example.',
     "park.schedule": f'Write `schedule: "{PARKS}"`, for example.',
@@ -91,8 +94,13 @@ HINTS = {
 }
 """Fixes by the path of the key. The hint of a list also applies to its items, and the hint of `gpu-nodes` to each pool
 in a list."""
-TOO_MANY = {"aws:assumeRoles": "Keep one, and chain roles in a profile with `source_profile`."}
+TOO_MANY = {
+    "aws:assumeRoles": "Keep one, and chain roles in a profile with `source_profile`.",
+    "budget.alert.emails": "Write the address of a mailing list.",
+}
 """Fixes for lists that are too long."""
+PERSONAL = frozenset({"budget.alert", "budget.alert.emails", "budget.alert.emails[]"})
+"""Keys whose values no message repeats: e-mail addresses are personal data, and messages end up in logs."""
 
 
 @cache
@@ -161,6 +169,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     kind, path, value, context = detail["type"], where(loc), detail.get("input"), detail.get("ctx", {})
     key = _path_with_mode(detail, loc)
     fix = hint(key)
+    shown = "" if key in PERSONAL else _shown(value)
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, fix or EXAMPLE)
     if kind == "extra_forbidden":
@@ -175,7 +184,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
             fix = did_you_mean(str(value), words)
         return Problem(path, _shown(value), rule, fix)
     rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
-    return Problem(path, _shown(value), rule, _fix(kind, value, loc, key))
+    return Problem(path, shown, rule, _fix(kind, value, loc, key))
 
 
 def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:

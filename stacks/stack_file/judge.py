@@ -57,6 +57,9 @@ STAND_INS: dict[str, Any] = {
     "models-clients.namespaces[]": "default",
     "park.schedule": hints.PARKS,
     "park.wake": hints.WAKES,
+    "budget.alert.max-usd": 1000,
+    "budget.alert.emails": ["ops@example.com"],
+    "budget.alert.emails[]": "ops@example.com",
 }
 """Values that replace unreadable ones without a default, so that the rest of the file can be judged. A pool's own
 sharing uses the stand-ins of `sharing`."""

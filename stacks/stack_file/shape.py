@@ -11,11 +11,12 @@ from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.names import model_id
 from sharing.parking import Park, judge_timezone
-from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from sharing.setup import ONE_POOL, Capacity, CostAlert, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from stacks.stack_file.budget_shape import Budget
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
 from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
-from stacks.stack_file.section import Number, Section, TagKey, TagValue, kebab
+from stacks.stack_file.section import Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, if the file has no list of them."""
@@ -136,17 +137,6 @@ class ClusterSettings(Section):
     )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
-
-
-class Budget(Section):
-    """Limits for the cost of the stack."""
-
-    max_usd_per_hour: Number | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Maximum cost in USD per hour, also while nodes are replaced. Planning fails above it.",
-    )
 
 
 class ParkSettings(Section):
@@ -327,8 +317,14 @@ class StackConfig(Section):
             tenants=tuple(tenants),
             max_usd_per_hour=self.budget.max_usd_per_hour,
             park=self.park.park() if self.park else None,
+            alert=self.cost_alert(),
             today=today,
         )
+
+    def cost_alert(self) -> CostAlert | None:
+        """The e-mail from AWS Budgets, without its addresses."""
+        alert = self.budget.alert
+        return alert and CostAlert(max_usd=alert.max_usd, period=alert.period, scope=alert.scope)
 
 
 def _own_sharing(nodes: GpuNodes) -> Sharing | None:

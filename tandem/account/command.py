@@ -85,7 +85,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
         print_json({**leftovers.as_dict(found, account), **(done.as_dict() if done else {})})
     left = [outcome for outcome in done.outcomes if outcome.left] if done else found.resources
     # Kinds that could not be searched may have leftovers.
-    return FAILED if left else USAGE if found.unseen else FINE
+    return FAILED if left else USAGE if found.may_have_unseen_costs else FINE
 
 
 def _quota(parsed: argparse.Namespace) -> int:

@@ -87,12 +87,12 @@ class Deletion:
         unseen = [title for title in kind.after if title in self.unseen]
         if unseen:
             return f"{' and '.join(unseen)} could not be listed, and may need it"
-        if kind.in_all_regions:
+        if kind.shared_service:
             if self._holding is None:
                 # Now, not earlier: until here, a cluster may have been deleted in this region or created in another.
                 self._holding = regions.holding(self.account, self.owner, self.progress)
             if self._holding:
-                return f"IAM is shared by all regions, and {_some(self._holding)}"
+                return f"{kind.shared_service} is shared by all regions, and {_some(self._holding)}"
         left = [
             outcome.resource.label
             for outcome in self.outcomes.values()

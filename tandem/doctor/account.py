@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sharing.cost_alerts import ACTIVATE
+from sharing.names import TAG_STACK
 from sharing.setup import Setup
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
@@ -96,6 +98,37 @@ def _spot_fix() -> str:
     from tandem.deployed.aws import quota
 
     return quota.SPOT_ROLE_COMMAND
+
+
+def check_cost_tag(case: Case) -> Iterator[Finding]:
+    """The stack's tag is an active cost allocation tag, so that the alert counts its costs.
+
+    AWS charges $0.01 for the request (Cost Explorer FAQ, "How much does the AWS Cost Explorer API cost?").
+    """
+    from tandem.deployed.aws.session import DENIED, code
+
+    client = case.account().client("ce", "us-east-1")
+    try:
+        known = client.list_cost_allocation_tags(TagKeys=[TAG_STACK], Type="UserDefined")["CostAllocationTags"]
+    except Exception as error:
+        # Said of members of an organization (github.com/hashicorp/terraform-provider-aws, issue 37636).
+        if code(error) not in DENIED or "Linked account" not in str(error):
+            raise
+        yield unknown("only the account that pays for this one can see its cost allocation tags", ACTIVATE)
+        return
+    if any(tag["Status"] == "Active" for tag in known):
+        yield ok(f"{TAG_STACK} is an active cost allocation tag")
+    elif known:
+        yield warning(f"{TAG_STACK} is not an active cost allocation tag, so the alert counts nothing", ACTIVATE)
+    else:
+        later = "AWS lists it up to 24 hours after the first `up`. Then run doctor again."
+        yield warning(f"AWS does not know the tag {TAG_STACK} yet, so the alert counts nothing", later)
+
+
+def wants_cost_tag(case: Case) -> bool:
+    """Whether the stack has an alert for its own costs."""
+    alert = _setup(case).alert
+    return alert is not None and alert.scope == "stack"
 
 
 def _setup(case: Case) -> Setup:

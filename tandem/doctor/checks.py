@@ -46,6 +46,7 @@ CHECKS = (
     Check("quotas", "Quotas", "stack", account.check_quotas),
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
+    Check("cost-tag", "Cost allocation tag", "stack", account.check_cost_tag, applies=account.wants_cost_tag),
     Check("add-on-builds", "Add-on builds", "stack", builds.check_addons),
     Check("ami-releases", "AMI releases", "stack", builds.check_amis),
     Check(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from sharing import cost_alerts
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, Cost, Line
 from sharing.parking import HOURS_PER_WEEK
@@ -35,6 +36,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False,
     for pool in plan.setup.pools:
         _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
     _cost(console, plan.setup, bill_of(plan))
+    _alert(console, plan.setup)
     console.print()
     if starts:
         first, *others = [f"{name} {minutes:.1f}" for name, minutes in name_stages(planned.startup.path, plan.setup)]
@@ -159,6 +161,17 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
         hours = f"{week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
         rows.append(("while parked", f"${week.parked_usd_per_hour:.3f}", hours))
     print_rows(console, rows, right=(1,), bold="total")
+
+
+def _alert(console: Console, setup: Setup) -> None:
+    """The e-mail that AWS Budgets sends, and its delay."""
+    if setup.alert is None:
+        return
+    counted = "the AWS account" if setup.alert.scope == "account" else "this stack"
+    limit = f"${setup.alert.max_usd:,.2f} per {cost_alerts.UNITS[setup.alert.period]}"
+    text = f"Alert  e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}. {cost_alerts.LAG}"
+    console.print()
+    print_folded(console, text, bold="Alert")
 
 
 def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:

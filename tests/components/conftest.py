@@ -9,6 +9,8 @@ import pytest
 
 from components import (
     BucketCheckpoints,
+    CostAlert,
+    CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuCluster,
@@ -119,7 +121,13 @@ def _job(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentReso
     return SpotJob(name, args, opts)
 
 
+def _alert(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = CostAlertArgs(max_usd=100, emails=["ops@example.com"], only_tagged={"owner": "us"}, tags=TAGS)
+    return CostAlert(name, args, opts)
+
+
 BUILDERS: dict[str, Builder] = {
+    "CostAlert": _alert,
     "GpuCluster": _cluster,
     "SpotGpuNodeGroup": _nodes,
     "KarpenterGpuPool": _karpenter,

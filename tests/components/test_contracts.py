@@ -23,6 +23,7 @@ Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResourc
 NAMES = ("one", "two")
 
 TOKENS = {
+    "CostAlert": "tandem:index:CostAlert",
     "DevicePluginSharing": "tandem:index:DevicePluginSharing",
     "GpuCluster": "tandem:index:GpuCluster",
     "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",

@@ -15,6 +15,7 @@ from sandbox.graph import plain
 from sandbox.preview.program import run
 from tandem import (
     BucketCheckpoints,
+    CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuClusterArgs,
@@ -37,6 +38,7 @@ from tandem import (
 from tests.components.conftest import Mocks
 
 COMPONENTS = {
+    "CostAlert",
     "DevicePluginSharing",
     "GpuCluster",
     "KarpenterGpuPool",
@@ -118,6 +120,11 @@ def spot_job(**changed: Any) -> SpotJobArgs:
     return SpotJobArgs(**{"image": "i", "command": ["train"], **changed})
 
 
+def alert(**changed: Any) -> CostAlertArgs:
+    return CostAlertArgs(**{"max_usd": 100, "emails": [MAIL], **changed})
+
+
+MAIL = "ops@example.com"
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
 T4 = PoolSharing(sharing=TURNS, gpu="t4")
 WRONG: list[tuple[Callable[[], object], str]] = [
@@ -219,6 +226,21 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (
         lambda: BucketCheckpoints(cluster_name="c", bucket="b", prefix="/a"),
         "BucketCheckpoints.prefix is '/a'. Pass letters, digits and `._=-`, with `/` only between them.",
+    ),
+    (lambda: alert(max_usd="1"), "CostAlertArgs.max_usd must be a number, not '1'. Pass a number."),
+    (lambda: alert(max_usd=True), "CostAlertArgs.max_usd must be a number, not True. Pass a number."),
+    (lambda: alert(max_usd=0), "CostAlertArgs.max_usd is 0, but the minimum is 0.01. Pass 0.01 or more."),
+    (lambda: alert(max_usd=float("nan")), "CostAlertArgs.max_usd is nan, but the minimum is 0.01. Pass 0.01 or more."),
+    (lambda: alert(emails=[]), "CostAlertArgs.emails must have 1 to 10 addresses, not 0. Use a mailing list for more."),
+    (lambda: alert(emails=[MAIL] * 11), "CostAlertArgs.emails must have 1 to 10 addresses, not 11. Use a mailing list"),
+    (
+        lambda: alert(emails=[MAIL, "ops"]),
+        "CostAlertArgs.emails[1] is not an e-mail address. Pass ops@example.com, say.",
+    ),
+    (lambda: alert(period="weekly"), "CostAlertArgs.period must be one of monthly, daily, not 'weekly'."),
+    (
+        lambda: alert(only_tagged={"a": "b", "c": "d"}),
+        "CostAlertArgs.only_tagged must have at most one tag, not 2. Pass",
     ),
     (lambda: ModelClients(namespaces="chat"), "ModelClients.namespaces must be a list of text, not 'chat'."),
 ]

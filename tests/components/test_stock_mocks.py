@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PRIVATE = ["theirs-private-0-id", "theirs-private-1-id"]
 [SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 1)
 OUTPUTS: dict[str, dict[str, Any]] = {
+    "CostAlert": {"budget_id": "theirs-monthly-tagged-id"},
     "GpuCluster": {
         "cluster_name": "theirs-cluster",
         "node_subnet_ids": PRIVATE,

@@ -32,7 +32,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         "gpu-nodes": {},
         "models": [{"name": "llama2:7b"}],
         "cluster": {"system-nodes": {}},
-        "budget": {},
+        "budget": {"alert": {"max-usd": 1000, "emails": ["ops@example.com"]}},
     }
     above, _, key = path.rpartition(".")
     (at(config, above) if above else config)[key] = value

@@ -138,6 +138,14 @@ def _queue(creation: Creation) -> tuple[str, Values]:
     return url, {**_common(creation), "name": name, "arn": place.arn("sqs", name), "url": url}
 
 
+def _budget(creation: Creation) -> tuple[str, Values]:
+    name, place = autonamed(creation.name, creation.inputs.get("name")), _place(creation)
+    own = {"name": name, "accountId": ACCOUNT, "arn": place.arn("budgets", f"budget/{name}", regional=False)}
+    # Like IAM, AWS Budgets has no regions.
+    common = {key: value for key, value in _common(creation).items() if key != "region"}
+    return f"{ACCOUNT}:{name}", {**common, **own}
+
+
 def _event_target(creation: Creation) -> tuple[str, Values]:
     target = autonamed(creation.name, creation.inputs.get("targetId"))
     return f"{creation.inputs.get('rule')}-{target}", {**_common(creation), "targetId": target}
@@ -167,6 +175,7 @@ RULES: dict[str, Rule] = {
     "aws:cloudwatch/logGroup:LogGroup": _named("logs", "log-group:"),
     "aws:cloudwatch/eventRule:EventRule": _named("events", "rule/"),
     "aws:cloudwatch/eventTarget:EventTarget": _event_target,
+    "aws:budgets/budget:Budget": _budget,
     "aws:sqs/queue:Queue": _queue,
     "aws:sqs/queuePolicy:QueuePolicy": _joined("", "queueUrl"),
 }

@@ -1,12 +1,13 @@
 """All rules, in the order in which they are checked."""
 
-from sandbox.world.rules import access, ec2, eks, iam, karpenter, kubernetes
+from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, kubernetes
 
 RULES = (
     *kubernetes.FIRST,
     *access.FIRST,
     *ec2.RULES,
     *iam.RULES,
+    *budgets.RULES,
     *eks.RULES,
     *access.RULES,
     *kubernetes.RULES,

@@ -35,6 +35,7 @@ KINDS: tuple[Kind, ...] = (
     services.PROFILES,
     services.ROLES,
     services.POLICIES,
+    services.BUDGETS,
 )
 """Every kind that tandem deletes, in dependency order: `Kind.after` names the kinds to delete before it."""
 OTHER = "other"
@@ -45,6 +46,7 @@ LOOKED_AT = frozenset(
         *(f"ec2:{kind}" for kind in ("internet-gateway", "vpc", "security-group-rule")),
         *(f"eks:{kind}" for kind in ("cluster", "nodegroup", "addon", "access-entry", "podidentityassociation")),
         *(f"iam:{kind}" for kind in ("role", "policy", "instance-profile")),
+        "budgets:budget",
         "events:rule",
         "sqs:",
     }
@@ -67,6 +69,11 @@ class Inventory:
     def usd_per_day(self) -> float:
         """Dollars per day, of known prices."""
         return sum(resource.usd_per_day or 0.0 for resource in self.resources)
+
+    @property
+    def may_have_unseen_costs(self) -> bool:
+        """Whether a kind that costs money could not be listed."""
+        return not {kind.title for kind in KINDS if kind.is_free} >= self.unseen.keys()
 
 
 def owner_of(account: Account, stack: str) -> Owner:

@@ -89,8 +89,11 @@ class Kind:
     minutes: int = 5
     """How long to wait for a deletion, and to retry while AWS refuses it. Terraform's AWS
     provider gives IAM 2 minutes (`propagationTimeout`), and more to whatever waits for network interfaces."""
-    in_all_regions: bool = False
-    """Whether it belongs to the account, not to one region, so that a stack in another region may need it."""
+    shared_service: str = ""
+    """The service, if its resources belong to the account and not to one region: a stack in another region may need
+    them."""
+    is_free: bool = False
+    """Whether it costs nothing, so that one that could not be listed leaves no cost unseen."""
     note: str = ""
     """Shown before the user agrees to delete it."""
 

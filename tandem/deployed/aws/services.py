@@ -7,14 +7,22 @@ from typing import Any
 
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH, in_extended_support
+from sharing.names import PROJECT
+from sharing.offerings import PARTITIONS
 from tandem.deployed.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.deployed.aws.session import Account, InUseError, code
 
-GONE = ("ResourceNotFoundException", "NoSuchEntity", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
+GONE = (
+    "ResourceNotFoundException",
+    "NotFoundException",
+    "NoSuchEntity",
+    "QueueDoesNotExist",
+    "AWS.SimpleQueueService.NonExistentQueue",
+)
 DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
 """Where EKS writes its logs; the tagging service finds log groups elsewhere."""
-ALL_REGIONS = "IAM is shared by all regions, so it stays while the stack has a cluster in any region."
+ALL_REGIONS = "{} is shared by all regions, so it stays while the stack has a cluster in any region."
 
 
 def clusters(account: Account) -> Iterator[str]:
@@ -252,8 +260,8 @@ ROLES = Kind(
     delete=_delete_role,
     # EKS then reports IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
     after=("node groups", "instances", "EKS clusters", "instance profiles"),
-    in_all_regions=True,
-    note=ALL_REGIONS,
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
 )
 
 
@@ -281,8 +289,8 @@ PROFILES = _without_tags(
     delete=_delete_profile,
     # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
     after=("node groups", "instances"),
-    in_all_regions=True,
-    note=ALL_REGIONS,
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
 )
 
 
@@ -309,6 +317,41 @@ POLICIES = _without_tags(
     tags=_policy_tags,
     delete=_delete_policy,
     after=("IAM roles",),
-    in_all_regions=True,
-    note=ALL_REGIONS,
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
+)
+
+
+def _find_budgets(account: Account, owner: Owner) -> Iterator[Resource]:
+    if account.region.startswith(PARTITIONS):
+        return
+    for page in account.pages("budgets", "describe_budgets", AccountId=account.id):
+        for raw in page.get("Budgets", ()):
+            resource = Resource(kind="budgets", id=raw["BudgetName"], tags={})
+            # Tags are one request for each budget; an account can have 20,000 budgets.
+            is_candidate = resource.id.startswith(f"{PROJECT}-")
+            if is_candidate and (tags := _budget_tags(account, resource)) and owner.owns(tags):
+                yield replace(resource, tags=tags)
+
+
+def _budget_tags(account: Account, resource: Resource) -> Tags | None:
+    arn = f"arn:aws:budgets::{account.id}:budget/{resource.id}"
+    answer = there(lambda: account.client("budgets").list_tags_for_resource(ResourceARN=arn))
+    return None if answer is None else from_list(answer.get("ResourceTags"))
+
+
+def _delete_budget(account: Account, resource: Resource) -> None:
+    account.client("budgets").delete_budget(AccountId=account.id, BudgetName=resource.id)
+
+
+BUDGETS = Kind(
+    title="budgets",
+    find=_find_budgets,
+    tags=_budget_tags,
+    delete=_delete_budget,
+    shared_service="AWS Budgets",
+    # The root user must first let IAM users and roles see billing (AWS Billing user guide, "Overview of managing access
+    # permissions"), and a budget without actions is free: whoever may not look misses no cost.
+    is_free=True,
+    note=ALL_REGIONS.format("AWS Budgets"),
 )

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import boto3
+from moto.budgets.models import budgets_backends
 from moto.ec2.models import ec2_backends
 from moto.events.models import events_backends
 from moto.iam.models import iam_backends
@@ -43,8 +44,9 @@ class Creation:
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
-        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events = (
-            boto3.client(service, region_name=REGION) for service in ("ec2", "eks", "iam", "logs", "sqs", "events")
+        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events, self.budgets_api = (
+            boto3.client(service, region_name=REGION)
+            for service in ("ec2", "eks", "iam", "logs", "sqs", "events", "budgets")
         )
         self.number = count(1)
         self.vpc = self.VPCs({}, CidrBlock="10.0.0.0/16")
@@ -161,6 +163,14 @@ class Creation:
         self.iam.create_policy_version(PolicyArn=made["Policy"]["Arn"], PolicyDocument=POLICY)
         return str(made["Policy"]["Arn"])
 
+    def budgets(self, tags: Tags, name: str = "") -> str:
+        name = name or self._new("tandem-alert-monthly")
+        limit = {"Amount": "100", "Unit": "USD"}
+        budget = {"BudgetName": name, "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": limit}
+        self.budgets_api.create_budget(AccountId=ACCOUNT, Budget=budget, ResourceTags=pairs(tags))
+        self.emulated.budget_tags[name] = tags
+        return name
+
     def census(self) -> set[tuple[str, str]]:
         """Kind and id of everything in the account, without the default table and group of each VPC."""
         ec2 = ec2_backends[ACCOUNT][REGION]
@@ -171,6 +181,7 @@ class Creation:
             "log groups": _in(logs_backends).groups,
             "EventBridge rules": _in(events_backends).event_buses["default"].rules,
             "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{one}" for one in _in(sqs_backends).queues],
+            "budgets": budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT],
             "instance profiles": [one.name for one in iam_backends[ACCOUNT]["aws"].instance_profiles.values()],
         }
         found = {(KINDS[entity.type], str(entity.id)) for entity in entities() if entity.type in KINDS}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import botocore.loaders
+from moto.budgets.models import budgets_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
@@ -48,6 +49,10 @@ class Emulated:
     """Name, id, state and opt-in status of the region's zones; None: moto answers."""
     builds: dict[str, list[str]] = field(default_factory=dict)
     """Builds that EKS offers, by add-on; the first is the default."""
+    budget_tags: dict[str, Tags] = field(default_factory=dict)
+    """By the name of a budget: moto keeps budgets without tags."""
+    cost_tags: dict[str, str] = field(default_factory=dict)
+    """Status of each cost allocation tag."""
     addon_status: dict[str, str] = field(default_factory=dict)
     """By add-on; ACTIVE if an add-on is missing here."""
     parameters: dict[str, str] = field(default_factory=dict)
@@ -128,10 +133,20 @@ class Emulated:
         return answer(QueueUrls=page, **({"NextToken": str(begin + len(page))} if more else {}))
 
     def _ListTagsForResource(self, body: Any, path: list[str]) -> Any:
-        """The tags of a log group, as in the CloudWatch Logs API reference; moto keeps those of a deleted one."""
+        """Of a budget, or of a log group, as in the API references: moto keeps the tags of a deleted one."""
+        budget = str((body or {}).get("ResourceARN", "")).partition(f"arn:aws:budgets::{ACCOUNT}:budget/")[2]
+        if budget:
+            if budget not in budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT]:
+                return error(400, "NotFoundException", "no such budget")
+            return answer(ResourceTags=pairs(self.budget_tags[budget]))
         name = str((body or {}).get("resourceArn", "")).partition(":log-group:")[2]
         there = any(name in backend.groups for backend in logs_backends[ACCOUNT].values())
         return error(400, "ResourceNotFoundException", "no such log group") if name and not there else None
+
+    def _ListCostAllocationTags(self, body: Any, path: list[str]) -> Any:
+        known = [key for key in self.cost_tags if key in body["TagKeys"]]
+        tags = [{"TagKey": key, "Type": "UserDefined", "Status": self.cost_tags[key]} for key in known]
+        return answer(CostAllocationTags=tags)
 
     def _ListAddons(self, body: Any, path: list[str]) -> Any:
         return answer(addons=[name for cluster, name in self.addons if cluster == path[1]])

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
-from tandem.deployed.aws import ec2, leftovers
+from tandem.deployed.aws import ec2, leftovers, services
 from tandem.deployed.aws.resources import Owner, Resource
 from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
@@ -48,12 +48,12 @@ def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: C
     ]
     assert {usd for _, usd in days[9:]} == {0.0}
     assert shown["usd_per_day"] == pytest.approx(sum(usd for _, usd in days), abs=0.001)
-    assert len(days) == 27
+    assert len(days) == 28
     assert (shown["account"], shown["region"], shown["stack"]) == ("123456789012", REGION, "timeslice")
     code, out, _ = run()
     assert code == 1
     assert "g4dn.xlarge, spot," in out
-    assert "27 resources" in out
+    assert "28 resources" in out
     assert max(len(line) for line in out.splitlines()) <= 80 + 40  # a pipe does not wrap ids and sentences
 
 
@@ -185,9 +185,9 @@ SERVICES_OWN = f"""
     arn:aws:eks:{HERE}:nodegroup/c/n/1 arn:aws:eks:{HERE}:addon/c/vpc-cni/1 arn:aws:eks:{HERE}:access-entry/c/role/1/r/1
     arn:aws:eks:{HERE}:podidentityassociation/c/a-1 arn:aws:iam::123456789012:role/r arn:aws:sqs:{HERE}:queue
     arn:aws:iam::123456789012:policy/p arn:aws:iam::123456789012:instance-profile/p arn:aws:events:{HERE}:rule/r
-    arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster
+    arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster arn:aws:budgets::123456789012:budget/tandem-alert-monthly-1
 """.split()
-"""Formats: AWS's Service Authorization Reference, "Resource types" of EC2, EKS, IAM, EventBridge, SQS and Logs."""
+"""Formats: AWS's Service Authorization Reference, "Resource types" of each service."""
 NOBODYS = f"""
     arn:aws:s3:::bucket arn:aws:sns:{HERE}:topic arn:aws:eks:{HERE}:fargateprofile/c/f/1
     arn:aws:ec2:{HERE}:vpn-gateway/vgw-1 arn:aws:dynamodb:{HERE}:table/t arn:aws:logs:{HERE}:log-group:/mine
@@ -218,6 +218,34 @@ def test_kinds_without_permission_are_named_and_the_rest_is_found(
     code, out, _ = run()
     assert code == 2
     assert "nothing is left" not in out
+
+
+def test_budgets_that_may_not_be_listed_hide_no_cost(creation: Creation, emulated: Emulated, run: Run) -> None:
+    """The root user must let IAM users see billing, and a budget without actions is free (AWS Budgets pricing)."""
+    emulated.denied["DescribeBudgets"] = "AccessDeniedException"
+    code, out, _ = run()
+    assert code == 0
+    assert "warning: budgets could not be listed: These credentials may not call DescribeBudgets" in out
+    assert "No leftovers" not in out
+    emulated.denied["ListQueues"] = "AccessDenied"
+    assert run()[0] == 2
+
+
+def test_the_tags_of_others_budgets_are_not_asked_for(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
+    creation.budgets({**OURS, "tandem:stack": "dev"})
+    creation.budgets(OURS, "theirs")
+    ours = creation.budgets(OURS)
+    emulated.calls.clear()
+    assert cleaning.resources() == [("budgets", ours)]
+    assert emulated.calls.count("ListTagsForResource") == 2
+
+
+def test_a_partition_without_budgets_is_not_asked_for_them(creation: Creation) -> None:
+    account = create_autospec(Account, instance=True, region="us-gov-west-1")
+    assert list(services.BUDGETS.find(account, OWNER)) == []
+    account.pages.assert_not_called()
 
 
 def test_a_stack_whose_file_no_longer_exists_is_found_by_its_name(creation: Creation, run: Run) -> None:

@@ -56,3 +56,4 @@ def make(creation: Creation) -> None:
     creation.snapshots(OURS, models)
     creation.EventBridge_rules(OURS)
     creation.SQS_queues(OURS)
+    creation.budgets(OURS)

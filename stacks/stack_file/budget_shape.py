@@ -1,0 +1,52 @@
+"""The `budget` section of a stack file."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from sharing.cost_alerts import LEAST_USD, MOST_EMAILS, is_email
+from sharing.setup import AlertPeriod, AlertScope
+from stacks.stack_file.section import Number, Section
+
+
+def _email(text: str) -> str:
+    if not is_email(text):
+        raise ValueError("must be an e-mail address")
+    return text
+
+
+class Alert(Section):
+    """An e-mail from AWS Budgets when costs pass a limit."""
+
+    max_usd: Number = Field(
+        ge=LEAST_USD,
+        allow_inf_nan=False,
+        description="Limit in USD. AWS sends e-mail at 80 % and 100 %, 8 to 12 hours late, and stops nothing.",
+    )
+    emails: Annotated[list[Annotated[str, AfterValidator(_email)]], Field(min_length=1, max_length=MOST_EMAILS)] = (
+        Field(description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted.")
+    )
+    period: AlertPeriod = Field(
+        default="monthly",
+        description="`monthly` or `daily`. Only a monthly alert also warns when AWS forecasts more than the limit.",
+    )
+    scope: AlertScope = Field(
+        default="account",
+        description="`account` counts everything in the AWS account; `stack` counts resources with the tag "
+        "`tandem:stack`, once it is an active cost allocation tag.",
+    )
+
+
+class Budget(Section):
+    """Limits for the cost of the stack."""
+
+    alert: Alert | None = Field(
+        default=None,
+        description="E-mail from AWS Budgets, e.g. `{max-usd: 400, emails: [ops@example.com]}`.",
+    )
+    max_usd_per_hour: Number | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Maximum cost in USD per hour, also while nodes are replaced. Planning fails above it.",
+    )

@@ -1,0 +1,104 @@
+"""The e-mail from AWS Budgets: which limits and regions are refused, and what the warnings say."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from sharing.assessment import assess
+from sharing.cost_alerts import is_email
+from sharing.setup import AlertPeriod, AlertScope, CostAlert, Setup
+from tests.sharing.builders import setup
+
+# us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
+# 2 public addresses at 0.005 (aws.amazon.com/eks/pricing, /ec2/pricing/on-demand, /ebs/pricing, /vpc/pricing).
+PARKED = 0.10 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
+
+
+def alerted(max_usd: float, period: AlertPeriod = "monthly", scope: AlertScope = "account", **more: object) -> Setup:
+    return setup(alert=CostAlert(max_usd=max_usd, period=period, scope=scope), **more)
+
+
+@pytest.mark.parametrize(
+    ("period", "hours", "unit", "fix"),
+    [
+        ("monthly", 730, "month", "Write `max-usd: {}`; or, if you destroy the stack after use, `period: daily`."),
+        ("daily", 24, "day", "Write `max-usd: {}`."),
+    ],
+)
+def test_a_limit_below_the_price_of_the_parked_stack_is_an_error(
+    period: AlertPeriod, hours: int, unit: str, fix: str
+) -> None:
+    least = PARKED * hours
+    [found] = assess(alerted(least - 0.01, period)).problems
+    assert (found.path, found.found) == ("budget.alert.max-usd", f"{least - 0.01:g}")
+    assert found.rule == f"is less than the stack costs in a {unit} with every GPU pool parked: ${least:,.2f}"
+    assert found.fix == fix.format(math.ceil(least))
+    assert assess(alerted(least + 0.01, period)).problems == ()
+
+
+def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
+    bill = assess(setup()).cost
+    assert bill is not None
+    month = bill.usd_per_hour * 730
+    [found] = assess(alerted(month - 0.01)).warnings
+    assert found.rule == f"is less than a month of this stack costs: ${month:,.2f}"
+    # 80 % of 730 hours.
+    assert found.fix == "80 % of it is spent after 24.3 days. Park or destroy the stack before."
+    [found] = assess(alerted(bill.usd_per_hour * 10, "daily")).warnings
+    assert found.rule == f"is less than a day of this stack costs: ${bill.usd_per_hour * 24:,.2f}"
+    assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before."
+    assert assess(alerted(month + 0.01)).warnings == ()
+
+
+def test_the_price_of_another_region_warns_of_nothing() -> None:
+    there = alerted(200, region="sa-east-1")
+    found = assess(there)
+    assert found.cost is not None
+    assert found.cost.unpriced
+    assert found.cost.usd_per_month > 200
+    assert [one.path for one in found.warnings if one.path.startswith("budget")] == []
+
+
+def test_the_scope_of_a_stack_needs_an_active_tag() -> None:
+    [found] = assess(alerted(10_000, scope="stack")).warnings
+    assert (found.path, found.found, found.judged) == ("budget.alert.scope", "stack", True)
+    assert found.rule == "has no effect until tandem:stack is an active cost allocation tag of the account that pays"
+    # AWS CLI reference, ce update-cost-allocation-tags-status, shorthand syntax.
+    assert "--cost-allocation-tags-status TagKey=tandem:stack,Status=Active" in found.fix
+    assert assess(alerted(10_000)).warnings == ()
+
+
+@pytest.mark.parametrize("region", ["us-gov-west-1", "cn-north-1"])
+def test_a_region_of_another_partition_has_no_alert(region: str) -> None:
+    found = [one for one in assess(alerted(1, region=region)).problems if one.path.startswith("budget")]
+    assert [(one.path, one.found) for one in found] == [("budget.alert", "")]
+    assert f"is not available in {region}" in found[0].rule
+
+
+def test_without_a_bill_and_without_an_alert_nothing_is_judged() -> None:
+    broken = replace(alerted(0.01), system_types=("t3.nothing",))
+    assert assess(broken).cost is None
+    assert [one for one in assess(broken).problems if one.path.startswith("budget")] == []
+    assert (assess(setup()).problems, assess(setup()).warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ops@example.com", "a.b+c@mail.example.co.uk", "o'neil@example.org", f"{'a' * 64}@example.com", "a@b-c.org"],
+)
+def test_an_address(text: str) -> None:
+    assert is_email(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "ops", "ops@", "@example.com", "ops@example", "a b@example.com", "a@b@example.com", "ops@example.com\n"),
+        *("ops@-a.com", "ops@a-.com", "ops@example..com", "ops@example.c", "öps@example.com", "a@192.0.2.1"),
+        # RFC 5321, 4.5.3.1: 64 and 254 characters.
+        *(f"{'a' * 65}@example.com", f"a@{'b.' * 126}com"),
+    ],
+)
+def test_no_address(text: str) -> None:
+    assert not is_email(text)

@@ -1,0 +1,67 @@
+"""`tandem doctor` asks for the cost allocation tag that `scope: stack` needs."""
+
+from dataclasses import replace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from sharing.setup import AlertScope, CostAlert
+from tandem.doctor.account import wants_cost_tag
+from tandem.doctor.case import Case, Stack
+from tests.tandem.account.emulated import Emulated
+from tests.tandem.doctor.conftest import Cases
+from tests.tandem.doctor.findings import findings
+
+ACTIVATE = (
+    "aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey=tandem:stack,Status=Active "
+    "--region us-east-1"
+)
+LATER = "AWS lists it up to 24 hours after the first `up`. Then run doctor again."
+FOUND: list[tuple[dict[str, str], tuple[str, str, str]]] = [
+    ({"tandem:stack": "Active"}, ("ok", "tandem:stack is an active cost allocation tag", "")),
+    (
+        {"tandem:stack": "Inactive"},
+        ("warning", "tandem:stack is not an active cost allocation tag, so the alert counts nothing", ACTIVATE),
+    ),
+    ({"team": "Active"}, ("warning", "AWS does not know the tag tandem:stack yet, so the alert counts nothing", LATER)),
+]
+
+
+def with_alert(case: Case, scope: AlertScope | None) -> Case:
+    assert case.stack
+    plan = case.stack.plan
+    alert = scope and CostAlert(max_usd=400, period="monthly", scope=scope)
+    case.stack = Stack(replace(plan, setup=replace(plan.setup, alert=alert)), case.stack.planned)
+    return case
+
+
+@pytest.mark.parametrize(("tags", "wanted"), FOUND)
+def test_what_is_found(emulated: Emulated, case: Cases, tags: dict[str, str], wanted: tuple[str, str, str]) -> None:
+    emulated.cost_tags = tags
+    [found] = findings("cost-tag", with_alert(case("timeslice"), "stack"))
+    assert (found.verdict, found.found, found.fix) == wanted
+    assert emulated.asked[-1] == ("ListCostAllocationTags", {"TagKeys": ["tandem:stack"], "Type": "UserDefined"})
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (
+            "Failed to list Cost Allocation Tags: Linked account doesn't have access to cost allocation tags.",
+            "only the account that pays for this one can see its cost allocation tags",
+        ),
+        ("User is not authorized", "These credentials may not call ListCostAllocationTags (AccessDeniedException)."),
+    ],
+)
+def test_an_account_that_may_not_ask(emulated: Emulated, case: Cases, message: str, found: str) -> None:
+    refusal = {"Error": {"Code": "AccessDeniedException", "Message": message}}
+    emulated.faults["ListCostAllocationTags"] = [ClientError(refusal, "ListCostAllocationTags")]  # type: ignore[arg-type]  # boto's stubs want more keys
+    [one] = findings("cost-tag", with_alert(case("timeslice"), "stack"))
+    assert (one.verdict, one.found) == ("unknown", found.removesuffix("."))
+
+
+@pytest.mark.parametrize(("scope", "wanted"), [("stack", True), ("account", False), (None, False)])
+def test_the_question_costs_a_cent_so_only_such_an_alert_asks_it(
+    case: Cases, scope: AlertScope | None, wanted: bool
+) -> None:
+    assert wants_cost_tag(with_alert(case("timeslice"), scope)) is wanted
