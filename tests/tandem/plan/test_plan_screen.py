@@ -230,3 +230,24 @@ def test_json_has_no_progress_beside_it() -> None:
         command = [sys.executable, "-c", program, "plan", "dev", *more]
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("alert", "said"),
+    [
+        ({"max-usd": 1000, "emails": ["ops@example.com"]}, "$1,000.00 per month for the AWS account."),
+        (
+            {"max-usd": 12.5, "emails": ["ops@example.com"], "period": "daily", "scope": "stack"},
+            "$12.50 per day for this",
+        ),
+    ],
+)
+def test_an_alert_says_its_limit_and_how_late_it_is(tmp_path: Path, alert: dict[str, object], said: str) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:budget"] = {"alert": alert}
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    text = " ".join(" ".join(lines(str(file))).split())
+    assert f"Alert e-mail at 80 % and 100 % of {said}" in text
+    assert "AWS reports costs 8 to 12 hours late; this warns, it does not stop anything." in text
+    assert "ops@example.com" not in text
