@@ -24,7 +24,7 @@ def test_an_alert_comes_changes_and_goes(raised: Raise) -> None:
     assert "costFilters" not in budget.inputs
     assert {*budget.inputs["notifications"][0]["subscriberEmailAddresses"]} == {MAIL}
     assert stack.comes_up().changed == {}, "nothing has changed"
-    [state] = (stack.folder / "state").glob(".pulumi/stacks/*/dev.json")
+    [state] = (stack.place.folder / "state").glob(".pulumi/stacks/*/dev.json")
     assert MAIL not in state.read_text(encoding="utf-8"), "addresses are encrypted"
 
     assert changed(stack, {**ALERT, "max-usd": 500, "emails": ["me@example.com"]}) == {
