@@ -125,7 +125,6 @@ def dev_stack() -> str:
     """The stack file that shows every key: set keys as they are, the others as comments with their defaults."""
     sections = {key: chosen for key, (_, chosen) in SECTIONS.items() if chosen}
     system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
-    del sections["budget.alert"]
     changed = {
         "cluster": {**sections["cluster"], **system_nodes},
         "models": [sections["models"], {"name": "mistral:7b", "context": 2048}],

@@ -68,8 +68,10 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
             "costs never count."
         )
         yield Problem("budget.alert.scope", "stack", rule, fix)
-    # Prices of another region never decide about a budget.
-    if bill is not None and not bill.unpriced and alert.max_usd < (whole := HOURS[alert.period] * bill.usd_per_hour):
+    # Prices of another region never decide about a budget, and a stack with a schedule does not run without a pause.
+    if bill is None or bill.unpriced or setup.park is not None:
+        return
+    if alert.max_usd < (whole := HOURS[alert.period] * bill.usd_per_hour):
         rule = f"is less than a {UNITS[alert.period]} of this stack costs: ${whole:,.2f}"
         fix = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. Park or destroy the stack before."
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)

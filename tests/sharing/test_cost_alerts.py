@@ -7,6 +7,8 @@ import pytest
 
 from sharing.assessment import assess
 from sharing.cost_alerts import is_email
+from sharing.cron import read_cron
+from sharing.parking import Park
 from sharing.setup import AlertPeriod, AlertScope, CostAlert, Setup
 from tests.sharing.builders import setup
 
@@ -49,6 +51,9 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     assert found.rule == f"is less than a day of this stack costs: ${bill.usd_per_hour * 24:,.2f}"
     assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before."
     assert assess(alerted(month + 0.01)).warnings == ()
+    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+    paths = [one.path for one in assess(alerted(month - 0.01, park=nights)).warnings]
+    assert "budget.alert.max-usd" not in paths, "it pauses"
 
 
 def test_the_price_of_another_region_warns_of_nothing() -> None:
