@@ -11,6 +11,9 @@ EC2 = "ec2.amazonaws.com"
 EKS = "eks.amazonaws.com"
 POD_IDENTITY = "pods.eks.amazonaws.com"
 """The service of EKS Pod Identity, which gives roles to pods."""
+SCHEDULER = "scheduler.amazonaws.com"
+
+Statement = dict[str, Any]
 
 
 def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = False) -> str:
@@ -61,3 +64,20 @@ def managed_policy(name: str, child: pulumi.ResourceOptions) -> pulumi.Output[st
     found = aws.get_partition_output(opts=pulumi.InvokeOptions(parent=child.parent))
     # Pulumi's mocks return an empty result.
     return found.apply(lambda answer: f"arn:{answer.partition or 'aws'}:iam::aws:policy/{name}")
+
+
+def document(statements: list[Statement]) -> str:
+    """The policy document with these statements, as compact JSON."""
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def tls_only(queue_arn: str) -> Statement:
+    """The statement of a queue's policy that refuses calls without TLS."""
+    return {
+        "Sid": "DenyHTTP",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "sqs:*",
+        "Resource": queue_arn,
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }

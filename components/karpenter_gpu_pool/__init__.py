@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments, check_least
 from components.charts import merge_values
-from components.iam import EC2, POD_IDENTITY, managed_policy, trust
+from components.iam import EC2, POD_IDENTITY, document, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.node_group import NODE_POLICIES
@@ -167,7 +167,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             f"{name}-policy",
             queue_url=queue.id,
             policy=pulumi.Output.all(_arn_of(queue), *rules).apply(
-                lambda arns: permissions.document(permissions.queue_statements(arns[0], arns[1:]))
+                lambda arns: document(permissions.queue_statements(arns[0], arns[1:]))
             ),
             opts=self._child,
         )
@@ -182,7 +182,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         for part, statements in permissions.PARTS.items():
             policy = aws.iam.Policy(
                 f"{name}-{part}",
-                policy=scope.apply(statements).apply(permissions.document),
+                policy=scope.apply(statements).apply(document),
                 tags=self._tags,
                 opts=self._child,
             )

@@ -4,12 +4,12 @@ Source: aws/karpenter-provider-aws v1.14.1, getting-started cloudformation.yaml,
 with the same statements fit IAM's limit of 6,144 characters per policy. A test compares them statement by statement.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Statement = dict[str, Any]
+from components.iam import Statement, tls_only
+
 INSTANCE_PARTS = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
 """Kinds of resource that Karpenter creates and tags."""
 DISCOVERED = (
@@ -193,20 +193,8 @@ def queue_statements(queue_arn: str, rule_arns: Sequence[str]) -> list[Statement
                 "ArnEquals": {"aws:SourceArn": [*rule_arns]},
             },
         },
-        {
-            "Sid": "DenyHTTP",
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "sqs:*",
-            "Resource": queue_arn,
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
+        tls_only(queue_arn),
     ]
-
-
-def document(statements: list[Statement]) -> str:
-    """The policy document with these statements, as compact JSON."""
-    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
 def _allow(

@@ -75,10 +75,25 @@ def updated(entities: Entities, entity: Entity, before: dict[str, Any]) -> None:
     elif entity.type == tokens.NODE_GROUP:
         refresh(entities, entity, before)
     elif entity.type == tokens.RELEASE:
+        entities.scaled.pop(entity.id, None)
         _replace_pods(entities, entity)
     elif entity.type in (tokens.NODE_POOL, tokens.NODE_CLASS):
         karpenter.drift(entities, entity, before)
     _settle(entities)
+
+
+def rescale(entities: Entities, release: Entity, replicas: int) -> None:
+    """Sets the replicas of a release's Deployment. Helm does not notice: its next upgrade sets its own number."""
+    entities.scaled[release.id] = replicas
+    _replace_pods(entities, release)
+    _settle(entities)
+
+
+def _pods_of(entities: Entities, release: Entity) -> list[PodSpec]:
+    replicas = entities.scaled.get(release.id)
+    if replicas is None:
+        return pods_of(release.inputs)
+    return pods_of({**release.inputs, "values": {**(release.inputs.get("values") or {}), "replicaCount": replicas}})
 
 
 def delete(entities: Entities, entity: Entity) -> None:
@@ -89,6 +104,10 @@ def delete(entities: Entities, entity: Entity) -> None:
         uninstall(entities, entity)
     elif entity.type == tokens.NAMESPACE:
         _empty(entities, entity)
+    elif entity.type == tokens.SCHEDULE_GROUP:
+        # https://docs.aws.amazon.com/scheduler/latest/APIReference/API_DeleteScheduleGroup.html
+        for schedule in entities.having(tokens.SCHEDULE, groupName=entity.id):
+            entities.remove(schedule)
     entities.remove(entity)
     _settle(entities)
 
@@ -112,6 +131,7 @@ def uninstall(entities: Entities, release: Entity) -> None:
     else:
         for one in crds:
             one.owner = None
+    entities.scaled.pop(release.id, None)
     entities.remove(release)
 
 
@@ -151,7 +171,7 @@ def _install(entities: Entities, release: Entity) -> None:
 def _replace_pods(entities: Entities, release: Entity) -> None:
     for old in entities.owned_by(release, tokens.POD):
         entities.remove(old)
-    for pod in pods_of(release.inputs):
+    for pod in _pods_of(entities, release):
         identity = f"{release.namespace}/{pod.name}"
         one = made(entities, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
         one.outputs = {
@@ -172,22 +192,22 @@ def _settle(entities: Entities) -> None:
     all of them run, and the models start after the proof.
     """
     for release in entities.of(tokens.RELEASE):
-        for pod in pods_of(release.inputs):
+        for pod in _pods_of(entities, release):
             _evict(entities, release, pod)
     journal.note_stops(entities)
     plugin.settle(entities)
     journal.note_modes(entities)
     for release in entities.of(tokens.RELEASE):
-        for pod in pods_of(release.inputs):
+        for pod in _pods_of(entities, release):
             _schedule(entities, release, pod)
     # Karpenter runs when its controllers have nodes.
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
     for release in entities.of(tokens.RELEASE):
-        waiting = [pod for pod in pods_of(release.inputs) if _is_pending(entities, release, pod)]
+        waiting = [pod for pod in _pods_of(entities, release) if _is_pending(entities, release, pod)]
         karpenter.provision(entities, release.cluster, release.namespace, waiting)
         journal.note_modes(entities)
-        for pod in pods_of(release.inputs):
+        for pod in _pods_of(entities, release):
             _schedule(entities, release, pod)
     running = [one for one in entities.of(tokens.POD) if one.outputs["node"]]
     detach(entities, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})

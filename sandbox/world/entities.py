@@ -112,6 +112,12 @@ class Entities:
     """Events that concern GPUs, in order."""
     offers: dict[str, list[str]] = field(default_factory=dict)
     """Zones in which this account gets an instance type, if they differ from the default."""
+    now: str = "2026-11-23T12:00:00+00:00"
+    """The time of the clock: a Monday at noon, until a test moves it."""
+    scaled: dict[str, int] = field(default_factory=dict)
+    """Replicas of Deployments that are not those of their release, by the release's id."""
+    letters: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """Messages in queues, by the queue's URL."""
     has_spot: bool = True
     """Whether spot is available: EC2 has capacity, and the account has the service-linked role. Not saved."""
     _by_key: dict[Key, Entity] = field(init=False, default_factory=dict)

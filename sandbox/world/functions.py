@@ -8,6 +8,7 @@ from sandbox.world.entities import CloudError, Entities, Entity
 CLUSTERS = "aws:eks/getClusters:getClusters"
 GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
 GROUP = "aws:eks/getNodeGroup:getNodeGroup"
+INSTANCES = "aws:ec2/getInstances:getInstances"
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 
 
@@ -26,9 +27,20 @@ def answer(entities: Entities, question: Question) -> Values | None:
             one.outputs["nodeGroupName"] for one in entities.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
         ]
         return {**args, "id": args["clusterName"], "names": names}
+    if question.token == INSTANCES:
+        # Karpenter's instances have a tag with the name of their pool; those of others have none here.
+        wanted = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
+        ids = [one.id for one in entities.of(tokens.INSTANCE) if wanted in (None, _pool_of(entities, one))]
+        return {**args, "id": "instances", "ids": ids}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
     return None
+
+
+def _pool_of(entities: Entities, instance: Entity) -> str | None:
+    """The NodePool for which Karpenter launched an instance."""
+    claim = entities.get(*instance.owner) if instance.owner else None
+    return claim.owner[1] if claim is not None and claim.type == tokens.NODE_CLAIM and claim.owner else None
 
 
 def _described(entities: Entities, identity: str) -> Values:
@@ -40,4 +52,10 @@ def _described(entities: Entities, identity: str) -> Values:
     described = {key: group.outputs[key] for key in keys if group.outputs.get(key) is not None}
     status = group.outputs.get("status", "ACTIVE")
     tags = group.outputs.get("tagsAll") or group.inputs.get("tags") or {}
-    return {**described, "id": identity, "tags": tags, "status": status}
+    return {
+        **described,
+        "id": identity,
+        "tags": tags,
+        "status": status,
+        "scalingConfigs": [dict(group.outputs["scalingConfig"])],
+    }

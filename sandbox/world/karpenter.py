@@ -2,7 +2,7 @@
 
 Karpenter counts by the NodeOverlay, or else by GPUs, and respects the pool's limit. Where possible, this was measured
 on the core of 1.14.1. The model has no prices, no nodes launched while the device plugin is missing, and no
-consolidation. No time passes here, so an empty node stays until its pool is deleted.
+consolidation of nodes with pods. An empty node stays until its pool is deleted or a test moves the clock.
 """
 
 import json
@@ -341,6 +341,17 @@ def _static(template: Any) -> Any:
         key: value for key, value in template["spec"].items() if key not in ("requirements", "terminationGracePeriod")
     }
     return {**template, "spec": spec}
+
+
+def consolidate(entities: Entities) -> None:
+    """Terminates empty nodes, as Karpenter does some time after their last pod has gone, not counting DaemonSets."""
+    used = {one.outputs["node"] for one in entities.of(tokens.POD)}
+    for claim in entities.of(tokens.NODE_CLAIM):
+        below = [
+            node.id for one in entities.owned_by(claim, tokens.INSTANCE) for node in entities.owned_by(one, tokens.NODE)
+        ]
+        if not used & {*below} and idle(entities, claim.cluster, *TERMINATE) is None:
+            entities.remove(claim)
 
 
 def pools_of(entities: Entities, node_class: Entity) -> list[Entity]:

@@ -23,6 +23,8 @@ AUTONAMES: dict[str, tuple[str, int]] = {
     "aws:cloudwatch/logGroup:LogGroup": ("name", 512),
     "aws:cloudwatch/eventRule:EventRule": ("name", 64),
     "aws:cloudwatch/eventTarget:EventTarget": ("targetId", 64),
+    "aws:scheduler/schedule:Schedule": ("name", 64),
+    "aws:scheduler/scheduleGroup:ScheduleGroup": ("name", 64),
     "aws:sqs/queue:Queue": ("name", 80),
     "aws:budgets/budget:Budget": ("name", 255),
 }

@@ -27,7 +27,7 @@ class InUseError(StateError):
         self.holder = holder
 
 
-KEPT = ("serial", "recycled", "quotas", "peaks", "offers")
+KEPT = ("serial", "recycled", "quotas", "peaks", "offers", "now", "letters", "scaled")
 """Fields of `Entities` that the file stores unchanged."""
 
 
@@ -131,6 +131,7 @@ def _read(path: Path) -> Entities:
             peaks=dict(raw["peaks"]),
             buried={(str(token), str(identity)): str(cluster) for token, identity, cluster in raw["buried"]},
             journal=[Event(**one) for one in raw["journal"]],
+            **{name: raw[name] for name in ("now", "letters", "scaled") if name in raw},
             offers={str(name): [str(zone) for zone in zones] for name, zones in raw["offers"].items()},
         )
     raise wrong("is incomplete")

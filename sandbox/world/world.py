@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Question
-from sandbox.world import controllers, functions, jobs, tokens
+from sandbox.world import controllers, functions, jobs, schedules, tokens
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
@@ -254,6 +255,18 @@ class World:
             group.set_status(DEGRADED)
             controllers.reclaimed(self._entities, group)
             self._save()
+
+    def move_clock(self, until: datetime) -> None:
+        """Moves the clock forward. Schedules and CronJobs that are due until then run, in order."""
+        with self._changed:
+            schedules.advance(self._entities, datetime.fromisoformat(self._entities.now), until)
+            self._entities.now = until.isoformat()
+            self._save()
+
+    def letters(self, queue: str) -> list[dict[str, str]]:
+        """The messages in a queue, by its URL."""
+        with self._changed:
+            return copy.deepcopy(self._entities.letters.get(queue, []))
 
     def forget(self, type: str, id: str) -> None:
         """Deletes a resource outside Pulumi, without checking any rule."""

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from components.iam import document
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import check, node_pool
-from components.karpenter_gpu_pool.permissions import PARTS, Scope, document, queue_statements
+from components.karpenter_gpu_pool.permissions import PARTS, Scope, queue_statements
 from sharing.modes import Mps, TimeSlicing
 
 OFFICIAL = Path(__file__).parent / "karpenter-iam-1.14.1.json"

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from components.karpenter_gpu_pool.permissions import PARTS, Scope, document
+from components.iam import document
+from components.karpenter_gpu_pool.permissions import PARTS, Scope
 from sandbox.world import World, tokens
 from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, meta
 

@@ -151,6 +151,19 @@ def _event_target(creation: Creation) -> tuple[str, Values]:
     return f"{creation.inputs.get('rule')}-{target}", {**_common(creation), "targetId": target}
 
 
+def _schedule(creation: Creation) -> tuple[str, Values]:
+    """Its id has the group's name, `default` if none is given."""
+    group = str(creation.inputs.get("groupName") or "default")
+    name = autonamed(creation.name, creation.inputs.get("name"))
+    arn = _place(creation).arn("scheduler", f"schedule/{group}/{name}")
+    return f"{group}/{name}", {**_common(creation), "name": name, "groupName": group, "arn": arn, "state": "ENABLED"}
+
+
+def _schedule_group(creation: Creation) -> tuple[str, Values]:
+    name, computed = _named("scheduler", "schedule-group/")(creation)
+    return name, {**computed, "state": "ACTIVE"}
+
+
 RULES: dict[str, Rule] = {
     "aws:ec2/vpc:Vpc": _identified("vpc", "ec2", "vpc"),
     "aws:ec2/subnet:Subnet": _identified("subnet", "ec2", "subnet"),
@@ -176,6 +189,8 @@ RULES: dict[str, Rule] = {
     "aws:cloudwatch/eventRule:EventRule": _named("events", "rule/"),
     "aws:cloudwatch/eventTarget:EventTarget": _event_target,
     "aws:budgets/budget:Budget": _budget,
+    "aws:scheduler/schedule:Schedule": _schedule,
+    "aws:scheduler/scheduleGroup:ScheduleGroup": _schedule_group,
     "aws:sqs/queue:Queue": _queue,
     "aws:sqs/queuePolicy:QueuePolicy": _joined("", "queueUrl"),
 }

@@ -1,6 +1,6 @@
 """All rules, in the order in which they are checked."""
 
-from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, kubernetes
+from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, kubernetes, scheduler
 
 RULES = (
     *kubernetes.FIRST,
@@ -9,6 +9,7 @@ RULES = (
     *iam.RULES,
     *budgets.RULES,
     *eks.RULES,
+    *scheduler.RULES,
     *access.RULES,
     *kubernetes.RULES,
     *karpenter.RULES,

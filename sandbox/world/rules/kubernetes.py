@@ -169,7 +169,8 @@ def finalizer_waits(case: Case, token: str) -> str | None:
 
 def _unschedulable(case: Case) -> str | None:
     own = case.entity.key if case.entity else None
-    pods = pods_of(case.inputs)
+    # `skipAwait` becomes Helm's `--wait=false` (pulumi-kubernetes provider/pkg/provider/helm_release.go).
+    pods = [] if case.inputs.get("skipAwait") else pods_of(case.inputs)
     namespace, found = namespace_of(case), []
     if pods:
         found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)[0]
