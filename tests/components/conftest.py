@@ -21,7 +21,10 @@ from components import (
     OllamaModel,
     OllamaPair,
     OllamaPairArgs,
+    ParkedNodeGroup,
     PoolSharing,
+    ScheduledParking,
+    ScheduledParkingArgs,
     ShareProof,
     ShareProofArgs,
     SpotGpuNodeGroup,
@@ -126,6 +129,25 @@ def _alert(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRe
     return CostAlert(name, args, opts)
 
 
+def _parking(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    groups = {
+        "gpu": ParkedNodeGroup(
+            cluster_name=pulumi.Output.from_input("cluster"), node_group_name=pulumi.Output.from_input("gpu-nodes")
+        ),
+        "big": ParkedNodeGroup(cluster_name="cluster", node_group_name="big-nodes", nodes=2),
+    }
+    args = ScheduledParkingArgs(
+        schedule="0 20 * * MON-FRI",
+        wake="30 8 1 * *",
+        timezone="Europe/Paris",
+        node_groups=groups,
+        deployments=["llama2-7b", "mistral-7b"],
+        namespace="models",
+        tags=TAGS,
+    )
+    return ScheduledParking(name, args, opts)
+
+
 BUILDERS: dict[str, Builder] = {
     "CostAlert": _alert,
     "GpuCluster": _cluster,
@@ -133,6 +155,7 @@ BUILDERS: dict[str, Builder] = {
     "KarpenterGpuPool": _karpenter,
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
+    "ScheduledParking": _parking,
     "ShareProof": _proof,
     "SpotJob": _job,
 }

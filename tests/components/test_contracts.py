@@ -28,6 +28,7 @@ TOKENS = {
     "GpuCluster": "tandem:index:GpuCluster",
     "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",
     "OllamaPair": "tandem:index:OllamaPair",
+    "ScheduledParking": "tandem:index:ScheduledParking",
     "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
     "SpotJob": "tandem:index:SpotJob",

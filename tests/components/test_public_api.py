@@ -28,7 +28,9 @@ from tandem import (
     OllamaModel,
     OllamaPair,
     OllamaPairArgs,
+    ParkedNodeGroup,
     PoolSharing,
+    ScheduledParkingArgs,
     ShareProofArgs,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
@@ -43,6 +45,7 @@ COMPONENTS = {
     "GpuCluster",
     "KarpenterGpuPool",
     "OllamaPair",
+    "ScheduledParking",
     "ShareProof",
     "SpotGpuNodeGroup",
     "SpotJob",
@@ -58,6 +61,7 @@ PUBLIC = COMPONENTS | {
     "ModelClients",
     "Mps",
     "OllamaModel",
+    "ParkedNodeGroup",
     "PoolSharing",
     "Slices",
     "TimeSlicing",
@@ -110,6 +114,12 @@ def model(**changed: Any) -> OllamaModel:
 
 def sharing(*pools: PoolSharing, **changed: Any) -> DevicePluginSharingArgs:
     return DevicePluginSharingArgs(pools=pools, **changed)
+
+
+def parking(**changed: Any) -> ScheduledParkingArgs:
+    groups = {"gpu": ParkedNodeGroup(cluster_name="c", node_group_name="g")}
+    times = {"schedule": "0 20 * * *", "wake": "0 8 * * *", "node_groups": groups}
+    return ScheduledParkingArgs(**times | changed)
 
 
 def proof(**changed: Any) -> ShareProofArgs:
@@ -242,6 +252,13 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: alert(only_tagged={"a": "b", "c": "d"}),
         "CostAlertArgs.only_tagged must have at most one tag, not 2. Pass",
     ),
+    (lambda: parking(schedule="0 20 * *"), "ScheduledParkingArgs.schedule has 4 fields, but cron text has five"),
+    (lambda: parking(wake="0 25 * * *"), "ScheduledParkingArgs.wake "),
+    (
+        lambda: parking(node_groups={}),
+        "ScheduledParkingArgs has nothing to park. Pass `node_groups`, `deployments` or both of them.",
+    ),
+    (lambda: parking(node_groups={"gpu": "gpu"}), "ScheduledParkingArgs.node_groups must be a mapping, not {'gpu'"),
     (lambda: ModelClients(namespaces="chat"), "ModelClients.namespaces must be a list of text, not 'chat'."),
 ]
 
@@ -275,6 +292,7 @@ def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[
         (spot_job, "deadline_seconds", 1),
         (spot_job, "keep_seconds", 1),
         (partial(VolumeCheckpoints, zone="z"), "size_gib", 1),
+        (partial(ParkedNodeGroup, cluster_name="c", node_group_name="g"), "nodes", 1),
     ],
 )
 def test_the_minimum_of_a_number_is_accepted_and_one_less_is_not(
