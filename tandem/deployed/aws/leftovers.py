@@ -31,6 +31,7 @@ KINDS: tuple[Kind, ...] = (
     ec2.VPCS,
     services.LOGS,
     services.RULES,
+    services.SCHEDULE_GROUPS,
     services.QUEUES,
     services.PROFILES,
     services.ROLES,
@@ -48,6 +49,7 @@ LOOKED_AT = frozenset(
         *(f"iam:{kind}" for kind in ("role", "policy", "instance-profile")),
         "budgets:budget",
         "events:rule",
+        "scheduler:schedule-group",
         "sqs:",
     }
 )

@@ -1,4 +1,4 @@
-"""Kinds of resources outside EC2: EKS, logs, events, queues, IAM."""
+"""Kinds of resources outside EC2: EKS, logs, events, schedules, queues, IAM."""
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
@@ -208,6 +208,25 @@ def _delete_rule(account: Account, resource: Resource) -> None:
 
 RULES = _without_tags(
     "EventBridge rules", "events", "list_rules", "Rules", "Name", tags=_rule_tags, delete=_delete_rule
+)
+
+
+def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
+    client = account.client("scheduler")
+    # Tags alone do not tell whether the group exists.
+    if there(lambda: client.get_schedule_group(Name=resource.id)) is None:
+        return None
+    answer = there(lambda: client.list_tags_for_resource(ResourceArn=resource.raw["Arn"]))
+    return None if answer is None else from_list(answer["Tags"])
+
+
+SCHEDULE_GROUPS = _without_tags(
+    *("schedule groups", "scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
+    tags=_schedule_group_tags,
+    delete=lambda account, resource: account.client("scheduler").delete_schedule_group(Name=resource.id),
+    # It is DELETING until its last schedule is deleted (API_DeleteScheduleGroup).
+    slow=True,
+    note="Their schedules are deleted with them.",
 )
 
 

@@ -10,6 +10,7 @@ from moto.ec2.models import ec2_backends
 from moto.events.models import events_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
+from moto.scheduler.models import scheduler_backends
 from moto.sqs.models import sqs_backends
 
 from sandbox.world import tokens
@@ -44,9 +45,9 @@ class Creation:
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
-        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events, self.budgets_api = (
-            boto3.client(service, region_name=REGION)
-            for service in ("ec2", "eks", "iam", "logs", "sqs", "events", "budgets")
+        services = ("ec2", "eks", "iam", "logs", "sqs", "events", "budgets", "scheduler")
+        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events, self.budgets_api, self.scheduler = (
+            boto3.client(service, region_name=REGION) for service in services
         )
         self.number = count(1)
         self.vpc = self.VPCs({}, CidrBlock="10.0.0.0/16")
@@ -142,6 +143,19 @@ class Creation:
         self.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": "arn:aws:sqs:us-east-1:123456789012:any"}])
         return name
 
+    def schedule_groups(self, tags: Tags) -> str:
+        name = self._new("nights")
+        self.scheduler.create_schedule_group(Name=name, Tags=pairs(tags))
+        target = {"Arn": "arn:aws:sqs:us-east-1:123456789012:any", "RoleArn": ROLE}
+        self.scheduler.create_schedule(
+            GroupName=name,
+            Name="park",
+            ScheduleExpression="cron(0 20 * * ? *)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target=target,
+        )
+        return name
+
     def SQS_queues(self, tags: Tags) -> str:
         return str(self.sqs.create_queue(QueueName=self._new("queue"), tags=tags)["QueueUrl"])
 
@@ -180,6 +194,7 @@ class Creation:
             "add-ons": map("/".join, self.emulated.addons),
             "log groups": _in(logs_backends).groups,
             "EventBridge rules": _in(events_backends).event_buses["default"].rules,
+            "schedule groups": [one for one in _in(scheduler_backends).schedule_groups if one != "default"],
             "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{one}" for one in _in(sqs_backends).queues],
             "budgets": budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT],
             "instance profiles": [one.name for one in iam_backends[ACCOUNT]["aws"].instance_profiles.values()],

@@ -51,7 +51,10 @@ def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws:
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete()}
     assert shown["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
     assert shown["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
-    slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
+    slow, quick = (
+        {"node groups", "add-ons", "VPC endpoints"},
+        {"snapshots", "EventBridge rules", "SQS queues", "schedule groups"},
+    )
     # The node group needs all other resources, directly or indirectly.
     outcomes = ("not gone yet", "deleted", "left alone")
     assert [{kind for kind in shown if shown[kind][0] == what} for what in outcomes] == [

@@ -48,12 +48,12 @@ def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: C
     ]
     assert {usd for _, usd in days[9:]} == {0.0}
     assert shown["usd_per_day"] == pytest.approx(sum(usd for _, usd in days), abs=0.001)
-    assert len(days) == 28
+    assert len(days) == 29
     assert (shown["account"], shown["region"], shown["stack"]) == ("123456789012", REGION, "timeslice")
     code, out, _ = run()
     assert code == 1
     assert "g4dn.xlarge, spot," in out
-    assert "28 resources" in out
+    assert "29 resources" in out
     assert max(len(line) for line in out.splitlines()) <= 80 + 40  # a pipe does not wrap ids and sentences
 
 
@@ -186,6 +186,7 @@ SERVICES_OWN = f"""
     arn:aws:eks:{HERE}:podidentityassociation/c/a-1 arn:aws:iam::123456789012:role/r arn:aws:sqs:{HERE}:queue
     arn:aws:iam::123456789012:policy/p arn:aws:iam::123456789012:instance-profile/p arn:aws:events:{HERE}:rule/r
     arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster arn:aws:budgets::123456789012:budget/tandem-alert-monthly-1
+    arn:aws:scheduler:{HERE}:schedule-group/nights
 """.split()
 """Formats: AWS's Service Authorization Reference, "Resource types" of each service."""
 NOBODYS = f"""

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 KINDS = (
     *("node groups", "instances", "add-ons", "EKS clusters", "launch templates", "VPC endpoints"),
     *("network interfaces", "NAT gateways", "elastic IPs", "snapshots", "volumes", "security groups", "route tables"),
-    *("subnets", "internet gateways", "VPCs", "log groups", "EventBridge rules", "SQS queues", "instance profiles"),
-    *("IAM roles", "IAM policies", "budgets"),
+    *("subnets", "internet gateways", "VPCs", "log groups", "EventBridge rules", "schedule groups", "SQS queues"),
+    *("instance profiles", "IAM roles", "IAM policies", "budgets"),
 )
 """Every kind of AWS resource with its own lifecycle that a stack, Karpenter or the VPC CNI creates: the types in
 tests/golden. They are listed here so that a missing one is noticed."""

@@ -55,5 +55,6 @@ def make(creation: Creation) -> None:
     ec2.attach_volume(VolumeId=models, InstanceId=node, Device="/dev/sdf")
     creation.snapshots(OURS, models)
     creation.EventBridge_rules(OURS)
+    creation.schedule_groups(OURS)
     creation.SQS_queues(OURS)
     creation.budgets(OURS)
