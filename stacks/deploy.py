@@ -39,8 +39,11 @@ from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
 from stacks.outputs import describe
+from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.stack_file.judge import Plan
 from stacks.stack_file.shape import StackConfig
+
+PARKED = "it is parked; the first `pulumi up` after the wake checks them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,7 @@ class Base:
     """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""
     volume_zones: Mapping[str, pulumi.Output[str]]
     """The zone of the models' volumes, by the name of each pool with volumes."""
+    parking: Parking
 
     def zones(self, pool: Pool) -> pulumi.Output[list[str]]:
         """The zones of a pool's nodes."""
@@ -75,7 +79,10 @@ def deploy(plan: Plan) -> None:
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
     models = serve_models(base, [sharing, *proofs.values()])
-    export(base, sharing, proofs, models)
+    groups = {name: one.node_group_name for name, one in nodes.items() if isinstance(one, SpotGpuNodeGroup)}
+    options = base.inside(models) if len(groups) < len(nodes) else pulumi.ResourceOptions(providers=[base.provider])
+    schedule_group = park_nodes(plan, base.cluster.cluster_name, groups, base.tags, options)
+    export(base, sharing, proofs, models, schedule_group)
 
 
 def create_base(plan: Plan) -> Base:
@@ -83,6 +90,7 @@ def create_base(plan: Plan) -> Base:
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, {**plan.config.default_tags.tags, **plan.config.tags})
     provider = create_provider(plan.config)
+    parking = find_parking(plan, provider)
     cluster = create_cluster(plan, provider, tags)
     with_volumes = [
         pool for pool in plan.setup.pools if any(tenant.cache == "volume" for tenant in plan.setup.tenants_of(pool))
@@ -92,8 +100,12 @@ def create_base(plan: Plan) -> Base:
         provider=provider,
         cluster=cluster,
         tags=tags,
-        mode_taints={pool.name: choose_mode_taint(pool, proof=plan.config.proof) for pool in plan.setup.pools},
+        mode_taints={
+            pool.name: choose_mode_taint(pool, proof=plan.config.proof and pool.name not in parking.parked)
+            for pool in plan.setup.pools
+        },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
+        parking=parking,
     )
 
 
@@ -117,7 +129,8 @@ def create_provider(config: StackConfig) -> aws.Provider:
 def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
     """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
-    Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked.
+    Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked. So it
+    also changes for a pool that has just been woken, whose shares were not checked while it was parked.
     """
     mode = pool.sharing.config_name
     expected = fingerprint(expectations(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
@@ -214,9 +227,11 @@ def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
             kubernetes=base.plan.config.cluster.kubernetes,
             pool=pool.name,
             min=pool.min,
-            desired=pool.desired,
+            desired=0 if pool.name in base.parking.parked else pool.desired,
             max=pool.max,
             volume_gib=pool.volume_gib,
+            # Sizes in the state are old: the schedules have changed them since.
+            autoscaled=base.parking.unchanged,
             replacement=pool.replacement,
             tags=base.tags,
         ),
@@ -286,7 +301,8 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
     """A share check for each pool, by the pool's name; logs the reason for each pool without one."""
     proofs = {}
     for pool in base.plan.setup.pools if base.plan.config.proof else ():
-        if unproved := base.plan.setup.unproved(pool):
+        unproved = PARKED if pool.name in base.parking.parked else base.plan.setup.unproved(pool)
+        if unproved:
             pulumi.log.info(f"The shares of pool {pool.name} are not checked: {unproved}.")
             continue
         proofs[pool.name] = ShareProof(
@@ -333,6 +349,7 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
 
 def _model(fit: Fit, base: Base) -> OllamaModel:
     tenant, served = fit.tenant, fit.tenant.served
+    is_parked = fit.pool.name in base.parking.parked
     return OllamaModel(
         served.model,
         id=served.id,
@@ -347,12 +364,20 @@ def _model(fit: Fit, base: Base) -> OllamaModel:
         mode_taint=base.mode_taints[fit.pool.name],
         resource_name=fit.verdict.shares.resource,
         page_cache_mib=host.page_cache_mib(base.plan.setup, fit.pool),
-        running=fit.pool.desired > 0,
+        # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
+        running=fit.pool.desired > 0 and not (is_parked and fit.pool.provisioner == "karpenter"),
+        is_awaited=not is_parked,
         zone=base.volume_zones[fit.pool.name] if tenant.cache == "volume" else None,
     )
 
 
-def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], models: OllamaPair) -> None:
+def export(
+    base: Base,
+    sharing: DevicePluginSharing,
+    proofs: Mapping[str, ShareProof],
+    models: OllamaPair,
+    schedule_group: pulumi.Output[str | None],
+) -> None:
     """Exports the fields of `stacks.outputs.StackOutputs`."""
     reported = {
         **describe(base.plan),
@@ -363,5 +388,7 @@ def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareP
     }
     if len(base.plan.setup.pools) == 1:
         reported["resource_names"] = sharing.resource_names
+    if base.plan.setup.park:
+        reported[OUTPUT] = {**record(base.plan, base.parking), "schedule_group": schedule_group}
     for name, value in reported.items():
         pulumi.export(name, value)

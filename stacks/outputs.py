@@ -78,6 +78,17 @@ class FitOutputs(_Outputs):
     """Memory of its share; None if all shares use the memory of the GPU."""
 
 
+class ParkingOutputs(_Outputs):
+    """What the last `up` of a stack with the section `park` deployed, for the next one (`stacks.parking`)."""
+
+    plan: str
+    """Digest of the stack file, and of the versions that the program deploys."""
+    parked: tuple[str, ...]
+    """Pools that it deployed without nodes."""
+    schedule_group: str | None = None
+    """Name of the schedule group in EventBridge Scheduler; None without node groups."""
+
+
 class StackOutputs(_Outputs):
     """A whole stack."""
 
@@ -95,6 +106,8 @@ class StackOutputs(_Outputs):
     """The bill of the plan."""
     fit: dict[str, FitOutputs] = {}
     """By the models' ids."""
+    parking: ParkingOutputs | None = None
+    """None without the section `park`."""
     mode: str | None = None
     """The sharing mode of the only pool. Stacks with several pools have it in `pools` only."""
     shares: tuple[SharesOutputs, ...] | None = None

@@ -119,6 +119,7 @@ class OllamaPair(pulumi.ComponentResource):
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
             values=merge_values(chart_values(model, claim, script), model.values),
             timeout=RELEASE_SECONDS,
+            skip_await=None if model.is_awaited else True,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
 

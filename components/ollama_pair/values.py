@@ -68,6 +68,8 @@ class OllamaModel:
     """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
     running: bool = True
     """False parks the model: its release and volume stay, but no pod runs."""
+    is_awaited: bool = True
+    """False for a model whose nodes are parked: its release does not wait until the pod runs."""
     zone: pulumi.Input[str] | None = None
     """Zone of the EBS volume, which must also be the nodes' zone. Required with `cache="volume"`."""
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,143 @@
+"""Whether the pools of a stack are parked now, and how the last `up` deployed them (docs/decisions/0135).
+
+It asks AWS, because the state does not know: EventBridge Scheduler resizes the node groups behind Pulumi's back.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
+from sharing import versions
+from sharing.names import POOL_LABEL, PROJECT, cluster_name
+from sharing.setup import Pool
+from stacks.outputs import ParkingOutputs
+from stacks.stack_file.judge import Plan
+
+OUTPUT = "parking"
+LAUNCHED_BY = "karpenter.sh/nodepool"
+"""Karpenter's tag on the instances of a pool (karpenter-provider-aws v1.14.1 pkg/apis/v1/labels.go)."""
+READ_OUTPUTS = "pulumi:pulumi:readStackOutputs"
+"""The engine's own function behind `StackReference`, which has no plain result (pulumi
+pkg/resource/deploy/builtins.go). Which resources exist depends on it, so it cannot be an output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parking:
+    """How to deploy the pools of a stack with the section `park`."""
+
+    parked: frozenset[str] = frozenset()
+    """Pools to deploy without nodes: nothing waits for one."""
+    unchanged: bool = False
+    """Whether the last `up` deployed the same, so that this one changes nothing, whatever size the pools have now."""
+
+
+def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
+    """Asks AWS which pools are parked now. Raises what the provider raises if AWS does not answer.
+
+    A stack that was deployed awake and has not changed is deployed as awake: the same resources, so nothing waits. As
+    soon as a pool that was deployed as parked has nodes, everything is deployed as awake, and its shares are checked.
+    """
+    options = pulumi.InvokeOptions(provider=provider)
+    cluster = cluster_name(plan.stack)
+    # A list, because describing a missing cluster fails.
+    if plan.setup.park is None or cluster not in (aws.eks.get_clusters(opts=options).names or ()):
+        return Parking()
+    last = _read_last()
+    if last is None:
+        return Parking()
+    now = frozenset({*_parked_groups(cluster, options), *_empty_pools(plan, cluster, options)})
+    before = frozenset(last.parked)
+    if last.plan == digest(plan) and before <= now:
+        return Parking(parked=before, unchanged=True)
+    return Parking(parked=now)
+
+
+def park_nodes(
+    plan: Plan,
+    cluster: pulumi.Input[str],
+    groups: Mapping[str, pulumi.Input[str]],
+    tags: Mapping[str, str],
+    options: pulumi.ResourceOptions,
+) -> pulumi.Output[str | None]:
+    """The schedules of the section `park`, for the node groups of pools, and the models of other pools.
+
+    Returns the name of their schedule group; None without node groups.
+    """
+    park, setup = plan.config.park, plan.setup
+    if park is None:
+        return pulumi.Output.from_input(None)
+    args = ScheduledParkingArgs(
+        schedule=park.schedule,
+        wake=park.wake,
+        timezone=park.timezone,
+        node_groups={
+            pool.name: ParkedNodeGroup(cluster_name=cluster, node_group_name=groups[pool.name], nodes=pool.desired)
+            for pool in setup.pools
+            if pool.name in groups
+        },
+        deployments=[
+            tenant.served.id for pool in setup.pools if pool.name not in groups for tenant in setup.tenants_of(pool)
+        ],
+        tags=tags,
+    )
+    return ScheduledParking(f"{PROJECT}-parking", args, options).schedule_group_name
+
+
+def record(plan: Plan, parking: Parking) -> dict[str, Any]:
+    """The output that the next `up` reads."""
+    return ParkingOutputs(plan=digest(plan), parked=tuple(sorted(parking.parked))).model_dump(mode="json")
+
+
+def digest(plan: Plan) -> str:
+    """Changes with the stack file and with the versions that this program deploys."""
+    pins = {name: value for name, value in vars(versions).items() if isinstance(value, str | dict) and name.isupper()}
+    text = json.dumps([plan.config.model_dump(mode="json"), pins], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _parked_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
+    """Pools of which every node group has no nodes. After a failed replacement, a pool has two groups."""
+    sizes: dict[str, int] = {}
+    for name in aws.eks.get_node_groups(cluster_name=cluster, opts=options).names or ():
+        group = aws.eks.get_node_group(cluster_name=cluster, node_group_name=name, opts=options)
+        if pool := (group.labels or {}).get(POOL_LABEL):
+            sizes[pool] = sizes.get(pool, 0) + sum(one.desired_size for one in group.scaling_configs or ())
+    return (pool for pool, size in sizes.items() if size == 0)
+
+
+def _empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
+    """Pools of Karpenter without an instance."""
+    for pool in plan.setup.pools:
+        if pool.provisioner == "karpenter" and not _instances(pool, cluster, options):
+            yield pool.name
+
+
+def _instances(pool: Pool, cluster: str, options: pulumi.InvokeOptions) -> list[str]:
+    found = aws.ec2.get_instances(
+        instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
+        instance_state_names=["pending", "running"],
+        opts=options,
+    )
+    return list(found.ids or ())
+
+
+def _read_last() -> ParkingOutputs | None:
+    """What the last successful `up` recorded; None before the first with the section `park`.
+
+    A running `up` keeps these outputs until it ends (pulumi pkg/resource/deploy/step.go, SameStep.Apply).
+    """
+    name = f"{pulumi.get_organization()}/{PROJECT}/{pulumi.get_stack()}"
+    try:
+        found = pulumi.runtime.invoke(READ_OUTPUTS, {"name": name}).value
+    except Exception as error:  # the SDK raises no narrower one for a function that fails
+        # As if something had changed: then a parked pool is deployed as parked.
+        pulumi.log.warn(f"the outputs of the last `up` are unknown: {error}")
+        return ParkingOutputs(plan="", parked=())
+    outputs = ((found or {}).get("outputs") or {}).get(OUTPUT)
+    return ParkingOutputs.model_validate(outputs) if outputs else None

@@ -1,0 +1,156 @@
+"""A stack with the section `park`: while it is parked, no `up` wakes it or waits. After the wake, all takes effect."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from sandbox.world import World
+from tests.engine.emulated import Raise, Stack
+from tests.engine.test_switch import MODELS, PLUGIN, in_order, journal
+
+PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
+POOL = {"name": "gpu", "instance-types": ["g4dn.xlarge"], "capacity": "spot", "max": 1}
+SECTIONS: dict[str, Any] = {"park": PARK, "gpu-nodes": [POOL], "budget": {"max-usd-per-hour": 9.0}}
+GROUP, VALUE, PROOF = "tandem-gpu-group", "tandem-gpu-mode", "tandem-gpu-proof"
+NODE_GROUP, POD, INSTANCE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:core/v1:Pod", "aws:ec2/instance:Instance"
+QUEUE = "aws:sqs/queue:Queue"
+BED = datetime.fromisoformat("2026-11-23T20:00:00+01:00")
+"""The emulated clock starts on a Monday at noon."""
+RISE = datetime.fromisoformat("2026-11-24T08:00:00+01:00")
+
+
+def move_clock(stack: Stack, to: datetime) -> None:
+    stack.behind(lambda world: world.move_clock(to))
+
+
+def nodes(stack: Stack) -> int:
+    """GPU nodes that run."""
+    return len([one for one in stack.entities(INSTANCE) if one.inputs["instanceType"].startswith("g4dn")])
+
+
+def serving(stack: Stack) -> int:
+    """Models that run on a node."""
+    pods = [one for one in stack.entities(POD) if one.id.startswith("ollama/")]
+    return sum(bool(one.outputs["node"]) for one in pods)
+
+
+def size(stack: Stack) -> dict[str, int]:
+    [group] = stack.entities(NODE_GROUP, GROUP)
+    return dict(group.outputs["scalingConfig"])
+
+
+@pytest.mark.real_world(
+    behaviour="A schedule of EventBridge resizes a node group behind Pulumi's back; the provider sends the old size "
+    "with every change of the maximum",
+    source="terraform-provider-aws internal/service/eks/node_group.go, resourceNodeGroupUpdate (expandNodegroupScaling"
+    "Config sends all three sizes)",
+)
+def test_a_parked_stack_is_neither_woken_nor_waited_for_and_changes_take_effect_after_the_wake(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    assert (nodes(stack), serving(stack)) == (1, 2)
+    move_clock(stack, BED)
+    assert (nodes(stack), serving(stack)) == (0, 0)
+
+    for options in ((), ("--refresh",), ()):
+        assert stack.comes_up(*options).changed == {}, options
+
+    stack.configure({"models": [{"name": "llama2:7b", "context": 4096}, {"name": "mistral:7b", "context": 2048}]})
+    run = stack.comes_up()
+    # The shares are checked again after the wake: the taint gets a value that evicts models from the nodes.
+    assert run.changed == {"update": {GROUP, PLUGIN, *MODELS}, "replace": {VALUE}, "delete": {PROOF}}
+    assert stack.comes_up().changed == {}
+
+    stack.configure({"sharing": {"mode": "mps"}})
+    stack.comes_up()
+    stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
+    stack.comes_up()
+    assert (nodes(stack), serving(stack)) == (0, 0)
+    assert size(stack) == {"minSize": 0, "desiredSize": 0, "maxSize": 2}
+
+    before = journal(stack)
+    move_clock(stack, RISE)
+    assert (nodes(stack), serving(stack)) == (2, 2)
+    run = stack.comes_up()
+    assert run.operations["create"] == {PROOF}
+    assert {GROUP, *MODELS} <= run.operations["update"]
+    events = [event for event in journal(stack)[len(before) :] if event.kind != "mode"]
+    # The models started in the new mode at the wake. Then they stop, the shares are checked, and they start again.
+    assert in_order(events) == ["start", "stop", "prove", "start"]
+    assert {event.config for event in events} == {"mps-2"}
+    assert size(stack) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+    assert stack.comes_up().changed == {}
+    assert stack.findings().agree
+    stack.goes_down()
+
+
+def test_nothing_changes_if_nothing_has_changed_since_the_stack_was_parked_and_woken(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    move_clock(stack, BED)
+    assert stack.comes_up("--refresh").changed == {}
+    move_clock(stack, RISE)
+    assert (nodes(stack), serving(stack)) == (1, 2)
+    for options in ((), ("--refresh",)):
+        assert stack.comes_up(*options).changed == {}, options
+    assert size(stack)["desiredSize"] == 1
+    # A change after all of that does not send the old size.
+    stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
+    stack.comes_up()
+    assert (size(stack)["desiredSize"], nodes(stack)) == (2, 2)
+    stack.goes_down()
+
+
+def test_a_parked_stack_is_destroyed_with_nothing_left(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    move_clock(stack, BED)
+    stack.goes_down()
+
+
+def test_a_degraded_group_stays_as_it_is_and_the_queue_has_the_reason(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    [group] = stack.entities(NODE_GROUP, GROUP)
+
+    def park(world: World) -> list[dict[str, str]]:
+        world.reclaim(group.id)
+        world.move_clock(BED)
+        [queue] = [one for one in world.entities() if one.type == QUEUE]
+        return world.letters(queue.id)
+
+    [letter] = stack.behind(park)
+    assert letter["ERROR_CODE"] == "ResourceInUseException"
+    assert size(stack)["desiredSize"] == 1
+
+
+def test_the_section_can_be_added_and_removed(raised: Raise) -> None:
+    stack = raised("timeslice", {"gpu-nodes": [POOL], "budget": SECTIONS["budget"]})
+    stack.configure({"park": PARK})
+    assert stack.comes_up().changed == {"create": {"tandem-parking"}}
+    values = yaml.safe_load(stack.place.stack_file.read_text(encoding="utf-8"))
+    del values["config"]["tandem:park"]
+    stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert stack.comes_up().changed == {"delete": {"tandem-parking"}}
+    move_clock(stack, BED)
+    assert nodes(stack) == 1
+    assert stack.findings().agree
+
+
+def test_models_of_karpenter_are_parked_by_cron_jobs_and_karpenter_terminates_the_node(raised: Raise) -> None:
+    stack = raised("karpenter", {"park": PARK})
+    assert (nodes(stack), serving(stack)) == (1, 2)
+    move_clock(stack, BED)
+    assert (nodes(stack), serving(stack)) == (0, 0)
+    for options in ((), ("--refresh",)):
+        assert stack.comes_up(*options).changed == {}, options
+    stack.configure({"models": [{"name": "llama2:7b", "context": 4096}, {"name": "mistral:7b", "context": 2048}]})
+    stack.comes_up()
+    stack.configure({"sharing": {"mode": "mps"}})
+    stack.comes_up()
+    assert (nodes(stack), serving(stack)) == (0, 0)
+    move_clock(stack, RISE)
+    assert (nodes(stack), serving(stack)) == (1, 2)
+    run = stack.comes_up()
+    assert run.operations["create"] == {PROOF}
+    assert stack.comes_up().changed == {}
+    assert (nodes(stack), serving(stack)) == (1, 2)
+    stack.goes_down()
