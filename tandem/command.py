@@ -27,6 +27,8 @@ GROUPS = {
     },
     "Operate": {
         "verify": ("verify", "Check a deployed stack: GPU shares, pods, and models"),
+        "park": ("parking", "Remove the GPU nodes of a stack with the section `park` now, or later"),
+        "wake": ("parking", "Bring back the GPU nodes of a parked stack"),
         "watch": ("watch", "Live view of models, GPUs, and pods"),
         "leftovers": ("account", "Find (and delete) what `pulumi destroy` left behind"),
     },

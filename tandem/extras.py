@@ -18,6 +18,8 @@ NEEDED = {
     "doctor": ("aws", "cluster"),
     # All that need an account name the same extras as the documents: one line to install once.
     "leftovers": ("aws", "cluster"),
+    "park": ("aws", "cluster"),
+    "wake": ("aws", "cluster"),
     "quota": ("aws", "cluster"),
     "prices": ("aws", "cluster"),
     "verify": ("cluster",),

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sharing.printable import one_line
-from tandem.doctor import account, builds, credentials, deployed, machine, published, pulumi_state, registries, releases
+from tandem.doctor import (
+    account,
+    builds,
+    credentials,
+    deployed,
+    machine,
+    parking,
+    published,
+    pulumi_state,
+    registries,
+    releases,
+)
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, parts_of, unknown
 from tandem.extras import missing
@@ -58,6 +69,7 @@ CHECKS = (
     Check("state", "Pulumi state", "cluster", pulumi_state.check_state),
     Check("node-groups", "Node groups", "cluster", deployed.check_node_groups),
     Check("add-ons", "Add-ons", "cluster", deployed.check_deployed_addons),
+    Check("parking", "Parking", "cluster", parking.check_parking, applies=parking.has_schedules),
     Check("helm-releases", "Helm releases", "cluster", releases.check_releases),
 )
 

@@ -1,0 +1,157 @@
+"""`tandem park` and `tandem wake`, in an emulated account."""
+
+import argparse
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from moto.eks.models import eks_backends
+
+from tandem.deployed.aws import parking
+from tandem.parking.command import minutes
+from tests.command import ROOT, call
+from tests.tandem.account.creation import ROLE, Creation
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
+
+PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 0, "desiredSize": 2, "maxSize": 2}}
+EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
+
+
+@pytest.fixture
+def group(creation: Creation) -> str:
+    """The name of the deployed node group."""
+    creation.EKS_clusters(OURS, name=CLUSTER)
+    creation.node_groups(OURS, cluster=CLUSTER)
+    return creation.node_groups(OURS, cluster=CLUSTER, **POOL).partition("/")[2]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A stack file with the section `park`."""
+    return written(tmp_path, park=PARK)
+
+
+def written(folder: Path, **sections: Any) -> str:
+    values = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:gpu-nodes"] = {"instance-types": ["g4dn.xlarge"], "max": 2}
+    values["config"] |= {f"tandem:{name}": content for name, content in sections.items()}
+    path = folder / "Pulumi.timeslice.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return str(path)
+
+
+def nodes(group: str) -> dict[str, int]:
+    eks = boto3.client("eks", region_name=REGION)
+    found = eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=group)["nodegroup"]["scalingConfig"]
+    return {name: int(size) for name, size in found.items()}
+
+
+def schedules(creation: Creation, group: str) -> str:
+    """The stack's schedules as `up` creates them; returns the URL of their dead-letter queue."""
+    queue = creation.SQS_queues(OURS)
+    name = creation.schedule_groups(OURS)
+    creation.scheduler.delete_schedule(GroupName=name, Name="park")
+    for verb, size in (("park", 0), ("wake", 2)):
+        call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": size}}
+        creation.scheduler.create_schedule(
+            GroupName=name,
+            Name=verb,
+            ScheduleExpression="cron(0 20 ? * MON-FRI *)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={
+                "Arn": EKS,
+                "RoleArn": ROLE,
+                "Input": json.dumps(call_),
+                "DeadLetterConfig": {"Arn": f"arn:aws:sqs:{REGION}:123456789012:{queue.rpartition('/')[2]}"},
+            },
+        )
+    return queue
+
+
+def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(group: str, file: str) -> None:
+    done = call("park", file)
+    assert (done.returncode, done.stdout) == (0, f"gpu: 2 to 0 nodes ({group})\n")
+    assert nodes(group) == {"minSize": 0, "desiredSize": 0, "maxSize": 2}
+    done = call("park", file, "--json")
+    assert done.json == {"schema_version": 1, "stack": "timeslice", "groups": [{"group": group, "was": 0, "nodes": 0}]}
+    assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
+    assert call("wake", file).stdout == f"gpu: 0 to 2 nodes ({group})\n"
+    assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+
+
+def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creation, group: str, file: str) -> None:
+    schedules(creation, group)
+    before = datetime.datetime.now(datetime.UTC)
+    for hours in (1, 8):
+        assert call("park", file, "--in", f"{hours}h").returncode == 0
+    assert nodes(group)["desiredSize"] == 2
+    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
+    [owner] = {one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == name}
+    found = creation.scheduler.get_schedule(GroupName=owner, Name=name)
+    at = datetime.datetime.strptime(found["ScheduleExpression"], "at(%Y-%m-%dT%H:%M:%S)").replace(tzinfo=datetime.UTC)
+    assert abs(at - before - datetime.timedelta(hours=8)) < datetime.timedelta(minutes=10)
+    assert (found["ScheduleExpressionTimezone"], name) == ("UTC", f"once-{group}")
+    assert json.loads(found["Target"]["Input"])["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0}
+
+
+def test_park_later_needs_the_schedules_of_the_stack(group: str, file: str) -> None:
+    done = call("park", file, "--in", "8h")
+    assert (done.returncode, "has no schedules to add one to. Add the section `park`" in done.stderr) == (2, True)
+
+
+def test_a_group_that_is_not_active_is_left_alone(group: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = eks_backends[ACCOUNT][REGION].clusters[CLUSTER].nodegroups[group]
+    raw.status = "DEGRADED"
+    raw.health = {"issues": [{"code": "AsgInstanceLaunchFailures", "message": "no capacity"}]}
+    done = call("park", file)
+    assert (done.returncode, nodes(group)["desiredSize"]) == (1, 2)
+    assert f"node group {group} is DEGRADED and may refuse the change: AsgInstanceLaunchFailures" in done.stderr
+
+
+def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
+    tmp_path: Path, creation: Creation
+) -> None:
+    done = call("park", written(tmp_path, park=None))
+    assert (done.returncode, "has no section `park`" in done.stderr) == (2, True)
+    done = call("wake", written(tmp_path, park=PARK))
+    assert (done.returncode, "has no cluster in us-east-1" in done.stderr) == (2, True)
+
+
+def test_karpenters_pools_name_the_command(tmp_path: Path) -> None:
+    nodes_ = {"provisioner": "karpenter", "instance-types": ["g4dn.xlarge"], "max": 1}
+    done = call("wake", written(tmp_path, park=PARK, **{"gpu-nodes": nodes_}))
+    assert done.returncode == 2
+    assert "--from=cronjob/tandem-parking-wake wake-now" in done.stderr
+
+
+def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Any) -> None:
+    queue = schedules(creation, group)
+    call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": 2}}
+    creation.sqs.send_message(
+        QueueUrl=queue,
+        MessageBody=json.dumps(call_),
+        MessageAttributes={
+            name: {"DataType": "String", "StringValue": text}
+            for name, text in (("ERROR_CODE", "ResourceInUseException"), ("ERROR_MESSAGE", "not in Active State"))
+        },
+    )
+    for _ in range(2):
+        [failure] = parking.find_failures(cleaning.account, "timeslice")
+        assert (failure.verb, failure.group, failure.code) == ("wake", group, "ResourceInUseException")
+        assert failure.message == "not in Active State"
+
+
+@pytest.mark.parametrize(("text", "found"), [("45m", 45), ("8h", 480), ("1h30m", 90), ("2d", 2880), ("30d", 43200)])
+def test_a_time_is_read(text: str, found: int) -> None:
+    assert minutes(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "8", "h", "0m", "-1h", "8 h", "1.5h", "31d", "8hours"])
+def test_a_wrong_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="must be a time from 1m to 30d"):
+        minutes(text)
