@@ -19,11 +19,12 @@ def test_a_deployed_stack_as_its_file_says_switches_nothing(
 
 
 def test_the_program_exports_every_output_that_the_model_has_and_no_other(
-    graphs: Callable[[str], Graph], any_stack: str
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
 ) -> None:
     exported = masked(graphs(any_stack).stack_outputs)
     StackOutputs.model_validate(exported)
-    of_one_pool = {"mode", "shares", "resource_names"} if len(exported["pools"]) == 1 else set()
-    assert set(exported) == set(StackOutputs.model_fields) - {"mode", "shares", "resource_names"} | of_one_pool
+    only_some = set() if len(exported["pools"]) == 1 else {"mode", "shares", "resource_names"}
+    only_some |= set() if plans(any_stack).setup.park else {"parking"}
+    assert set(exported) == set(StackOutputs.model_fields) - only_some
     for pool in exported["pools"].values():
         assert set(pool) == set(PoolOutputs.model_fields)

@@ -370,7 +370,7 @@ BUDGETS = Kind(
     delete=_delete_budget,
     shared_service="AWS Budgets",
     # The root user must first let IAM users and roles see billing (AWS Billing user guide, "Overview of managing access
-    # permissions"), and a budget without actions is free: whoever may not look misses no cost.
+    # permissions"), and a budget without actions is free: without that permission, no cost is missed.
     is_free=True,
     note=ALL_REGIONS.format("AWS Budgets"),
 )

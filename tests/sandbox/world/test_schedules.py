@@ -126,7 +126,7 @@ def test_a_role_without_permission_changes_nothing_and_reports_it(rights: dict[s
     assert parking.letters() == letters
 
 
-def test_a_degraded_group_and_one_that_is_gone_are_reported() -> None:
+def test_a_degraded_group_and_a_deleted_one_are_reported() -> None:
     parking = Parking()
     parking.schedule("park", "cron(0 20 * * ? *)")
     parking.account.world.reclaim(parking.group)
