@@ -42,7 +42,8 @@ class Budget(Section):
 
     alert: Alert | None = Field(
         default=None,
-        description="E-mail from AWS Budgets, e.g. `{max-usd: 400, emails: [ops@example.com]}`.",
+        description="E-mail from AWS Budgets, e.g. `{max-usd: 400, period: monthly, emails: [ops@example.com], scope: "
+        "account}`.",
     )
     max_usd_per_hour: Number | None = Field(
         default=None,
