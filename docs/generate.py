@@ -33,12 +33,12 @@ from sharing.assessment import assess
 from sharing.modes import TimeSlicing, mode_names
 from sharing.setup import Setup
 from stacks.stack_file import schema, write
-from stacks.stack_file.budget_shape import Alert
+from stacks.stack_file.budget_shape import Alert, Budget
 from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
-from stacks.stack_file.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
+from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
 from tandem.planned.report import PlanReport
 

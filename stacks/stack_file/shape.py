@@ -324,7 +324,7 @@ class StackConfig(Section):
     def cost_alert(self) -> CostAlert | None:
         """The e-mail from AWS Budgets, without its addresses."""
         alert = self.budget.alert
-        return alert and CostAlert(max_usd=alert.max_usd, period=alert.period, scope=alert.scope)
+        return CostAlert(max_usd=alert.max_usd, period=alert.period, scope=alert.scope) if alert else None
 
 
 def _own_sharing(nodes: GpuNodes) -> Sharing | None:

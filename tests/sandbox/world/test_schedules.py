@@ -69,7 +69,7 @@ class Parking:
 
 def test_nodes_leave_and_come_back_when_the_clock_reaches_the_schedules() -> None:
     parking = Parking()
-    zone = {"scheduleExpressionTimezone": "Europe/Paris"}
+    zone: dict[str, Any] = {"scheduleExpressionTimezone": "Europe/Paris"}
     parking.schedule("park", "cron(0 20 ? * MON-FRI *)", **zone)
     parking.schedule("wake", "cron(0 8 ? * MON-FRI *)", WAKE, **zone)
     # 2026-11-23 is a Monday, on which Paris is one hour ahead of UTC.

@@ -45,10 +45,11 @@ class Creation:
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
-        services = ("ec2", "eks", "iam", "logs", "sqs", "events", "budgets", "scheduler")
-        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events, self.budgets_api, self.scheduler = (
-            boto3.client(service, region_name=REGION) for service in services
+        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events = (
+            boto3.client(service, region_name=REGION) for service in ("ec2", "eks", "iam", "logs", "sqs", "events")
         )
+        self.budgets_api = boto3.client("budgets", region_name=REGION)
+        self.scheduler = boto3.client("scheduler", region_name=REGION)
         self.number = count(1)
         self.vpc = self.VPCs({}, CidrBlock="10.0.0.0/16")
         self.subnet = self.subnets({}, CidrBlock="10.0.0.0/24")
