@@ -9,11 +9,10 @@ from typing import Literal
 
 from sharing import tables
 from sharing.gpus import InstanceType, instance_types
+from sharing.partitions import BY_PREFIX
 from sharing.prices import Book, on_demand
 
 Offer = Literal["yes", "no", "unknown"]
-PARTITIONS = ("cn-", "us-gov-", "us-iso-", "us-isob-", "eu-isoe-", "us-isof-", "eusc-")
-"""Prefixes of the regions of each partition but the commercial one. An account belongs to one partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def examples(names: Iterable[str], region: str, book: Book | None = None, most: 
 
 def partition(region: str) -> str:
     """Prefix of the regions of its partition; empty for the commercial one."""
-    return next((prefix for prefix in PARTITIONS if region.startswith(prefix)), "")
+    return next((prefix for prefix in BY_PREFIX if region.startswith(prefix)), "")
 
 
 def family(instance_type: str) -> str:

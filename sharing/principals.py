@@ -5,6 +5,7 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html
 
 import re
 
+from sharing.partitions import partition_of
 from sharing.printable import visible
 from sharing.problems import Problem
 
@@ -12,16 +13,9 @@ PRINCIPAL = re.compile(
     r"arn:(?P<partition>aws[a-z-]*):iam::[0-9]{12}:(?P<kind>role|user)/(?P<name>[\w+=,.@/-]{1,1024})"
 )
 SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([\w+=,.@-]{1,64})/.+")
-PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-isob-": "aws-iso-b", "us-iso-": "aws-iso"}
-"""Partition of regions, by the prefix of their names; every other region is in `aws`."""
 SSO_ROLE = "AWSReservedSSO_"
 SERVICE_ROLES = "aws-service-role/"
 EXAMPLE = "Write a role or user, for example `arn:aws:iam::111122223333:role/ci`."
-
-
-def partition_of(region: str) -> str:
-    """The partition that a region belongs to."""
-    return next((name for start, name in PARTITIONS.items() if region.startswith(start)), "aws")
 
 
 def judge_principal(path: str, arn: str, region: str) -> Problem | None:

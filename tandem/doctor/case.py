@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sharing.partitions import HOME_REGIONS, partition_of
+
 if TYPE_CHECKING:
     from sandbox.graph import Resource
     from stacks.stack_file.judge import Plan
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     from tandem.deployed.aws.session import Account, AccountError
     from tandem.planned.plan import Planned
 
-HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
-"""A region of each partition that is enabled in every account."""
 NOT_DEPLOYED = "not deployed yet"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 ADDON = "aws:eks/addon:Addon"
@@ -102,7 +102,7 @@ class Case:
     def _access(self) -> Access:
         from tandem.deployed.aws.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
 
-        home = self._home_region()
+        home = HOME_REGIONS[partition_of(self.region)]
         region = self.region or home
         try:
             return Access(account=connect(region, self.profile, self.roles))
@@ -132,12 +132,6 @@ class Case:
         account, stack = self.account(), self.planned_stack.name
         raw = services.cluster(account, names.cluster_name(stack))
         return raw if raw and owner_of(account, stack).owns(raw.get("tags") or {}) else None
-
-    def _home_region(self) -> str:
-        import boto3
-
-        partition = boto3.Session().get_partition_for_region(self.region) if self.region else "aws"
-        return HOME_REGIONS.get(partition, self.region)
 
 
 def _cause(error: Exception) -> Exception:

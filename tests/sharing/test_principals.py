@@ -2,7 +2,8 @@
 
 import pytest
 
-from sharing.principals import judge_principal, partition_of
+from sharing.partitions import partition_of
+from sharing.principals import judge_principal
 from tests.sharing.builders import read_cases
 
 TABLE = read_cases("principals")
@@ -29,5 +30,16 @@ def test_control_characters_of_an_arn_are_not_shown() -> None:
 
 
 def test_regions_belong_to_partitions() -> None:
-    regions = ("us-east-1", "cn-northwest-1", "us-gov-east-1", "us-iso-east-1", "us-isob-east-1")
-    assert [partition_of(region) for region in regions] == ["aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b"]
+    # botocore/data/partitions.json
+    partitions = {
+        "us-east-1": "aws",
+        "eu-west-1": "aws",
+        "cn-northwest-1": "aws-cn",
+        "us-gov-east-1": "aws-us-gov",
+        "us-iso-east-1": "aws-iso",
+        "us-isob-east-1": "aws-iso-b",
+        "eu-isoe-west-1": "aws-iso-e",
+        "us-isof-south-1": "aws-iso-f",
+        "eusc-de-east-1": "aws-eusc",
+    }
+    assert {region: partition_of(region) for region in partitions} == partitions
