@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 DISTRIBUTION = "tandem-gpu"
-"""Our name on the package index, where `tandem` is another author's."""
+"""Name of our wheel, which is not published. On the package index, `tandem` is another author's."""
 CHECKOUT = Path(__file__).parent.parent
 
 EXTRAS = {
@@ -58,7 +58,8 @@ def install_command(extras: Iterable[str], checkout: Path = CHECKOUT) -> str:
     names = ",".join(extras)
     if is_checkout(checkout):
         return f".venv/bin/python -m pip install --no-build-isolation -e '.[{names}]'"
-    return f"pip install '{DISTRIBUTION}[{names}]'"
+    # Never by name: tandem-gpu is not on the package index, where anybody could register it.
+    return f"pip install '.[{names}]'"
 
 
 def is_checkout(folder: Path = CHECKOUT) -> bool:
@@ -67,4 +68,4 @@ def is_checkout(folder: Path = CHECKOUT) -> bool:
 
 
 def _where() -> str:
-    return " in the checkout" if is_checkout() else ""
+    return " in the checkout" if is_checkout() else " in a checkout of tandem"

@@ -45,10 +45,9 @@ def test_every_install_command_of_the_documents_is_the_one_that_messages_print()
         assert command in (install_command(extras), install_command(extras, INSTALLED)), command
 
 
-def test_messages_name_our_distribution_where_there_is_no_checkout() -> None:
-    name = tomllib.loads(text("pyproject.toml"))["project"]["name"]
-    assert name == "tandem-gpu"  # `tandem` on the package index is another author's
-    assert install_command(["aws", "cluster"], INSTALLED) == "pip install 'tandem-gpu[aws,cluster]'"
+def test_no_message_installs_a_name_from_the_package_index() -> None:
+    # tandem-gpu is not published: whoever registers the name there would run code on the reader's machine.
+    assert install_command(["aws", "cluster"], INSTALLED) == "pip install '.[aws,cluster]'"
     assert install_command(["aws"], ROOT) == ".venv/bin/python -m pip install --no-build-isolation -e '.[aws]'"
 
 

@@ -43,7 +43,8 @@ def test_init_makes_a_project_of_an_empty_folder(base: Environment, tmp_path: Pa
 def test_a_missing_extra_is_installed_by_the_command_that_the_message_names(base: Environment) -> None:
     done = base.run("tandem", "quota", "dev")
     assert done.returncode == 2
-    assert "`tandem quota` needs boto3. Run `pip install 'tandem-gpu[aws,cluster]'`." in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert "`tandem quota` needs boto3. Run `pip install '.[aws,cluster]'` in a checkout of tandem." in said
     tried = base.run("pip", "install", "--quiet", "--dry-run", "--report", "-", "tandem-gpu[aws,cluster]")
     assert tried.returncode == 0, tried.stderr
     would = {item["metadata"]["name"] for item in json.loads(tried.stdout)["install"]}
