@@ -147,7 +147,7 @@ def misnamed(setup: Setup) -> Iterator[Problem]:
             rule = f"is not a zone of {setup.region}, the stack's region"
             yield Problem(path, f"'{zone}'", rule, fix)
         elif len(letter) != 1 or not letter.islower():
-            rule = "is not an Availability Zone, and EKS supports no other kind"
+            rule = "is not an Availability Zone, and the subnets of an EKS control plane must be in one"
             yield Problem(path, f"'{zone}'", rule, fix)
         elif zone in setup.zone_names[:index]:
             yield Problem(path, f"'{zone}'", "is listed twice", "Keep one of the two.")

@@ -24,7 +24,8 @@ class GpuClusterArgs:
     kubernetes: str = versions.KUBERNETES
     """Kubernetes version, e.g. `"1.36"`. It must be one for which tandem pins add-ons."""
     support: Support = "standard"
-    """EKS support tier, `standard` or `extended`. `extended` costs six times as much per hour."""
+    """EKS support tier, `standard` or `extended`. With `extended`, a version past standard support costs six
+    times as much."""
     zones: int = 2
     """Number of availability zones, at least 2."""
     zone_names: Sequence[str] = ()

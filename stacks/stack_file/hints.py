@@ -23,8 +23,12 @@ from stacks.stack_file.yaml import EXAMPLE
 Loc = tuple[int | str, ...]
 """Location of a value: keys and indexes of list items."""
 MISSING = "is missing"
-_BY_PROFILE = (
-    "The AWS CLI in the kubeconfig cannot send it. Put role and setting into a profile and write `aws:profile`."
+_EXTERNAL_ID = (
+    "The AWS CLI in the kubeconfig cannot send it. Put it and `role_arn` into a profile and write `aws:profile`."
+)
+# botocore reads none of them from a profile (credentials.py, `_get_role_config`).
+_BY_PROCESS = (
+    "It is not supported. Call `aws sts assume-role` in the `credential_process` of a profile and write `aws:profile`."
 )
 _ARN = "arn:aws:iam::111122223333:role/ci"
 PARKS, WAKES = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
@@ -36,9 +40,10 @@ HINTS = {
     "aws:assumeRoles[].roleArn": f"Write `roleArn: {_ARN}`, for example.",
     "aws:assumeRoles[].sessionName": "Write 2 to 64 letters, digits or +=,.@-_.",
     "aws:assumeRoles[].duration": "Write `duration: 2h`, for example.",
+    "aws:assumeRoles[].externalId": _EXTERNAL_ID,
     **{
-        f"aws:assumeRoles[].{key}": _BY_PROFILE
-        for key in ("externalId", "policy", "policyArns", "sourceIdentity", "tags", "transitiveTagKeys")
+        f"aws:assumeRoles[].{key}": _BY_PROCESS
+        for key in ("policy", "policyArns", "sourceIdentity", "tags", "transitiveTagKeys")
     },
     "aws:allowedAccountIds": 'Write `aws:allowedAccountIds: ["111122223333"]`.',
     "aws:defaultTags": "Write `aws:defaultTags: {tags: {team: ml}}`, for example.",

@@ -27,7 +27,9 @@ REFUSED = {
     "noProxy": (NOT_EVERYWHERE, "Set NO_PROXY instead."),
     "useFipsEndpoint": (NOT_EVERYWHERE, "Set AWS_USE_FIPS_ENDPOINT=true instead."),
     "useDualstackEndpoint": (NOT_EVERYWHERE, "Set AWS_USE_DUALSTACK_ENDPOINT=true instead."),
-    "maxRetries": (WRONG_KIND, "Set AWS_MAX_ATTEMPTS instead."),
+    # No variable replaces it: the provider always sets 25 attempts, which wins over AWS_MAX_ATTEMPTS
+    # (terraform-provider-aws internal/provider/sdkv2/provider.go; aws-sdk-go-base, WithRetryMaxAttempts).
+    "maxRetries": (WRONG_KIND, "Remove it."),
     "retryMode": (WRONG_KIND, "Set AWS_RETRY_MODE instead."),
     "forbiddenAccountIds": (WRONG_KIND, "List the allowed accounts in `aws:allowedAccountIds`."),
     **dict.fromkeys(

@@ -112,7 +112,10 @@ class ClusterSettings(Section):
     """Network and control plane."""
 
     kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
-    support: Support = Field(default="standard", description="EKS support tier. `extended` costs six times as much.")
+    support: Support = Field(
+        default="standard",
+        description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
+    )
     zones: int = Field(
         default=FEWEST_ZONES,
         ge=FEWEST_ZONES,
