@@ -17,15 +17,15 @@ from stacks.stack_file.yaml import Source, decode
 
 AWS_CLI_MISSING = (
     "The AWS CLI is not on the PATH. The EKS provider needs it, also for a preview, and fails with "
-    '"Could not find aws CLI for EKS". Install version 2.7 or later, or 1.24 of version 1.'
+    '"Could not find aws CLI for EKS". Install version 2.7 or later.'
 )
 PROVIDERS_ELSEWHERE = "PULUMI_DEBUG_PROVIDERS"
 """Pulumi's variable for providers that already run. Those of `tandem sandbox` do not call the AWS CLI."""
 ENCRYPTED = {"secure": "…"}
 """Replaces every secret, so that no message shows its value. `judge` refuses it as it does in the file."""
-OLDEST_PULUMI = ">=3.214.0"
-"""As in Pulumi.yaml, which a CLI before 3.219 ignores. An older engine ignores `replacement_trigger` and does not
-repeat the share check after a switch."""
+OLDEST_PULUMI = ">=3.217.0"
+"""As in Pulumi.yaml, which a CLI before 3.219 ignores. The first engine with the RPC that checks it: older ones answer
+UNIMPLEMENTED, and the SDK stops the program."""
 
 
 def run() -> None:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import yaml
 
 from tandem.doctor.case import Case
-from tandem.doctor.finding import Finding, ok, stops, unknown
+from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 from tandem.doctor.ranges import Version, satisfies, shown, version_in
 
 OLDEST_PYTHON = (3, 11)
 """`requires-python` of pyproject.toml."""
-OLDEST_PULUMI: Version = (3, 214, 0, 1)
-"""An older engine ignores `replacement_trigger`, or no SDK sends it: shares are then never proved again (Pulumi's
-CHANGELOG: 3.208.0 in the engine, 3.214.0 in the Python SDK)."""
+OLDEST_PULUMI: Version = (3, 217, 0, 1)
+"""An older engine lacks the RPC `RequirePulumiVersion`, and the program stops (pulumi/pulumi,
+proto/pulumi/engine.proto: `CheckPulumiVersion` in 3.216, nothing before)."""
 OLDEST_AWS_CLI: dict[int, Version] = {1: (1, 24, 0, 1), 2: (2, 7, 0, 1)}
 """By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/dependencies.ts)."""
 PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
@@ -48,7 +48,7 @@ def check_python(case: Case) -> Iterator[Finding]:
 
 
 def check_pulumi(case: Case) -> Iterator[Finding]:
-    """`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself checks
+    """`pulumi` is on the PATH, is 3.217.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself checks
     since 3.219.
 
     Only CLIs since 3.219 read `requiredPulumiVersion` themselves; the program also calls `require_pulumi_version`.
@@ -61,7 +61,7 @@ def check_pulumi(case: Case) -> Iterator[Finding]:
         wanted = _required_pulumi(case)
         fits = not wanted or satisfies(version, wanted)
     except ValueError:
-        yield unknown("Pulumi.yaml: `requiredPulumiVersion` cannot be read", 'Write it as ">=3.214.0".')
+        yield unknown("Pulumi.yaml: `requiredPulumiVersion` cannot be read", 'Write it as ">=3.217.0".')
         return
     if version < OLDEST_PULUMI:
         yield stops(f"{shown(version)} is older than {shown(OLDEST_PULUMI)}", f"Update it: {PULUMI_PAGE}")
@@ -72,7 +72,7 @@ def check_pulumi(case: Case) -> Iterator[Finding]:
 
 
 def check_aws_cli(case: Case) -> Iterator[Finding]:
-    """`aws` is on the PATH, and is version 2.7.0 or later, or 1.24.0 or later of version 1."""
+    """`aws` is on the PATH, and is version 2.7.0 or later; 1.24.0 or later is enough only for `aws eks get-token`."""
     # Without it, neither the eks provider nor the kubeconfig works.
     version = _version_of("aws", "--version", AWS_CLI_PAGE)
     if isinstance(version, Finding):
@@ -81,6 +81,9 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
     oldest = OLDEST_AWS_CLI.get(version[0])
     if oldest and version < oldest:
         yield stops(f"{shown(version)} is older than {shown(oldest)}", f"Update it: {AWS_CLI_PAGE}")
+    elif version[0] == 1:
+        found = f"{shown(version)} has `aws eks get-token`, but not `aws sso login`"
+        yield warning(found, f"Install version 2: {AWS_CLI_PAGE}")
     else:
         yield ok(shown(version))
 

@@ -37,7 +37,7 @@ def shown(version: Version) -> str:
 
 
 def satisfies(version: Version, wanted: str) -> bool:
-    """Whether the version is in a range like `>=3.214.0 <4.0.0 || 5.0.0`; raises ValueError for other notations.
+    """Whether the version is in a range like `>=3.217.0 <4.0.0 || 5.0.0`; raises ValueError for other notations.
 
     The notation is that of blang/semver, with which Pulumi reads `requiredPulumiVersion`.
     """

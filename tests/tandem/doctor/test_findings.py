@@ -5,8 +5,10 @@ import tomllib
 from typing import Any
 
 import pytest
+import yaml
 from botocore.exceptions import EndpointConnectionError
 
+from stacks import program
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases, planned
@@ -33,8 +35,8 @@ def test_findings_for_a_deployed_stack(play: Play, scene: Scene) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A Pulumi engine older than 3.208, and a Python SDK older than 3.214, ignore `replacement_trigger`.",
-    source="pulumi/pulumi CHANGELOG.md, 3.208.0; sdk/python/lib/pulumi/runtime/resource.py, 3.214.0",
+    behaviour="Pulumi before 3.217 has no RPC `RequirePulumiVersion`: the Python SDK then stops the program.",
+    source="pulumi/pulumi proto/pulumi/engine.proto, 3.214 to 3.217; sdk/python/lib/pulumi/runtime/settings.py",
 )
 @pytest.mark.real_world(
     behaviour="The eks provider refuses an AWS CLI older than 1.24.0, or 2.7.0, and one that is missing.",
@@ -114,6 +116,12 @@ def test_refusals_of_the_account_or_its_credentials_stop_up(play: Play, scene: S
 )
 def test_broken_parts_of_a_deployed_stack_are_found_with_a_fix(play: Play, scene: Scene) -> None:
     play(scene)
+
+
+def test_project_and_program_require_the_first_pulumi_that_can_check_its_version() -> None:
+    # pulumi/pulumi, proto/pulumi/engine.proto: `RequirePulumiVersion` since v3.217.0.
+    assert yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["requiredPulumiVersion"] == ">=3.217.0"
+    assert program.OLDEST_PULUMI == ">=3.217.0"
 
 
 def test_a_python_older_than_required_stops_up(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
