@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sharing.cost import HOURS_PER_MONTH, Cost, cost
 from sharing.names import TAG_STACK
-from sharing.partitions import BY_PREFIX
+from sharing.partitions import COMMERCIAL, partition_of
 from sharing.problems import Problem
 from sharing.setup import AlertPeriod, CostAlert, Setup
 
@@ -44,7 +44,7 @@ def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
     alert = setup.alert
     if alert is None:
         return
-    if setup.region.startswith(BY_PREFIX):
+    if partition_of(setup.region) != COMMERCIAL:
         # GovCloud is billed to a standard account (AWS GovCloud user guide, "Billing and payment"), China in CNY;
         # botocore 1.44 has no endpoint of Budgets for GovCloud.
         rule = f"is not available in {setup.region}: AWS Budgets counts USD only in accounts of the commercial regions"

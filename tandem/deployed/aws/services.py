@@ -8,7 +8,7 @@ from typing import Any
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH, in_extended_support
 from sharing.names import PROJECT
-from sharing.partitions import BY_PREFIX
+from sharing.partitions import COMMERCIAL, partition_of
 from tandem.deployed.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.deployed.aws.session import Account, InUseError, code
 
@@ -342,7 +342,7 @@ POLICIES = _without_tags(
 
 
 def _find_budgets(account: Account, owner: Owner) -> Iterator[Resource]:
-    if account.region.startswith(BY_PREFIX):
+    if partition_of(account.region) != COMMERCIAL:
         return
     for page in account.pages("budgets", "describe_budgets", AccountId=account.id):
         for raw in page.get("Budgets", ()):
