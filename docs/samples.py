@@ -26,14 +26,13 @@ def refusal() -> str:
     tutorial = (ROOT / "docs" / "tutorials" / "first-plan.md").read_text(encoding="utf-8")
     _, _, rest = tutorial.partition("cat > Pulumi.large.yaml <<'END'\n")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "Pulumi.large.yaml")
-        file.write_text(rest.partition("END\n")[0], encoding="utf-8")
-        said = AGE.sub("", _run_plan(str(file)).stdout).splitlines()
+        Path(folder, "Pulumi.large.yaml").write_text(rest.partition("END\n")[0], encoding="utf-8")
+        said = AGE.sub("", _run_plan("large", Path(folder)).stdout).splitlines()
     lines = [textwrap.fill(line, 80, subsequent_indent="    ", break_on_hyphens=False) for line in said]
     return "\n".join(["```text", *lines, "```", ""])
 
 
-def _run_plan(stack: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1"}
+def _run_plan(stack: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tandem", "plan", stack]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", check=False)

@@ -124,17 +124,17 @@ def _runs(numbers: Iterable[int]) -> str:
 def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
     """The problems as lines under a heading, e.g. `error: Pulumi.dev.yaml has 2 errors`; nothing when there are none.
 
-    `kind` is `error` or `warning`. The same problem of many models is one line. They have the order of the file.
+    `kind` is `error` or `warning`. The same problem of many models is one line.
     """
     if not problems:
         return []
-    lines = sorted(group(problems), key=_place_in_file)
+    lines = group(problems)
     count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
     return [f"{kind}: {one_line(name)} has {count}", *(f"  {problem}" for problem in lines)]
 
 
-def _place_in_file(problem: Problem) -> tuple[bool, int, int]:
-    """In the order of the file; problems without a position come last."""
+def place_in_file(problem: Problem) -> tuple[bool, int, int]:
+    """Sort key for the order of the file; problems without a position come last."""
     place = problem.place
     return (not place.line, place.line, place.column) if place else (True, 0, 0)
 

@@ -82,7 +82,8 @@ def existing(stack: str) -> Path:
         found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
     )
     close = near(path.stem.removeprefix("Pulumi."), known)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"Stacks there: {', '.join(known) or 'none'}."
+    others = f"Name one of the stacks there: {', '.join(known)}." if known else "Stacks there: none."
+    hint = f"Did you mean {' or '.join(close)}?" if close else others
     raise CallError(f"there is no file {path}. {hint}")
 
 

@@ -75,7 +75,7 @@ def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
 
             print_error(f"{error.judged.name} has errors", [asdict(problem) for problem in error.judged.problems])
         else:
-            tell(error.judged)
+            tell(error.judged, parsed.stack)
         return FAILED
 
 
@@ -87,15 +87,21 @@ def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int
     return code
 
 
-def tell(judged: "Judged", *, all_warnings: bool = False) -> None:
-    """Prints the errors in a stack file or else its warnings, a line each: errors must not drown in warnings."""
+def tell(judged: "Judged", stack: str, *, all_warnings: bool = False) -> None:
+    """Prints the errors in a stack file or else its warnings, a line each: errors must not drown in warnings.
+
+    `stack` is how the user named the file.
+    """
+    import shlex
+
     from sharing.problems import format_problems, group
 
     warnings = group(judged.assessment.warnings)
     for line in format_problems(judged.name, "error", judged.problems):
         print_line(line, sys.stdout)
     if judged.refused and warnings and not all_warnings:
-        print_line(f"hint: `tandem plan --verbose` also shows {count(len(warnings), 'warning')}.", sys.stdout)
+        every = f"tandem plan {shlex.quote(stack)} --verbose"
+        print_line(f"hint: `{every}` also shows {count(len(warnings), 'warning')}.", sys.stdout)
         return
     for warning in warnings:
         print_line(f"warning: {warning}", sys.stdout)

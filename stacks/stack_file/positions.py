@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from sharing.names import PROJECT
-from sharing.problems import Place, Problem
+from sharing.problems import Place, Problem, place_in_file
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_json, compose, construct, decode, load, read_text
 
@@ -59,16 +59,24 @@ class _Found(NamedTuple):
 
 
 def locate(problems: Iterable[Problem], documents: Sequence[Document]) -> tuple[Problem, ...]:
-    """The problems of a file that was read, each with its place. A value that is not in the file is a default."""
-    return tuple(replace(problem, place=_in_files(problem, documents) or _default(problem)) for problem in problems)
+    """The problems of a file that was read, in its order, each with its place.
+
+    A value that is not in the file is a default.
+    """
+    found = (replace(problem, place=_in_files(problem, documents) or _default(problem)) for problem in problems)
+    return tuple(sorted(found, key=place_in_file))
 
 
 def locate_given(
     problems: Iterable[Problem], given: Mapping[str, Any], documents: Sequence[Document]
 ) -> tuple[Problem, ...]:
-    """The problems of values from Pulumi, by whole key. Each gets its place in a file with the same value."""
+    """The problems of values from Pulumi, by whole key. Each gets its place in a file with the same value.
+
+    They have the order of the file.
+    """
     values = compose(as_json({"config": given}))
-    return tuple(replace(problem, place=_of_given(problem, values, documents)) for problem in problems)
+    found = (replace(problem, place=_of_given(problem, values, documents)) for problem in problems)
+    return tuple(sorted(found, key=place_in_file))
 
 
 def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Document]) -> Place | None:

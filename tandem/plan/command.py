@@ -14,6 +14,7 @@ from tandem.terminal import (
     USAGE,
     CallError,
     count,
+    in_words,
     open_console,
     print_json,
     print_line,
@@ -89,7 +90,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.json and parsed.format != "text":
         raise CallError("--json and --format github exclude each other. Pass one of them.")
     if parsed.others or parsed.compare is not None:
-        return _compare(parsed, is_up=is_up)
+        return _compare(parsed)
     try:
         path = existing(parsed.stack)
         judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
@@ -112,7 +113,7 @@ def _run(parsed: argparse.Namespace) -> int:
         print_json(report(judged, planned, switch).as_dict())
         return FAILED if _fails(judged, strict=parsed.strict) else FINE
     if judged.refused:
-        tell(judged, all_warnings=parsed.verbose)
+        tell(judged, parsed.stack, all_warnings=parsed.verbose)
         if is_up:
             print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
@@ -124,15 +125,12 @@ def _fails(judged: "Judged", *, strict: bool) -> bool:
     return judged.refused or (strict and bool(judged.assessment.warnings))
 
 
-def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
+def _compare(parsed: argparse.Namespace) -> int:
     """Shows plans side by side; fails if a stack is refused, or if no mode is accepted."""
-    if is_up or parsed.graph or (parsed.others and parsed.compare):
-        raise CallError(
-            "a comparison takes several stacks, or one with --compare. Leave out --running, --outputs and --graph."
-        )
-
-    if parsed.verbose or parsed.resources or parsed.format != "text":
-        raise CallError("a comparison shows no plan in full. Leave out --verbose, --resources and --format.")
+    if parsed.others and parsed.compare is not None:
+        raise CallError("a comparison takes several stacks, or one with --compare. Leave out --compare.")
+    if unused := _not_compared(parsed):
+        raise CallError(f"a comparison shows no plan in full. Leave out {in_words(unused)}.")
 
     from stacks.stack_file.judge import judge
     from tandem.plan import compare
@@ -157,6 +155,19 @@ def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
         compare_screen.show(open_console(), title, options)
     failing = [_fails(option.judged, strict=parsed.strict) for option in options]
     return FAILED if (all if names else any)(failing) else FINE
+
+
+def _not_compared(parsed: argparse.Namespace) -> list[str]:
+    """The options of the call that a comparison does not support."""
+    used = {
+        "--running": parsed.running,
+        "--outputs": parsed.outputs is not None,
+        "--graph": parsed.graph is not None,
+        "--verbose": parsed.verbose,
+        "--resources": parsed.resources,
+        "--format": parsed.format != "text",
+    }
+    return [option for option, is_used in used.items() if is_used]
 
 
 def _live_prices(region: object) -> "Book | None":
@@ -207,4 +218,4 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
         print_line(f"Wrote {parsed.graph}", sys.stdout)
     if judged.assessment.warnings:
         console.print()
-    tell(judged)
+    tell(judged, parsed.stack)

@@ -107,16 +107,17 @@ def test_help_needs_neither_pydantic_nor_yaml() -> None:
 
 
 def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
-    code, screen = on_screen("plan", str(refused))
+    code, screen = on_screen("plan", refused.name, cwd=refused.parent)
     assert screen.startswith("\x1b[1;31merror:\x1b[0m Pulumi.refused.yaml has 2 errors\n")
     folded = ANSI.sub("", screen).splitlines()
     assert code == 1
     assert max(len(line) for line in folded) <= 80
-    piped = call("plan", str(refused)).stdout.splitlines()
+    piped = call("plan", refused.name, cwd=refused.parent).stdout.splitlines()
     assert piped[1].startswith("  Pulumi.refused.yaml:3:47  sharing.replicas: ")
     assert piped[1].endswith("write `mode: exclusive`.")
-    assert piped[3:] == ["hint: `tandem plan --verbose` also shows 2 warnings."], "errors must not drown in warnings"
-    every = call("plan", str(refused), "-v").stdout.splitlines()
+    every = f"tandem plan {refused.name} --verbose"
+    assert piped[3:] == [f"hint: `{every}` also shows 2 warnings."], "errors must not drown in warnings"
+    every = call("plan", refused.name, "-v", cwd=refused.parent).stdout.splitlines()
     assert [line.split()[0] for line in every[3:]] == ["warning:", "warning:"]
     assert "".join("\n".join(folded).split()) == "".join("\n".join(piped).split())
 
@@ -177,3 +178,26 @@ def test_strict_fails_on_warnings_and_shows_the_same() -> None:
         assert ("is not officially supported by Ollama" in strict.stdout) == (code == 1)
         shown = call("plan", stack, "--strict", "--json")
         assert (shown.returncode, shown.json["verdict"], len(shown.json["warnings"])) == (code, "ok", code)
+
+
+def test_a_missing_stack_file_is_answered_with_the_stacks_of_the_folder(tmp_path: Path) -> None:
+    for name in ("Pulumi.yaml", "Pulumi.mine.yaml"):
+        (tmp_path / name).write_text("name: tandem\n")
+    done = call("plan", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("Pulumi.timeslice.yaml. Name one of the stacks there: mine.\n")
+
+
+def test_json_and_workflow_commands_list_problems_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.wrong.yaml"
+    # Keys of the provider are checked first.
+    file.write_text(REFUSED + "  aws:secretKey: x\n")
+    found = [
+        (one["place"]["line"], one["place"]["column"]) for one in call("plan", str(file), "--json").json["problems"]
+    ]
+    commands = call("plan", str(file), "--format", "github").stdout
+    assert len(found) > 1
+    assert found == sorted(found)
+    assert [int(line) for line in re.findall(r"^::error .*?,line=(\d+)", commands, re.MULTILINE)] == [
+        line for line, _ in found
+    ]

@@ -167,10 +167,15 @@ def test_one_model_is_compared_with_no_other(tmp_path: Path) -> None:
 
 
 def test_a_comparison_refuses_what_it_does_not_show() -> None:
-    for flag in ("-v", "--resources", "--format=github"):
-        done = call("plan", "dev", "mps", flag)
+    for flags, named in {
+        ("-v",): "--verbose",
+        ("--resources", "--format=github"): "--resources and --format",
+        ("--running", "--graph", "x.svg"): "--running and --graph",
+        ("--compare", "mps"): "--compare",
+    }.items():
+        done = call("plan", "dev", "mps", *flags)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "Leave out --verbose, --resources and --format" in done.stderr
+        assert done.stderr.endswith(f" Leave out {named}.\n")
 
 
 def test_a_file_that_is_no_stack_file_is_named_as_such() -> None:
