@@ -90,8 +90,12 @@ class Cost:
     @property
     def price_origin(self) -> str:
         """`price_basis` with the age of the prices on the day of the plan."""
-        age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
-        return f"{self.price_basis}, {age}"
+        return f"{self.price_basis}, {self.price_age}"
+
+    @property
+    def price_age(self) -> str:
+        """The age of the prices on the day of the plan, in words."""
+        return {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
 
     @property
     def price_basis(self) -> str:

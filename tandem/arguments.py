@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,15 +166,29 @@ def amount(text: str) -> float:
     return number
 
 
-def budget(text: str) -> float:
-    """Dollars per hour; also of an amount per month, e.g. `730/month`."""
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A maximum price, in the unit that the user wrote."""
+
+    usd_per_hour: float
+    unit: str
+    """`hour` or `month`"""
+
+
+def budget(text: str) -> Budget:
+    """Dollars per hour or per month, e.g. `1`, `1/hour` or `730/month`."""
     from sharing.cost import HOURS_PER_MONTH
 
     number, slash, unit = text.partition("/")
-    if slash and unit not in ("hour", "month"):
-        raise argparse.ArgumentTypeError(f"must be per hour or per month (for example 730/month), not {text!r}")
-    usd = amount(number)
-    return usd / HOURS_PER_MONTH if unit == "month" else usd
+    try:
+        usd = amount(number)
+    except argparse.ArgumentTypeError:
+        usd = 0.0
+    is_known = not slash or unit in ("hour", "month")
+    if not (usd and is_known):
+        rule = "a number above 0" if is_known else "per hour or per month"
+        raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}. Write 1 or 730/month, for example.")
+    return Budget(usd / HOURS_PER_MONTH, unit) if unit == "month" else Budget(usd, "hour")
 
 
 def counts(text: str) -> list[int]:

@@ -1,6 +1,7 @@
 """`tandem choose`: the cheapest setups that hold given models, and the best of them as a stack file."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
+SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
+"""Where an error about a model's setting begins."""
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -84,7 +87,8 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         from tandem.planned import choices_screen
 
-        choices_screen.table(base.setup, found, parsed.rows)
+        unit = parsed.budget.unit if parsed.budget else "hour"
+        choices_screen.table(base.setup, found, parsed.rows, unit=unit)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
@@ -146,21 +150,40 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
 
     from tandem.planned import base_stack
 
-    if bool(parsed.models) == bool(parsed.stack):
+    if parsed.models and parsed.stack:
+        raise CallError("`choose` takes models or --stack, not both. Leave one out.")
+    if not parsed.models and not parsed.stack:
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
     today = datetime.date.today()
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
     if parsed.region:
         base_stack.require_region(parsed.region)
-    if parsed.stack:
-        base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, parsed.budget, today)
-    else:
-        base = base_stack.of_models(parsed.models, settings, parsed.region or HOME_REGION, parsed.budget, today)
+    limit = parsed.budget.usd_per_hour if parsed.budget else None
+    try:
+        if parsed.stack:
+            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, limit, today)
+        else:
+            base = base_stack.of_models(parsed.models, settings, parsed.region or HOME_REGION, limit, today)
+    except CallError as error:
+        names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
+        raise CallError(_about_arguments(str(error), names)) from None
     if not parsed.live_prices:
         return base
     from tandem.planned import kept_prices
 
     return replace(base, setup=replace(base.setup, book=kept_prices.load(base.setup.region, today).book))
+
+
+def _about_arguments(message: str, names: dict[str, str]) -> str:
+    """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
+
+    def name(line: str) -> str:
+        found = SETTING.match(line)
+        if not found or found[1] not in names:
+            return line
+        return f"{names[found[1]]}{line[found.end() :]}".replace("Remove the key for", "Leave it out for")
+
+    return "\n".join(dict.fromkeys(map(name, message.splitlines())))
 
 
 def _target(parsed: argparse.Namespace) -> Path | None:

@@ -148,12 +148,13 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     while True:
         models = questions.answer("Models, separated by spaces", models, known, given)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
-        limit = ask.usd_per_hour(budget)
-        base = base_stack.of_models(ask.words(models), {}, region, limit, today, access)
+        limit = ask.limit(budget)
+        usd_per_hour = limit.usd_per_hour if limit else None
+        base = base_stack.of_models(ask.words(models), {}, region, usd_per_hour, today, access)
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))
         if not parsed.json:
-            choices_screen.table(base.setup, found, ROWS, numbered=questions.asks)
+            choices_screen.table(base.setup, found, ROWS, unit=limit.unit if limit else "hour", numbered=questions.asks)
         elif not found.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:

@@ -50,16 +50,16 @@ def region(text: str) -> str:
 
 def budget(text: str) -> str:
     """A budget as the user wrote it, which is the default where the question is asked again."""
-    usd_per_hour(text)
+    limit(text)
     return text
 
 
-def usd_per_hour(text: str) -> float | None:
-    """Dollars per hour of a budget; None for no limit."""
+def limit(text: str) -> arguments.Budget | None:
+    """The budget; None for no limit."""
     try:
         return None if text == NO_LIMIT else arguments.budget(text)
     except argparse.ArgumentTypeError as error:
-        raise CallError(f"the budget {error}. Write 1 or 730/month, for example.") from None
+        raise CallError(f"the budget {error}") from None
 
 
 def networks(text: str) -> list[str]:

@@ -1,12 +1,13 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
 
 from sharing.choices import Choice, Choices
-from sharing.cost import cost
+from sharing.cost import HOURS_PER_MONTH, Cost, cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
 from tandem.terminal import count, has_room, line, open_console, say
@@ -15,11 +16,11 @@ MOST_DOUBTS = 4
 MOST_TYPES = 3
 
 
-def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) -> None:
-    """The first `most` setups, or the nearest miss."""
+def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool = False) -> None:
+    """The first `most` setups, or the nearest miss; `unit` is that of the budget, `hour` or `month`."""
     console = open_console()
     if not found.fitting:
-        _nothing(console, setup, found)
+        _nothing(console, setup, found, unit)
         return
     shown = found.fitting[:most]
     tenants = setup.tenants
@@ -37,15 +38,16 @@ def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) ->
     for number, choice in enumerate(shown, 1):
         line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    say(console, 0, "$", f"for the whole stack; {oldest.bill.price_origin}{_or_newer(shown)}", "bold")
+    say(console, 0, "$", f"for the whole stack; {_dates(oldest.bill, shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, 0, letter, doubt, "yellow")
     _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
 
 
-def _or_newer(shown: Sequence[Choice]) -> str:
-    """The suffix for the oldest date of the prices."""
-    return ", or newer" if len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1 else ""
+def _dates(oldest: Cost, shown: Sequence[Choice]) -> str:
+    """The origin of the prices, with the oldest date."""
+    several = len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1
+    return f"{oldest.price_basis} ({oldest.price_age}){' or later' * several}"
 
 
 def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
@@ -67,7 +69,7 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
 
 
-def _nothing(console: Console, setup: Setup, found: Choices) -> None:
+def _nothing(console: Console, setup: Setup, found: Choices, unit: str) -> None:
     if not found.over_budget and not found.not_judged:
         refusal = found.refusal
         nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
@@ -75,24 +77,35 @@ def _nothing(console: Console, setup: Setup, found: Choices) -> None:
         say(console, 0, "error:", reason, "bold red")
         return
     known = "is known to fit" if found.not_judged else "fits"
-    reason = f"no setup {known} within ${setup.max_usd_per_hour:.2f} per hour."
+    reason = f"no setup {known} within the budget of {_dollars(setup.max_usd_per_hour or 0, unit)}."
     if found.over_budget:
-        reason += _cheapest(found.over_budget[0], setup.max_usd_per_hour)
+        reason += _cheapest(found.over_budget[0], setup.max_usd_per_hour, unit)
     say(console, 0, "error:", reason, "bold red")
     _unpriced(console, setup, found.not_judged)
 
 
-def _cheapest(nearest: Choice, limit: float | None) -> str:
+def _cheapest(nearest: Choice, limit: float | None, unit: str) -> str:
     """A setup that fits the models for more than the budget."""
     cell, bill = nearest.cell, nearest.bill
     pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
     fits = limit is not None and cost(replace(nearest.setup, pools=pools)).replacing_usd_per_hour <= limit
     or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file" if fits else ""
+    enough = f"{bill.least_budget:.2f}"
+    if unit == "month":
+        enough = f"{math.ceil(bill.replacing_usd_per_hour * HOURS_PER_MONTH)}/month"
     return (
         f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
-        f"{cell.pool.capacity}: ${bill.usd_per_hour:.3f} per hour, and up to ${bill.replacing_usd_per_hour:.3f} while "
-        f"its nodes are replaced. Raise the budget to {bill.least_budget:.2f}{or_else}."
+        f"{cell.pool.capacity}: {_dollars(bill.usd_per_hour, unit, 3)}, and up to "
+        f"{_dollars(bill.replacing_usd_per_hour, unit, 3)} while its nodes are replaced. "
+        f"Raise the budget to {enough}{or_else}."
     )
+
+
+def _dollars(usd_per_hour: float, unit: str, digits: int = 2) -> str:
+    """A price per hour with that many digits after the point, or per month in whole dollars."""
+    if unit == "month":
+        return f"${usd_per_hour * HOURS_PER_MONTH:,.0f} per month"
+    return f"${usd_per_hour:.{digits}f} per hour"
 
 
 def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:

@@ -115,6 +115,17 @@ def test_a_setup_without_a_known_price_is_neither_first_nor_written(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_a_monthly_budget_is_answered_per_month() -> None:
+    text = " ".join(answered(*PAIR, "--budget", "300/month")[1].split())
+    assert text.startswith("error: no setup fits within the budget of $300 per month.")
+    assert "per hour" not in text
+    enough = re.search(r"Raise the budget to (\d+)/month", text)
+    assert enough
+    assert answered(*PAIR, "--budget", f"{enough[1]}/month")[0] == 0
+    assert answered(*PAIR, "--budget", f"{int(enough[1]) - 1}/month")[0] == 1
+
+
+@pytest.mark.slow
 def test_a_budget_may_be_monthly() -> None:
     """AWS's month has 730 hours."""
     assert report(*PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
