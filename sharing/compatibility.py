@@ -364,7 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes enough pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
     Rule("system nodes hold their pods", True, host_rules.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
-    Rule("Karpenter partitions no GPUs", True, karpenter.no_partitions, ("sharing",)),
+    Rule("the provisioner partitions the GPU", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
     Rule("the zones belong to the region", True, zones.misnamed, ("aws:region",)),
     Rule("pools with MIG have one configuration", True, one_configuration, ("sharing",)),

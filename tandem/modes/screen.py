@@ -111,7 +111,7 @@ def _legend(console: Console, setup: Setup, places: Sequence[Place], letters: di
     for mark, meaning in _meanings(setup, places):
         say(console, 0, f"{mark:<5}", meaning, "bold")
     if letters:
-        line(console, "A letter means that the mode is not supported:")
+        line(console, "A letter names the condition that is not met:")
     for rule, letter in letters.items():
         say(console, 2, letter, rule, "bold")
     say(console, 0, "hint:", "for reasons and alternatives, run `tandem modes --type TYPE`", "cyan")
@@ -126,8 +126,8 @@ def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]
     for provisioner, letter in ONLY.items():
         alone = [place for place in places if [cell.pool.provisioner for cell in _planned(place)] == [provisioner]]
         if refused := {cell.broken: cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
-            reasons = ", ".join(f"not with {other} ({rule})" for rule, other in refused.items())
-            yield letter, f"with {provisioner} only, {reasons}"
+            reasons = ", ".join(f"not met with {other}: {rule}" for rule, other in refused.items())
+            yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
         yield "", f"If a price in {setup.region} is unknown, the price of us-east-1 is used."
 

@@ -110,7 +110,7 @@ def test_models_that_do_not_fit_fit_after_the_advice() -> None:
 
 def test_karpenter_is_named_as_the_reason_if_nothing_else_refuses() -> None:
     cell = one("g7e.2xlarge", "mig-single", "karpenter")
-    assert cell.broken == "Karpenter partitions no GPUs"
+    assert cell.broken == "the provisioner partitions the GPU"
     assert cell.problem is not None
     assert cell.problem.fix == "Write `gpu-nodes.provisioner: node-group`."
     assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the GPU supports the mode"
