@@ -17,6 +17,8 @@ def graph_file(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in ENDINGS:
         raise argparse.ArgumentTypeError(f"{text} has an unknown file type. Use .svg, .mmd or .md.")
+    if not path.parent.is_dir():  # said before the plan, not after it
+        raise argparse.ArgumentTypeError(f"{text} is in a folder that does not exist. Choose another file.")
     return path
 
 

@@ -201,3 +201,9 @@ def test_json_and_workflow_commands_list_problems_in_the_order_of_the_file(tmp_p
     assert [int(line) for line in re.findall(r"^::error .*?,line=(\d+)", commands, re.MULTILINE)] == [
         line for line, _ in found
     ]
+
+
+def test_a_graph_in_a_missing_folder_is_refused_before_the_plan(tmp_path: Path) -> None:
+    done = call("plan", "dev", "--graph", str(tmp_path / "missing" / "x.svg"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is in a folder that does not exist" in done.stderr
