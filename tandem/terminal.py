@@ -207,7 +207,7 @@ def status(text: str, *, quiet: bool = False) -> Iterator[None]:
         seconds = 0.0
         while not is_over.wait(PATIENCE_SECONDS):
             seconds += PATIENCE_SECONDS
-            print_line(f"{text} … {seconds:.0f} s", sys.stderr)
+            print_line(f"{text} … ({seconds:.0f} s so far)", sys.stderr)
 
     thread = threading.Thread(target=repeat, daemon=True)
     thread.start()

@@ -222,7 +222,7 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
         while said.count("\n") < 2:
             time.sleep(0.01)
             said += capsys.readouterr().err
-    assert re.match(r"Planning dev … 0 s\nPlanning dev … 0 s\n", said)
+    assert re.match(r"Planning dev … \(0 s so far\)\nPlanning dev … \(0 s so far\)\n", said)
     capsys.readouterr()
     time.sleep(0.05)
     assert capsys.readouterr() == ("", "")
