@@ -16,7 +16,7 @@ from sharing.setup import Setup
 USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",
     "timeslice": "chat that is mostly idle",
-    "mps": "steady load on all models; unverified with Ollama (ollama#9765)",
+    "mps": "steady load on all models; not officially supported by Ollama (ollama#9765)",
     "mig-single": "strict isolation between models of similar size; unverified with Ollama (ollama#13800)",
     "mig-mixed": "the same for models of different sizes",
 }

@@ -1,4 +1,4 @@
-"""Plans side by side for people: a row for each, the cheapest marked, then the reasons for refusals."""
+"""Plans side by side for people: a row for each, the cheapest marked, then refusals and warnings about modes."""
 
 from collections.abc import Sequence
 
@@ -42,6 +42,9 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     for option in options:
         for problem in option.judged.problems:
             say(console, 0, f"{option.name}:", str(problem), "red")
+        for warning in option.judged.assessment.warnings:
+            if option.planned and warning.path.endswith("sharing.mode"):
+                say(console, 0, f"{option.name}:", str(warning), "yellow")
 
 
 def _row(option: Option) -> tuple[str, ...]:

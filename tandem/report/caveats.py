@@ -81,7 +81,10 @@ def meanings(goals: Goals | None) -> Iterator[str]:
     yield "**Gap**: the time between two consecutive pieces, which a reader sees as stutter."
     yield "**Request**: from sending a request to its last piece of text."
     yield "**Tokens/s**: output tokens divided by the time from the first request to the last answer."
-    yield "**Speed**: inter-token latency alone divided by together (median of a repeat, geometric mean of the models)."
+    yield (
+        "**Speed**: inter-token latency alone divided by together (median of a repeat, geometric mean of the models). "
+        "Medians of the repeats are shown, so the average may lie outside those of the models."
+    )
     yield "**Of the sum alone**: combined tokens/s divided by the sum of all models' tokens/s alone on the target."
     yield "**Fairness**: Jain's index of the part of its tokens/s that each model keeps. 100% means equal parts."
     yield "**$ per million tokens**: hourly price divided by combined tokens per hour."

@@ -75,6 +75,12 @@ def test_a_mode_that_the_gpu_lacks_is_refused_and_the_others_are_shown(file: Pat
     assert call("plan", str(file), "--compare", "mig").returncode == 1
 
 
+def test_the_comparison_says_that_ollama_does_not_support_mps(file: Path) -> None:
+    shown = " ".join(call("plan", str(file), "--compare", "timeslice,mps").stdout.split())
+    assert "mps: sharing.mode: mps is not officially supported by Ollama (ollama#9765)" in shown
+    assert "timeslice: sharing.mode" not in shown
+
+
 def test_a_budget_refuses_a_mode_that_exceeds_it(tmp_path: Path) -> None:
     file = written(tmp_path / "mine.yaml", budget={"max-usd-per-hour": 1})
     found = options(str(file), "--compare", "timeslice,exclusive")

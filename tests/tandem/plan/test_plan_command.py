@@ -115,8 +115,8 @@ def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) 
     piped = call("plan", refused.name, cwd=refused.parent).stdout.splitlines()
     assert piped[1].startswith("  Pulumi.refused.yaml:3:47  sharing.replicas: ")
     assert piped[1].endswith("write `mode: exclusive`.")
-    every = f"tandem plan {refused.name} --verbose"
-    assert piped[3:] == [f"hint: `{every}` also shows 2 warnings."], "errors must not drown in warnings"
+    command = f"tandem plan {refused.name} --verbose"
+    assert piped[3:] == [f"hint: `{command}` also shows 2 warnings."], "errors must not drown in warnings"
     every = call("plan", refused.name, "-v", cwd=refused.parent).stdout.splitlines()
     assert [line.split()[0] for line in every[3:]] == ["warning:", "warning:"]
     assert "".join("\n".join(folded).split()) == "".join("\n".join(piped).split())
