@@ -77,8 +77,8 @@ def test_a_mode_that_the_gpu_lacks_is_refused_and_the_others_are_shown(file: Pat
 
 def test_the_comparison_says_that_ollama_does_not_support_mps(file: Path) -> None:
     shown = " ".join(call("plan", str(file), "--compare", "timeslice,mps").stdout.split())
-    assert "mps: sharing.mode: mps is not officially supported by Ollama (ollama#9765)" in shown
-    assert "timeslice: sharing.mode" not in shown
+    assert re.search(r"mps: \S+ +sharing\.mode: mps is not officially supported by Ollama", shown)
+    assert "timeslice: " not in shown
 
 
 def test_a_budget_refuses_a_mode_that_exceeds_it(tmp_path: Path) -> None:
