@@ -13,7 +13,12 @@ Requests = list[tuple[str, dict[str, Any], float]]
 
 def lines(requests: Requests) -> Iterator[str]:
     """One line per request. Those between two changes are sorted, because some run in parallel."""
-    said = (f"{seconds:5.0f} {operation} {json.dumps(asked, sort_keys=True)}" for operation, asked, seconds in requests)
+    # botocore adds a random ClientToken to requests that have one.
+    without_token = (
+        (operation, {key: value for key, value in asked.items() if key != "ClientToken"}, seconds)
+        for operation, asked, seconds in requests
+    )
+    said = (f"{seconds:5.0f} {name} {json.dumps(asked, sort_keys=True)}" for name, asked, seconds in without_token)
     for reads, some in itertools.groupby(said, key=lambda line: bool(READS.match(line))):
         together = [*some]
         yield from sorted(together) if reads else together
