@@ -5,10 +5,8 @@ on the core of 1.14.1. The model has no prices, no nodes launched while the devi
 consolidation of nodes with pods. An empty node stays until its pool is deleted or a test moves the clock.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from sandbox.cloud.identity import digest
@@ -16,6 +14,7 @@ from sandbox.world import quotas, tokens
 from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import EFFECTS, HOST_LABEL, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets, sold_in
+from sandbox.world.permissions import allows
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, releases
 from sandbox.world.scheduler import groups, placed
@@ -67,21 +66,8 @@ def idle(entities: Entities, server: str, *calls: str) -> str | None:
         return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"
     arn = identity.inputs.get("roleArn")
     role = entities.role(arn)
-    refused = [call for call in calls if role is None or not _allows(entities, role, call)]
+    refused = [call for call in calls if role is None or not allows(entities, role, call)]
     return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
-
-
-def _allows(entities: Entities, role: Entity, call: str) -> bool:
-    """Whether a policy of the role allows the call. Resources and conditions are ignored."""
-    attached = [one.inputs.get("policyArn") for one in entities.having(tokens.ATTACHED_POLICY, role=role.id)]
-    policies = [one for arn in attached if (one := entities.get(tokens.POLICY, arn)) is not None]
-    statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
-    allowed = [one for one in statements if one.get("Effect") == "Allow"]
-    return any(fnmatchcase(call, action) for one in allowed for action in values_at(one, "Action"))
-
-
-def _parsed(policy: Entity) -> Any:
-    return json.loads(policy.inputs.get("policy") or "{}")
 
 
 def gate_is_on(entities: Entities, server: str) -> bool:

@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 
 from sandbox.world import controllers, karpenter, tokens
 from sandbox.world.entities import CloudError, Entities, Entity, value_at, values_at
+from sandbox.world.permissions import allows
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, refusal
-from sandbox.world.rules.scheduler import UPDATE_NODE_GROUP, allows, trusts
+from sandbox.world.rules.scheduler import UPDATE_NODE_GROUP, trusts
 
 MINUTE = timedelta(minutes=1)
 NAMES = {

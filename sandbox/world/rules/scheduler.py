@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.entities import Entities, Entity, value_at, values_at
+from sandbox.world.entities import Entities, value_at, values_at
 from sandbox.world.rules.rule import CHANGE, CREATE, Case, Moments, Refusal, Rule, taken
 
 API = "https://docs.aws.amazon.com/scheduler/latest/APIReference/"
@@ -60,30 +60,8 @@ def trusts(entities: Entities, role_arn: Any, group: str) -> bool:
         statement.get("Effect") == "Allow"
         and SERVICE in values_at(statement, "Principal.Service")
         and all(source.get(key) == value for test in _tests(statement) for key, value in test.items())
-        for statement in _statements(role.inputs.get("assumeRolePolicy"))
+        for statement in json.loads(role.inputs.get("assumeRolePolicy") or "{}").get("Statement", ())
     )
-
-
-def allows(entities: Entities, role: Entity, action: str, arn: str) -> bool:
-    """Whether a policy attached to the role allows an action on a resource."""
-    attached = [one for name in {role.id, role.name} for one in entities.having(tokens.ATTACHED_POLICY, role=name)]
-    policies = [entities.get(tokens.POLICY, one.inputs.get("policyArn")) for one in attached]
-    return any(
-        statement["Effect"] == "Allow"
-        and action in values_at(statement, "Action")
-        and any(_matches(pattern, arn) for pattern in values_at(statement, "Resource"))
-        for policy in policies
-        if policy is not None
-        for statement in _statements(policy.inputs.get("policy"))
-    )
-
-
-def _matches(pattern: str, arn: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), arn) is not None
-
-
-def _statements(document: Any) -> list[dict[str, Any]]:
-    return list(json.loads(document or "{}").get("Statement", ()))
 
 
 def _tests(statement: Mapping[str, Any]) -> list[dict[str, Any]]:
