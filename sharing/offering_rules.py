@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sharing import offerings, tables, versions
 from sharing.gpus import InstanceType
+from sharing.partitions import COMMERCIAL, partition_of
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
 
@@ -67,14 +68,14 @@ def unknown_offers(setup: Setup) -> Iterator[Problem]:
 
 def ask_aws(region: str) -> str:
     """How to find out the offers of a region."""
-    if offerings.partition(region):
+    if partition_of(region) != COMMERCIAL:
         return f"Ask AWS with `tandem quota --region {region}`."
     return read_prices(region)
 
 
 def read_prices(region: str) -> str:
     """How to get prices of a region that the tables lack."""
-    if offerings.partition(region):
+    if partition_of(region) != COMMERCIAL:
         return f"Compare it with AWS's own price list of {region}."
     return f"Run `tandem prices --region {region}`, then plan with `--live-prices`."
 

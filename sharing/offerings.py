@@ -9,7 +9,7 @@ from typing import Literal
 
 from sharing import tables
 from sharing.gpus import InstanceType, instance_types
-from sharing.partitions import BY_PREFIX
+from sharing.partitions import partition_of
 from sharing.prices import Book, on_demand
 
 Offer = Literal["yes", "no", "unknown"]
@@ -60,7 +60,7 @@ def nearest(instance_type: str, region: str) -> str | None:
     others = [
         place
         for place in _regions()
-        if place != region and partition(place) == partition(region) and offered(instance_type, place) == "yes"
+        if place != region and partition_of(place) == partition_of(region) and offered(instance_type, place) == "yes"
     ]
     if here is None or not others:
         return None
@@ -77,11 +77,6 @@ def examples(names: Iterable[str], region: str, book: Book | None = None, most: 
     """The first of `names` that the region is not known to lack, in words: `g6.xlarge or g6e.xlarge`."""
     here = [name for name in names if offered(name, region, book) != "no"]
     return " or ".join(here[:most])
-
-
-def partition(region: str) -> str:
-    """Prefix of the regions of its partition; empty for the commercial one."""
-    return next((prefix for prefix in BY_PREFIX if region.startswith(prefix)), "")
 
 
 def family(instance_type: str) -> str:

@@ -11,6 +11,7 @@ from sharing.gpus import instance_types
 from sharing.matrix import cells
 from sharing.modes import Mig
 from sharing.offerings import offered
+from sharing.partitions import partition_of
 from sharing.prices import Book, Market
 from sharing.slices import in_mig
 from tests.sharing.builders import TODAY, pair, pool, read_figures, setup
@@ -119,8 +120,11 @@ def test_the_nearest_region_belongs_to_the_same_partition() -> None:
 
 
 def test_each_region_has_a_partition() -> None:
-    found = {offerings.partition(region) for region in REGIONS}
-    assert found == {"", "cn-", "us-gov-", "us-iso-", "us-isob-", "eu-isoe-", "us-isof-", "eusc-"}
+    found = {partition_of(region) for region in REGIONS}
+    assert found == {
+        *("aws", "aws-cn", "aws-us-gov", "aws-eusc"),
+        *("aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f"),
+    }
 
 
 def test_the_table_names_known_regions_families_and_types() -> None:
