@@ -156,12 +156,11 @@ def cost(setup: Setup) -> Cost:
 def _week(setup: Setup, lines: tuple[Line, ...]) -> Week | None:
     if setup.park is None:
         return None
-    pools = tuple(replace(pool, desired=0) for pool in setup.pools)
     return Week(
         running_hours=setup.park.running_hours,
         parked_hours=setup.park.parked_hours,
         running_usd_per_hour=sum(line.usd_per_hour for line in lines),
-        parked_lines=tuple(line for line in _lines(replace(setup, pools=pools)) if line.usd_per_hour),
+        parked_lines=tuple(line for line in _lines(setup.parked()) if line.usd_per_hour),
     )
 
 

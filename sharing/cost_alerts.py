@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from sharing.cost import HOURS_PER_MONTH, Cost, cost
 from sharing.names import TAG_STACK
@@ -49,7 +48,7 @@ def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         # botocore 1.44 has no endpoint of Budgets for GovCloud.
         rule = f"is not available in {setup.region}: AWS Budgets counts USD only in accounts of the commercial regions"
         yield Problem("budget.alert", "", rule, "Remove it, and create a budget in the account that pays.")
-    elif bill is not None and alert.max_usd < (least := HOURS[alert.period] * _parked(setup).usd_per_hour):
+    elif bill is not None and alert.max_usd < (least := HOURS[alert.period] * cost(setup.parked()).usd_per_hour):
         unit, enough = UNITS[alert.period], f"`max-usd: {math.ceil(least)}`"
         rule = f"is less than the stack costs in a {unit} with every GPU pool parked: ${least:,.2f}"
         shorter = "; or, if you destroy the stack after use, `period: daily`" if alert.period == "monthly" else ""
@@ -75,10 +74,6 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         rule = f"is less than a {UNITS[alert.period]} of this stack costs: ${whole:,.2f}"
         fix = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. Park or destroy the stack before."
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)
-
-
-def _parked(setup: Setup) -> Cost:
-    return cost(replace(setup, pools=tuple(replace(pool, min=0, desired=0) for pool in setup.pools)))
 
 
 def _time_to_alert(alert: CostAlert, bill: Cost) -> str:

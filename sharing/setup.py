@@ -1,7 +1,7 @@
 """A stack as the rules see it: known types, integers, and no defaults left open."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -201,6 +201,10 @@ class Setup:
     def awake(self) -> tuple[Pool, ...]:
         """The pools that are not parked."""
         return tuple(pool for pool in self.pools if pool.desired)
+
+    def parked(self) -> "Setup":
+        """The stack with every pool parked."""
+        return replace(self, pools=tuple(replace(pool, min=0, desired=0) for pool in self.pools))
 
     def nodes_of(self, pool: Pool) -> int:
         """Nodes that run: `desired` of a node group, or as many as Karpenter launches; 0 when parked."""
