@@ -1,6 +1,6 @@
-"""Runs in a pod, and sets the number of replicas of Deployments in its namespace. It only uses the Kubernetes API.
+"""Runs in a pod, and sets the number of replicas of Deployments in its namespace.
 
-It runs in the cluster and uses only Python's standard library.
+It uses only the Kubernetes API and Python's standard library.
 
 Environment: DEPLOYMENTS (JSON, list of names), REPLICAS, NAMESPACE, API_SERVER, CREDENTIALS (folder with `token` and
 `ca.crt`).
