@@ -1,10 +1,12 @@
 """Records which tests run which line: a pytest plugin that writes coverage's database with a context for each test.
 
-A shared fixture gets its own context, since only the first of its tests runs its lines. Other cached results still
-count for the first test alone, so a mutant survives only if the whole suite passes.
+Each process of `pytest -n` records its own tests, and the first process joins the records. A shared fixture gets its
+own context, since only the first of its tests runs its lines. Other cached results still count for the first test
+alone, so a mutant survives only if the whole suite passes.
 """
 
 import json
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,9 +22,9 @@ TESTS = "tests.json"
 
 
 class Lines:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.coverage = coverage.Coverage(data_file=folder / DATA, config_file=False, source=[*ROOMS])
+    def __init__(self, folder: Path, process: str) -> None:
+        self.folder, self.process = folder, process
+        self.coverage = coverage.Coverage(data_file=folder / f"{process}.{DATA}", config_file=False, source=[*ROOMS])
         self.coverage.set_option("run:relative_files", True)
         self.tests: dict[str, dict[str, object]] = {}
         self.seconds: dict[str, float] = {}
@@ -56,8 +58,31 @@ class Lines:
         self.coverage.stop()
         self.coverage.save()
         tests = {name: {**test, "seconds": round(self.seconds[name], 3)} for name, test in self.tests.items()}
-        (self.folder / TESTS).write_text(json.dumps({"tests": tests, "failed": self.failed}))
+        (self.folder / f"{self.process}.{TESTS}").write_text(json.dumps({"tests": tests, "failed": self.failed}))
+
+
+class Join:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        lines = coverage.CoverageData(str(self.folder / DATA))
+        tests: dict[str, object] = {}
+        failed: list[str] = []
+        for record in sorted(self.folder.glob(f"gw*.{TESTS}")):
+            part = json.loads(record.read_text())
+            tests |= part["tests"]
+            failed += part["failed"]
+        for record in sorted(self.folder.glob(f"gw*.{DATA}")):
+            part = coverage.CoverageData(str(record))
+            part.read()
+            lines.update(part)
+        lines.write()
+        (self.folder / TESTS).write_text(json.dumps({"tests": tests, "failed": failed}))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Lines(config.rootpath.parent))
+    folder = config.rootpath.parent
+    process = os.environ.get("PYTEST_XDIST_WORKER")
+    config.pluginmanager.register(Lines(folder, process) if process else Join(folder))

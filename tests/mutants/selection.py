@@ -37,7 +37,7 @@ def record_lines(folder: Path) -> None:
     # A mutant may have the size and, within a second, the age of the file it replaces: compiled code goes by content.
     for file in (folder / "tree").glob("[cst]*/**/*.py"):
         py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.lines", *PYTEST]
+    command = [sys.executable, "-m", "pytest", "-n", "auto", "-p", "tests.mutants.lines", *PYTEST]
     subprocess.run(command, cwd=folder / "tree", env=_environment(folder), check=False)
     if not (folder / TESTS).exists():
         raise SystemExit("error: The suite did not run. Correct what pytest says.")

@@ -190,6 +190,12 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_remains_do_no_harm(servers: S
     assert os.listdir(tmp_path) == ["r.json"]
 
 
+def test_a_lock_that_somebody_deletes_is_no_error(tmp_path: Path) -> None:
+    with reserve(tmp_path / "r.json"):
+        (tmp_path / ".r.json.lock").unlink()
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("more", [(), ("--resume",)])
 def test_an_unusable_path_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
     absent = tmp_path / "none" / "r.json"
