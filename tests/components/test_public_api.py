@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import tandem
 from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
+from stacks.stack_file.model_settings import ModelSettings
 from tandem import (
     BucketCheckpoints,
     CostAlertArgs,
@@ -319,6 +321,15 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
     [volume] = graph.of_type("aws:ebs/volume:Volume")
     # llama2:7b is 3.8 GB (ollama.com/library/llama2), 3.6 GiB; the headroom is 4 GiB.
     assert volume.inputs["size"] == 4 + 4
+
+
+def test_a_model_has_the_defaults_of_a_stack_file() -> None:
+    own, of_a_file = model(), ModelSettings(name="llama2:7b")
+    shared = {one.name for one in fields(own)} & (set(ModelSettings.model_fields) - {"id", "name", "pool"})
+    assert {"context", "slots", "kv_type", "batch", "cache"} <= shared
+    assert {name: getattr(own, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
+    # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).
+    assert (own.context, own.slots) == (4096, 1)
 
 
 def test_the_callers_values_override_ours() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sharing.advice import Advice
+from sharing.advice import Advice, concerns
 from sharing.assessment import Assessment, assess
 from sharing.cost import cost
 from sharing.gpus import instance_types
@@ -16,6 +16,7 @@ from sharing.judgement import judge
 from sharing.memory import need
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing, mode_names, switched
+from sharing.problems import Problem
 from sharing.setup import Pool, Setup
 from tests.sharing.builders import SMALL, changed, instance, listed, pool, read_cases, served, setup, tenants, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
@@ -59,6 +60,17 @@ def test_a_compared_mode_is_no_way_to_more_shares() -> None:
     assert "`sharing.mode: timeslice`" in problem.fix
     [problem] = assess(replace(whole, compared_modes=frozenset({"exclusive", "timeslice"}))).problems
     assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
+
+
+def test_the_price_of_an_advice_is_of_the_stacks_region_unless_it_says_otherwise() -> None:
+    assert str(Advice(settings=("a: 1",), usd_per_hour=1)) == "`a: 1` ($1.000 per hour)"
+
+
+@pytest.mark.parametrize("path", ["gpu-nodes.max", "sharing", "sharing.mode", "models", "models[0].context"])
+def test_an_error_about_nodes_sharing_or_models_concerns_the_pool(path: str) -> None:
+    whole = on("g4dn.xlarge", Exclusive(), served(SMALL))
+    assert concerns(Problem(path, "", "is wrong", "Correct it."), whole.pools[0], whole)
+    assert not concerns(Problem(f"cluster.{path}", "", "is wrong", "Correct it."), whole.pools[0], whole)
 
 
 def named_modes(whole: Setup) -> set[str]:

@@ -304,6 +304,8 @@ def test_a_batch_in_the_file_replaces_ollamas_choice() -> None:
         models=[{"name": "llama3.2:1b", "context": 8192}, {"name": "llama3.2:1b", "batch": 256}]
     ).served()
     assert (chosen.batch, own.batch) == (1024, 256)
+    whole_context = config(models=[{"name": "nomic-embed-text:latest", "context": 2048, "batch": 2048}]).served()
+    assert [served.batch for served in whole_context] == [2048]
 
 
 SEVERAL: dict[str, Any] = {

@@ -64,6 +64,17 @@ def test_a_missing_package_that_no_extra_contains_raises(monkeypatch: pytest.Mon
         main(["verify"])
 
 
+def test_an_exceeded_disk_quota_is_a_full_disk() -> None:
+    program = (
+        "import errno; from tandem import command\n"
+        "def main(): raise OSError(errno.EDQUOT, 'Disk quota exceeded', 'r.json')\n"
+        "command.main = main; command.entry()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    said = "error: r.json cannot be written (Disk quota exceeded). Free some space.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_under_the_output_is_one_line() -> None:
     with open("/dev/full", "wb") as full:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sandbox.world import World, tokens
-from tests.sandbox.world_pieces import Account, refused
+from tests.sandbox.karpenter_pieces import Karpenter
+from tests.sandbox.world_pieces import Account, meta, refused
 
 EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 TRUST = {"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -150,6 +151,49 @@ def test_a_size_above_the_maximum_is_reported() -> None:
     behaviour="The parameters of a universal target are in PascalCase; CreateSchedule refuses others",
     source="docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html",
 )
+@pytest.mark.parametrize(
+    ("rule", "nodes"),
+    [
+        ({}, 0),
+        ({"resources": ["deployments"]}, 1),
+        ({"verbs": ["get"]}, 1),
+        ({"verbs": ["patch"]}, 1),
+        ({"resourceNames": ["other"]}, 1),
+    ],
+)
+def test_a_cron_job_stops_the_model_that_its_account_may_scale_and_karpenter_removes_the_node(
+    rule: dict[str, Any], nodes: int
+) -> None:
+    """RBAC: a rule allows its verbs on its resources, with names on those alone (k8s.io/reference/.../rbac)."""
+    account = Karpenter()
+    account.node_class()
+    account.overlay("2")
+    account.pool()
+    account.models(1)
+    account.make(tokens.SERVICE_ACCOUNT, metadata=meta("nights", namespace="default"))
+    small = {
+        "apiGroups": ["apps"],
+        "resources": ["deployments/scale"],
+        "resourceNames": ["m"],
+        "verbs": ["get", "patch"],
+    }
+    account.make(tokens.KUBERNETES_ROLE, metadata=meta("nights", namespace="default"), rules=[{**small, **rule}])
+    account.make(
+        tokens.ROLE_BINDING,
+        metadata=meta("nights", namespace="default"),
+        roleRef={"kind": "Role", "name": "nights"},
+        subjects=[{"kind": "ServiceAccount", "name": "nights", "namespace": "default"}],
+    )
+    given = [{"name": "DEPLOYMENTS", "value": '["m"]'}, {"name": "REPLICAS", "value": "0"}]
+    pod = {"serviceAccountName": "nights", "containers": [{"name": "scale", "env": given}]}
+    spec = {"schedule": "0 20 * * *", "timeZone": "Europe/Paris", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    account.make(tokens.CRON_JOB, metadata=meta("nights-park", namespace="default"), spec=spec)
+    account.world.move_clock(datetime.fromisoformat("2026-11-23T18:59:00+00:00"))
+    assert len(account.own) == 1
+    account.world.move_clock(datetime.fromisoformat("2026-11-23T19:00:00+00:00"))
+    assert len(account.own) == nodes
+
+
 def test_parameters_in_camel_case_are_refused() -> None:
     with refused("ValidationException", "ClusterName, NodegroupName"):
         Parking().schedule("park", "cron(0 20 * * ? *)", {"clusterName": "c", "nodegroupName": "gpu"})

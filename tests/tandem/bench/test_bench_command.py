@@ -70,6 +70,7 @@ def test_a_result_has_everything_needed_to_repeat_it(tmp_path: Path) -> None:
             assert len(rows) == 3
             assert all(row.error is None and row.tokens == len(row.arrivals_us) == 4 for row in rows)
             assert all((row.scheduled_us is not None) == (run.loop == "open") for row in rows)
+            assert all(row.scheduled_us <= row.sent_us for row in rows if row.scheduled_us is not None)
             assert rows[0].prompt_tokens == 7
             assert rows[0].server.eval_ns == 80_000_000
         assert run.client_cpu_s > 0

@@ -98,7 +98,9 @@ def with_releases(chosen: Any, releases: Any) -> Any:
     """A cluster with these revisions, or one that cannot be reached. A killed `up` has not written its outputs."""
     assert chosen.context == CLUSTER
     assert chosen.cluster["server"].startswith("https://")
-    assert chosen.user["exec"]["args"][:4] == ["--region", REGION, "eks", "get-token"]
+    # As `aws eks update-kubeconfig` writes it (aws-cli, customizations/eks/update_kubeconfig.py).
+    token = ["--region", REGION, "eks", "get-token", "--cluster-name", CLUSTER, "--output", "json"]
+    assert chosen.user["exec"]["args"][:8] == token
 
     def secrets(labels: Any) -> list[dict[str, Any]]:
         assert labels == {"owner": "helm"}
