@@ -14,8 +14,8 @@ from dataclasses import dataclass
 EXAMPLE = "0 20 * * MON-FRI"
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-"""The days of each month in a leap year."""
+SHORT_MONTHS = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
+"""The days of the months that have no day 31, in a leap year."""
 MINUTES_PER_HOUR = 60
 
 
@@ -113,7 +113,7 @@ def read_cron(text: str) -> Cron:
             "has a day of month and a weekday: cron takes days that match either, and EventBridge only one of the two"
         )
         raise CronError(rule, "Write `*` for one of them.")
-    if min(days) > max(LONGEST_MONTHS[month - MONTH.least] for month in months):
+    if min(days) > max(SHORT_MONTHS.get(month, DAY.most) for month in months):
         raise CronError("is never due: no such month has such a day", "Write another day or month.")
     return Cron(minutes=minutes, hours=hours, days=days, months=months, weekdays=weekdays)
 

@@ -69,4 +69,4 @@ def _items(items: Sequence[Any], above: str, indent: str, every_key: bool) -> It
 
 def _comment(indent: str, text: str) -> Iterator[str]:
     lead = f"{indent}# "
-    yield from textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=lead, break_on_hyphens=False)
+    yield from textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=lead)

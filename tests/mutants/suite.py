@@ -14,7 +14,7 @@ import sys
 import pytest
 
 LARGE = ("boto3", "httpx", "hypothesis", "kr8s", "moto", "pulumi_aws", "pulumi_eks", "pulumi_kubernetes", "rich")
-MOST_SECONDS = 1800
+MOST_SECONDS = 900
 """Limit of one request by the clock, for tests that wait and use no CPU."""
 
 

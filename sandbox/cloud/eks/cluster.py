@@ -144,7 +144,7 @@ class _Builder:
                 "vpcConfig": _mapping({key: self._argument(key) for key in network}),
                 "tags": self._named_tags(f"{self._name}-eksCluster"),
             },
-            depends_on=(role, attachment),
+            depends_on=(attachment,),
             options={
                 "ignoreChanges": ["accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons"]
             },
@@ -201,7 +201,7 @@ class _Builder:
             }
             inputs = {"kubernetesGroups": "kubernetesGroups", "type": "type", "userName": "username", "tags": "tags"}
             own = {name: Known(entry.get(of), argument.dependencies) for name, of in inputs.items()}
-            made = self._child("aws:eks/accessEntry:AccessEntry", key, {**who, **own}, depends_on=[cluster])
+            made = self._child("aws:eks/accessEntry:AccessEntry", key, {**who, **own})
             registered.append(made)
             for name, policy in sorted((entry.get("accessPolicies") or {}).items()):
                 granted = {of: Known(policy.get(of), argument.dependencies) for of in ("policyArn", "accessScope")}
