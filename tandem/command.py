@@ -178,7 +178,7 @@ def _answer(given: list[str]) -> int:
         given, passed_on = given[:end], given[end + 1 :]
     called = _called(given)
     parsed = argparse.Namespace(
-        given=given, passed_on=passed_on, json="--json" in given, command=called, then=[], last=""
+        given=given, passed_on=passed_on, json="--json" in given, command=called, then=[], last=[]
     )
     if called not in QUICK:
         gc.enable()
@@ -198,7 +198,8 @@ def _answer(given: list[str]) -> int:
         return code
     code = _answer(parsed.then)
     terminal.print_line("", sys.stdout)
-    terminal.print_line(parsed.last, sys.stdout)
+    for line in parsed.last:
+        terminal.print_line(line, sys.stdout)
     return code
 
 

@@ -183,11 +183,10 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         tag = str(context["tag"])
         return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()))
     if kind in ("literal_error", "enum"):
-        rule = f"must be {context['expected']}".replace("'", "`")
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
-        if near(str(value), words) or not fix:
-            fix = did_you_mean(str(value), words)
-        return Problem(path, _shown(value), rule, fix)
+        is_near = bool(near(str(value), words))
+        rule = f"must be {context['expected']}".replace("'", "`") if is_near or fix else "unknown value"
+        return Problem(path, _shown(value), rule, did_you_mean(str(value), words) if is_near or not fix else fix)
     rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
     return Problem(path, shown, rule, _fix(kind, value, loc, key))
 

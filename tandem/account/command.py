@@ -112,7 +112,7 @@ def _prices(parsed: argparse.Namespace) -> int:
 
     from stacks.stack_file.errors import UnreadableError
     from tandem.account import prices
-    from tandem.account import screen as show
+    from tandem.account.prices_screen import show
     from tandem.deployed.aws.session import AccountError
     from tandem.planned import kept_prices
 
@@ -141,7 +141,7 @@ def _prices(parsed: argparse.Namespace) -> int:
         print_json({"schema_version": 2, "regions": regions_read, **failed})
     else:
         for read, path in kept:
-            show.prices(read, path, now)
+            show(read, path, now)
         for failure in failures:
             complain(failure)
     return USAGE if failures else FINE

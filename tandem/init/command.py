@@ -194,4 +194,6 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *
     name = called(stack)
     parsed.then = ["plan", name]
     deploy = f", or `pulumi stack init {name}`" if name == stack_name(stack) else ""
-    parsed.last = f"Next: `tandem sandbox up {name}`{deploy}"
+    is_open = choice.setup.public_access_cidrs == (ANYWHERE,)
+    parsed.last = ["The Kubernetes API is open to the internet; --allow-cidr restricts it."] * is_open
+    parsed.last.append(f"Next: `tandem sandbox up {name}`{deploy}")

@@ -60,7 +60,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
     """The result of a mode that some provisioners share."""
     by = " and ".join(cell.pool.provisioner for cell in same)
     if refusal:
-        say(console, 2, "error:", f"not supported with {by}. {refusal}", "red")
+        say(console, 2, "error:", f"with {by}: {refusal}", "red")
         return
     say(console, 2, "ok:", f"works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green")
     for warning in dict.fromkeys(warning for cell in same for warning in cell.warnings):

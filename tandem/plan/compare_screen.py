@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from tandem.plan.compare import Option, cheapest
-from tandem.terminal import line, say
+from tandem.terminal import has_room, line, say
 
 HEAD = ("", "$/hour", "$/week", "ready in", "isolation", "shares", "margin", "GPUs")
-WEEK = HEAD.index("$/week")
-"""The column for stacks with a schedule of `park`."""
+LESS_IMPORTANT = ("isolation", "margin")
+"""Columns that a narrow terminal does not get."""
 TO_THE_RIGHT = ("$/hour", "$/week", "ready in", "shares", "margin")
 
 
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
-    rows = [HEAD, *map(_row, options)]
+    hidden: tuple[str, ...] = () if has_room(console) else LESS_IMPORTANT
     if not any(option.bill and option.bill.week for option in options):
-        rows = [(*row[:WEEK], *row[WEEK + 1 :]) for row in rows]
+        hidden += ("$/week",)
+    shown = [at for at, name in enumerate(HEAD) if name not in hidden]
+    rows = [tuple(row[at] for at in shown) for row in (HEAD, *map(_row, options))]
     head = rows[0]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     best = cheapest(options)

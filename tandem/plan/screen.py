@@ -100,7 +100,9 @@ def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> 
         return
     bar = min(BAR, console.width - 36)
     for title, needs, total in _loads(setup, pool, fits):
-        free = f"{_gib(sum(needs))} of {_gib(total)} GiB"
+        # The sum of what the rows below show.
+        used = sum(round(need / 1024, 1) for need in needs)
+        free = f"{used:,.1f} of {_gib(total)} GiB"
         line(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}")
     print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
 

@@ -40,7 +40,7 @@ def at(path: str) -> Any:
 class Report(BaseModel):
     """A part of the report."""
 
-    model_config = ConfigDict(from_attributes=True, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(from_attributes=True, frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 class PlaceReport(Report):
@@ -108,8 +108,9 @@ class ModelReport(Report):
     weights_mib: Whole = at("verdict.need.weights")
     kv_mib: Whole = at("verdict.need.kv")
     buffers_mib: Whole = at("verdict.need.buffers")
+    """CUDA's part and the buffers. The screen's "rest" is this and the margin."""
     needs_mib: Whole = at("verdict.need.total")
-    """The prediction."""
+    """The prediction: weights, KV cache and buffers, without the margin. The screen adds the margin."""
     margin_mib: Whole = at("verdict.need.margin")
     """The most by which the prediction may be too low; it must fit as well."""
     resource: str = at("verdict.shares.resource")

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from sharing.quotas import Need, Quota
+from tandem.account import prices_screen
 from tandem.account import screen as account
 from tandem.account.deletion import Outcome
 from tandem.bench import progress
@@ -102,8 +103,8 @@ def prices() -> None:
     }
     kept = Kept(region="us-east-1", read_at=NOON, on_demand=on_demand, spot=spot)
     for hours in (0, 0.99, 1, 47.4, 48, 100):
-        print(account.age(NOON, NOON + datetime.timedelta(hours=hours)))
-    account.prices(kept, Path("kept.json"), NOON + datetime.timedelta(days=3))
+        print(prices_screen.age(NOON, NOON + datetime.timedelta(hours=hours)))
+    prices_screen.show(kept, Path("kept.json"), NOON + datetime.timedelta(days=3))
 
 
 def looked(about: str, what: str, held: bool | None, fix: str = "") -> Looked:

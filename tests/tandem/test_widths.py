@@ -23,6 +23,7 @@ COMMANDS = (
     "choose llama2:7b mistral:7b",
     "choose qwen2.5:32b --context 32768 --slots 64",
     "modes --type g4dn.xlarge",
+    "plan --compare timeslice,mps,exclusive,mig",
     "modes --provisioner node-group",
     "gpus --filter g4dn",
     "models --filter mistral",
