@@ -40,9 +40,9 @@ class Tag:
 
     name: str
     shape: Shape
-    quantisation: str
+    quantization: str
     exceptions: Mapping[str, str]
-    """Tensors for which the file differs from the quantisation's rules, e.g. `attn_v=F16`."""
+    """Tensors for which the file differs from the quantization's rules, e.g. `attn_v=F16`."""
     digest: str
     """First twelve digits of its manifest."""
     listed_size: str
@@ -80,7 +80,7 @@ def tags() -> dict[str, Tag]:
         row["tag"]: Tag(
             name=row["tag"],
             shape=shapes()[row["shape"]],
-            quantisation=row["quantisation"],
+            quantization=row["quantization"],
             exceptions=dict(one.split("=") for one in row["exceptions"].split(",") if one),
             digest=row["digest"],
             listed_size=row["listed_size"],

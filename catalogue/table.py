@@ -41,12 +41,12 @@ def _row(tag: Tag) -> dict[str, Any]:
     weights, projector, known, spread = _sizes(tag)
     return {
         "model": tag.name,
-        "quant": tag.quantisation,
+        "quant": tag.quantization,
         "architecture": shape.architecture,
         "weights_bytes": weights,
         "weights_known": known,
         "weights_spread": spread,
-        "embedding_bytes": embedding_bytes(shape, tag.quantisation, tag.exceptions),
+        "embedding_bytes": embedding_bytes(shape, tag.quantization, tag.exceptions),
         "layers": shape.number("block_count"),
         "heads": shape.number("head_count"),
         "kv_heads": shape.number("head_count_kv"),
@@ -74,7 +74,7 @@ def _row(tag: Tag) -> dict[str, Any]:
 
 def _sizes(tag: Tag) -> tuple[int, int, str, int]:
     """Weights, projector, their kind of source, and the bytes by which the weights may be larger."""
-    text = text_bytes(tag.shape, tag.quantisation, tag.exceptions)
+    text = text_bytes(tag.shape, tag.quantization, tag.exceptions)
     pictures = vision_bytes(tag.shape)
     if tag.model_bytes is None:
         if text is None:

@@ -1,6 +1,6 @@
-"""Bytes of a model's tensors, from its shape and the quantisation of its file.
+"""Bytes of a model's tensors, from its shape and the quantization of its file.
 
-The rules of quantisation are those of llama.cpp's `llama_tensor_get_type_impl` (src/llama-quant.cpp, b10488).
+The rules of quantization are those of llama.cpp's `llama_tensor_get_type_impl` (src/llama-quant.cpp, b10488).
 Besides its tensors a file has a header, mostly the tokenizer: a few MB, the same for all models with that tokenizer.
 """
 
@@ -25,7 +25,7 @@ BLOCKS = {
 FALLBACKS = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 """Types for a row that does not fill the blocks. Source: llama-quant.cpp tensor_type_fallback."""
 MOST = {"Q4_K_M": "Q4_K", "MXFP4": "BF16"}
-"""Type of most tensors of a file, if the name of the quantisation does not contain it."""
+"""Type of most tensors of a file, if the name of the quantization does not contain it."""
 OUTPUT = {"Q4_K_M": "Q6_K", "Q4_0": "Q6_K", "MXFP4": "BF16"}
 MOST_HEADS_TOGETHER = 80
 """Layers of a 70B model: its `attn_v`, small beside `attn_q`, gets at least Q5_K."""
@@ -51,23 +51,23 @@ STANDARD = {
 ENCODERS = {"bert", "nomic-bert"}
 
 
-def text_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -> int | None:
+def text_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int | None:
     """All tensors of the language model; None for an architecture whose tensors are not known one by one."""
     if shape.architecture in ENCODERS:
         return _encoder_bytes(shape)
     if shape.architecture not in STANDARD:
         return None
     layers = shape.number("block_count")
-    total = _embedding(shape, quantisation, exceptions) + 4 * shape.number("embedding_length")
+    total = _embedding(shape, quantization, exceptions) + 4 * shape.number("embedding_length")
     if not _tied(shape, exceptions):
-        total += _bytes(_output(quantisation), shape.number("embedding_length"), shape.number("vocabulary"))
+        total += _bytes(_output(quantization), shape.number("embedding_length"), shape.number("vocabulary"))
     for layer in range(layers):
-        better = quantisation == "Q4_K_M" and gets_more_bits(layer, layers)
-        total += _attention(shape, quantisation, exceptions, better) + _feed_forward(shape, quantisation, layer, better)
+        better = quantization == "Q4_K_M" and gets_more_bits(layer, layers)
+        total += _attention(shape, quantization, exceptions, better) + _feed_forward(shape, quantization, layer, better)
     return total
 
 
-def embedding_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -> int:
+def embedding_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
     """Tensors that the engine leaves in the host's memory: the token embedding, unless it is also the output.
 
     It leaves the embeddings of each layer too (gemma3n, gemma4 e2b and e4b), which are F16.
@@ -78,7 +78,7 @@ def embedding_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, st
         rows = vocabulary + shape.number("position_embeddings") + shape.number("token_types")
         return _bytes("F16", width, rows)
     per_layer = vocabulary * shape.number("per_layer_input", 0) * shape.number("block_count") * 2
-    return per_layer + (0 if _tied(shape, exceptions) else _embedding(shape, quantisation, exceptions))
+    return per_layer + (0 if _tied(shape, exceptions) else _embedding(shape, quantization, exceptions))
 
 
 def vision_bytes(shape: Shape) -> int:
@@ -106,29 +106,29 @@ def gets_more_bits(layer: int, layers: int) -> bool:
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
-def _most(quantisation: str) -> str:
-    return MOST.get(quantisation, quantisation)
+def _most(quantization: str) -> str:
+    return MOST.get(quantization, quantization)
 
 
-def _output(quantisation: str) -> str:
-    return OUTPUT.get(quantisation, quantisation)
+def _output(quantization: str) -> str:
+    return OUTPUT.get(quantization, quantization)
 
 
 def _tied(shape: Shape, exceptions: Mapping[str, str]) -> bool:
     return bool(int(exceptions.get("tied", shape.number("tied", 0))))
 
 
-def _embedding(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -> int:
-    kind = _output(quantisation) if _tied(shape, exceptions) else _most(quantisation)
+def _embedding(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
+    kind = _output(quantization) if _tied(shape, exceptions) else _most(quantization)
     return _bytes(kind, shape.number("embedding_length"), shape.number("vocabulary"))
 
 
-def _attention(shape: Shape, quantisation: str, exceptions: Mapping[str, str], better: bool) -> int:
+def _attention(shape: Shape, quantization: str, exceptions: Mapping[str, str], better: bool) -> int:
     width, heads, kv_heads = (shape.number(key) for key in ("embedding_length", "head_count", "head_count_kv"))
     head = shape.number("key_length")
     value = shape.number("value_length", head)
-    most = _most(quantisation)
-    output = "Q5_K" if quantisation == "Q4_K_M" and _is_mixtral(shape) else most
+    most = _most(quantization)
+    output = "Q5_K" if quantization == "Q4_K_M" and _is_mixtral(shape) else most
     total = _bytes(output, heads * value, width) + 4 * width * shape.number("norms", 2)
     if "attention_bias" in shape.facts:
         total += 4 * (heads + 2 * kv_heads) * head
@@ -137,11 +137,11 @@ def _attention(shape: Shape, quantisation: str, exceptions: Mapping[str, str], b
     norms = shape.number("qk_norm", 0)
     total += 4 * (2 * head if norms == 1 else norms // 2 * (heads + kv_heads) * head)
     if shape.architecture == "phi3":
-        kind = exceptions.get("attn_qkv", "Q5_K" if quantisation == "Q4_K_M" else most)
+        kind = exceptions.get("attn_qkv", "Q5_K" if quantization == "Q4_K_M" else most)
         return total + _bytes(kind, width, (heads + 2 * kv_heads) * head)
     if "kv_lora_rank" in shape.facts:
         return total + _latent_attention(shape, most)
-    key, values = ("Q8_0", "Q8_0") if _is_mixtral(shape) else (most, _value_kind(shape, quantisation, better))
+    key, values = ("Q8_0", "Q8_0") if _is_mixtral(shape) else (most, _value_kind(shape, quantization, better))
     values = exceptions.get("attn_v", values)
     return (
         total
@@ -151,11 +151,11 @@ def _attention(shape: Shape, quantisation: str, exceptions: Mapping[str, str], b
     )
 
 
-def _value_kind(shape: Shape, quantisation: str, better: bool) -> str:
+def _value_kind(shape: Shape, quantization: str, better: bool) -> str:
     if better:
         return "Q6_K"
     of_70b = shape.architecture in ("llama", "qwen2") and shape.number("block_count") == MOST_HEADS_TOGETHER
-    return "Q5_K" if quantisation == "Q4_K_M" and of_70b else _most(quantisation)
+    return "Q5_K" if quantization == "Q4_K_M" and of_70b else _most(quantization)
 
 
 def _latent_attention(shape: Shape, kind: str) -> int:
@@ -172,16 +172,16 @@ def _latent_attention(shape: Shape, kind: str) -> int:
     return queries + _bytes(kind, width, rank + rope) + 4 * rank + _bytes(kind, rank, both)
 
 
-def _feed_forward(shape: Shape, quantisation: str, layer: int, better: bool) -> int:
+def _feed_forward(shape: Shape, quantization: str, layer: int, better: bool) -> int:
     width, experts = shape.number("embedding_length"), shape.number("expert_count", 0)
-    most = _most(quantisation)
+    most = _most(quantization)
     down = "Q6_K" if better else most
     if not experts or layer < shape.number("leading_dense_block_count", 0):
         inner = shape.number("feed_forward_length")
         return 2 * _bytes(most, width, inner) + _bytes(down, inner, width)
     inner = shape.number("expert_feed_forward_length", shape.number("feed_forward_length"))
     shared = shape.number("expert_shared_feed_forward_length", 0)
-    if quantisation == "MXFP4":
+    if quantization == "MXFP4":
         biases = 4 * experts * (2 * inner + width + 1) + 4 * shape.number("head_count")
         return experts * 3 * _bytes("MXFP4", width, inner) + biases + 4 * width * experts
     each = 2 * _bytes(most, width, inner) + _bytes(down, inner, width)

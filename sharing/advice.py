@@ -184,8 +184,8 @@ def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
 
 
 def _accepted_caches(setup: Setup, pool: Pool) -> Setup:
-    """The stack without quantised caches that the engine refuses for models of `pool`: every change needs this."""
-    refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantise_kv]
+    """The stack without quantized caches that the engine refuses for models of `pool`: every change needs this."""
+    refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantize_kv]
     f16 = {each.path: replace(each, served=replace(each.served, kv_type=KvType.F16)) for each in refused}
     return replace(setup, tenants=tuple(f16.get(each.path, each) for each in setup.tenants))
 
@@ -305,18 +305,18 @@ def _smaller_batch(search: _Search) -> Iterator[Setup]:
 
 def _smaller_kv(search: _Search) -> Iterator[Setup]:
     for asked in search.groups():
-        if any(_quantised(served) != served for served in asked.values()):
-            yield search.with_models({index: _quantised(served) for index, served in asked.items()})
+        if any(_quantized(served) != served for served in asked.values()):
+            yield search.with_models({index: _quantized(served) for index, served in asked.items()})
 
 
-def _quantised(served: Served) -> Served:
-    can = served.kv_type is KvType.F16 and served.model.can_quantise_kv
+def _quantized(served: Served) -> Served:
+    can = served.kv_type is KvType.F16 and served.model.can_quantize_kv
     return replace(served, kv_type=KvType.Q8_0) if can else served
 
 
 def _all_at_once(search: _Search) -> Iterator[Setup]:
-    """One slot and a quantised cache for all models that fail; then also a shorter context, or another type."""
-    least = {index: _quantised(replace(served, slots=1)) for index, served in search.failing.items()}
+    """One slot and a quantized cache for all models that fail; then also a shorter context, or another type."""
+    least = {index: _quantized(replace(served, slots=1)) for index, served in search.failing.items()}
     if least:
         yield search.with_models(least)
         yield from _shorter(search, least)

@@ -1,4 +1,4 @@
-"""The heads for which the pinned engine has flash attention on CUDA, and the heads that a quantised cache can hold.
+"""The heads for which the pinned engine has flash attention on CUDA, and the heads that a quantized cache can hold.
 
 Source: llama.cpp ggml/src/ggml-cuda/fattn.cu, `ggml_cuda_get_best_fattn_kernel`, the same in the releases before and
 after b10488. The answer does not depend on the GPU: Volta, Turing and newer GPUs differ only in the kernel.
@@ -11,7 +11,7 @@ GROUPED_SIZES = {(192, 128): 8, (320, 256): 32, (512, 512): 1, (576, 512): 1}
 """Values of a key and of a value that need groups: for each KV head, two or more query heads, a multiple of this."""
 LATENT_ROPE = 64
 """RoPE values in `mla_rank`: `qk_rope_head_dim` of every published model with MLA. The rest is also the value."""
-QUANTISED_BLOCK = 32
+QUANTIZED_BLOCK = 32
 """Values in a block of q8_0 and q4_0, which must divide a head. Source: llama.cpp `llama_init_from_model`."""
 FORCED_OFF = frozenset({"grok"})
 """Architectures that get no flash attention, regardless of the setting. Source: llama.cpp `llama_init_from_model`."""

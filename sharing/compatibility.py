@@ -194,13 +194,13 @@ def _engine_loads_models(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{tenant.path}.name", model.name, rule, NOT_LOADED[model.architecture])
 
 
-def _engine_quantises_cache(setup: Setup) -> Iterator[Problem]:
+def _engine_quantizes_cache(setup: Setup) -> Iterator[Problem]:
     for tenant in setup.tenants:
         model, kind = tenant.served.model, tenant.served.kv_type
-        if kind is not KvType.F16 and not model.can_quantise_kv:
-            rule = f"is not possible: Ollama cannot quantise the KV cache for the attention heads of {model.name}"
+        if kind is not KvType.F16 and not model.can_quantize_kv:
+            rule = f"is not possible: Ollama cannot quantize the KV cache for the attention heads of {model.name}"
             grouped = replace(model, heads=32 * model.kv_heads)
-            more = ", or add `heads`" if not model.heads and grouped.can_quantise_kv else ""
+            more = ", or add `heads`" if not model.heads and grouped.can_quantize_kv else ""
             yield Problem(f"{tenant.path}.kv-type", kind.value, rule, f"Write `kv-type: f16`{more}.")
 
 
@@ -359,7 +359,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
     Rule("the engine loads the models", True, _engine_loads_models, ("models",)),
-    Rule("the engine quantises the caches", True, _engine_quantises_cache, ("models",)),
+    Rule("the engine quantizes the caches", True, _engine_quantizes_cache, ("models",)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes enough pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),

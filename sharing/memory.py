@@ -16,7 +16,7 @@ CELLS = 256
 """llama.cpp rounds the cells of every cache up to this. Source: llama-context.cpp, llama-kv-cache-iswa.cpp."""
 F16_BYTES, F32_BYTES = 2, 4
 Q8_1_BYTES = 36 / 32
-"""Bytes per value of activations that CUDA multiplies with quantised weights. Source: ggml-cuda/mmq.cu."""
+"""Bytes per value of activations that CUDA multiplies with quantized weights. Source: ggml-cuda/mmq.cu."""
 PER_LAYER_INPUT = 256
 """Values per layer that gemma3n and gemma4 take from a second embedding (`embedding_length_per_layer_input`)."""
 PROJECTOR_MIB = {"qwen25vl": 705, "qwen3vl": 396, "qwen3vlmoe": 396}
@@ -27,7 +27,7 @@ OTHER_PROJECTOR_MIB, PROJECTOR_SPREAD_MIB = 250, 150
 MARGIN, LEAST_MARGIN_MIB, MOST_MARGIN_MIB = 0.02, 64, 300
 """Memory that the formulas ignore: CUDA graphs, pools that grow in steps of 2 MiB, odd layers."""
 BYTES_PER_WEIGHT = 0.6
-"""Bytes per weight of the usual 4-bit quantisation, to estimate an unknown shape."""
+"""Bytes per weight of the usual 4-bit quantization, to estimate an unknown shape."""
 WITHOUT_GATE = ("bert", "jina-bert-v3")
 """Architectures whose feed-forward layers have no gate."""
 GEMMA_ENCODER = "gemma-embedding"
@@ -212,7 +212,7 @@ def _seen(served: Served) -> int:
 
 
 def _scratch_bytes(served: Served) -> float:
-    """Temporary buffers of CUDA for one multiplication: activations in 8 bits if the weights are quantised.
+    """Temporary buffers of CUDA for one multiplication: activations in 8 bits if the weights are quantized.
 
     Without flash attention cuBLAS multiplies, and wants the keys of a layer in f32, and then the scores and its result
     in f16. Source: llama.cpp ggml-cuda.cu, `ggml_cuda_mul_mat_cublas_impl`; the operands of an encoder are f32 already.

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 
 from sharing import tables
-from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTISED_BLOCK, has_kernel
+from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
 from sharing.problems import did_you_mean
 
 MIB = 2**20
@@ -37,7 +37,7 @@ ONE_SLOT = (
 
 
 class KvType(StrEnum):
-    """How Ollama stores the KV cache (`OLLAMA_KV_CACHE_TYPE`); the quantised ones need flash attention."""
+    """How Ollama stores the KV cache (`OLLAMA_KV_CACHE_TYPE`); the quantized ones need flash attention."""
 
     F16 = "f16"
     Q8_0 = "q8_0"
@@ -120,10 +120,10 @@ class Model:
         return all(has_kernel(key, value, self.heads, kv_heads) for key, value, kv_heads in self._attention())
 
     @cached_property
-    def can_quantise_kv(self) -> bool:
-        """Whether the engine accepts a quantised KV cache: with flash attention, and heads of whole blocks."""
+    def can_quantize_kv(self) -> bool:
+        """Whether the engine accepts a quantized KV cache: with flash attention, and heads of whole blocks."""
         sizes = [size for key, value, _ in self._attention() for size in (key, value)]
-        return self.has_flash_attention and not any(size % QUANTISED_BLOCK for size in sizes)
+        return self.has_flash_attention and not any(size % QUANTIZED_BLOCK for size in sizes)
 
     def _attention(self) -> Iterator[tuple[int, int, int]]:
         """Values of a key, values of a value, and KV heads: of the full layers, and of those with a window."""

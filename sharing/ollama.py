@@ -18,7 +18,7 @@ def server_environment(served: Served) -> dict[str, str]:
         "OLLAMA_MAX_LOADED_MODELS": "1",
         "OLLAMA_KEEP_ALIVE": "-1",
         # Ollama passes either as it is (v0.32.15 llm/llama_server.go, appendFlashAttentionArgs). Without a kernel, "1"
-        # computes the attention on the CPU. A quantised KV cache needs "1".
+        # computes the attention on the CPU. A quantized KV cache needs "1".
         "OLLAMA_FLASH_ATTENTION": "1" if served.model.has_flash_attention else "0",
         "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
         # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default

@@ -19,7 +19,7 @@ TEXT_ONLY = [
     for tag in tags().values()
     if tag.known == "exact"
     and not vision_bytes(tag.shape)
-    and text_bytes(tag.shape, tag.quantisation, tag.exceptions) is not None
+    and text_bytes(tag.shape, tag.quantization, tag.exceptions) is not None
 ]
 TOKENIZERS = {
     "llama": ("Llama-3", "Llama-3.1", "Llama-3.2", "Llama-3.3"),
@@ -32,7 +32,7 @@ TOKENIZERS = {
 
 def left_over(tag: Tag) -> int:
     """Bytes of the file besides its tensors."""
-    tensors = text_bytes(tag.shape, tag.quantisation, tag.exceptions)
+    tensors = text_bytes(tag.shape, tag.quantization, tag.exceptions)
     assert tag.model_bytes is not None
     assert tensors is not None
     return tag.model_bytes - tensors

@@ -73,7 +73,7 @@ def test_each_share_has_a_pod_up_to_a_maximum(sharing: Sharing, count: int, pods
 
 
 @pytest.mark.real_world(
-    behaviour="Pulumi recognises a failed Job only by the reasons BackoffLimitExceeded and DeadlineExceeded",
+    behaviour="Pulumi recognizes a failed Job only by the reasons BackoffLimitExceeded and DeadlineExceeded",
     source="pulumi-kubernetes provider/pkg/await/checker/job/check.go, collectJobConditionErrors",
 )
 @pytest.mark.parametrize("job_of", [of_shares, of_node])

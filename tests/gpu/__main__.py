@@ -53,11 +53,11 @@ def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
     results, reports = (folder, folder) if given.dry_run else (given.results, given.reports)
     for path in keep(state, machine.describe(), planned, today, results, reports):
         print(f"Wrote {os.path.relpath(path)}")
-    _summarise(state, planned, given.total_minutes)
+    _summarize(state, planned, given.total_minutes)
     return STOPPED if stopped else 1 if state.having("failed") else 0
 
 
-def _summarise(state: State, planned: list[Step], total_minutes: float) -> None:
+def _summarize(state: State, planned: list[Step], total_minutes: float) -> None:
     minutes, left = state.spent_seconds / 60, state.left_of(planned)
     done, skipped, failed = map(state.having, ("result", "skipped", "failed"))
     print(

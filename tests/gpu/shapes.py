@@ -1,6 +1,6 @@
 """The models that the GPU tier writes: every tensor of a real model, with its real type and size, and no real value.
 
-Types follow llama.cpp's quantisation: `llama-quant.cpp` gives `attn_v` and `ffn_down` six bits in the layers of
+Types follow llama.cpp's quantization: `llama-quant.cpp` gives `attn_v` and `ffn_down` six bits in the layers of
 `catalogue.tensors.gets_more_bits`, and the output matrix everywhere. Shapes are the catalogue's.
 """
 

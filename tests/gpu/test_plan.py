@@ -37,7 +37,7 @@ def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Pa
     assert sorted(case.model for case in cases("first")) == sorted(SHAPES)
 
 
-def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantised_cache(tmp_path: Path) -> None:
+def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantized_cache(tmp_path: Path) -> None:
     keys = [one.key for one in steps(parse(["--dry-run"]), tmp_path, NO_GPU)]
     assert len(keys) == 5 + len(SHAPES) + 2
     assert {"memory gemma3:4b context 1024 slots 2 kv f16", "memory qwen3:8b context 1024 slots 1 kv q8_0"} <= {*keys}

@@ -203,7 +203,7 @@ def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
         for then, now in zip(whole.tenants, changed(whole, each.settings).tenants, strict=True):
             assert now.served.slots <= then.served.slots
             assert now.served.context <= then.served.context
-            if then.served.model.can_quantise_kv:
+            if then.served.model.can_quantize_kv:
                 assert now.served.kv_type.bytes_per_value <= then.served.kv_type.bytes_per_value
             else:
                 assert now.served.kv_type is KvType.F16
@@ -295,7 +295,7 @@ def test_no_smaller_batch_is_offered_for_a_small_one_or_for_an_embedding_model()
 
 
 @pytest.mark.parametrize(("kv_type", "offered"), [(KvType.F16, True), (KvType.Q8_0, False), (KvType.Q4_0, False)])
-def test_a_quantised_cache_is_offered_only_where_it_is_not_set(kv_type: KvType, offered: bool) -> None:
+def test_a_quantized_cache_is_offered_only_where_it_is_not_set(kv_type: KvType, offered: bool) -> None:
     asked = served("llama2:7b", context=4096, kv_type=kv_type)
     found = offers(fits_exactly(replace(asked, context=2560), asked))
     assert [one for one in found if "kv-type" in one[0]] == [("models[0].kv-type: q8_0",)] * offered

@@ -128,7 +128,7 @@ def exclusive(*them: Served) -> Setup:
     return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), tenants=tenants(*them), nat="single")
 
 
-def test_a_quantised_cache_is_not_offered_for_such_a_model() -> None:
+def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
     whole = exclusive(served("deepseek-coder-v2:16b", context=65_536))
     found = assess(whole)
     assert found.problems

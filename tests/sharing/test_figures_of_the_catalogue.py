@@ -31,7 +31,7 @@ def memory() -> Iterator[Row]:
     """The model with settings that a stack file may have, and a KV type if the model supports it."""
     for name, model in models().items():
         for asked in SETTINGS:
-            settings: Any = asked if model.can_quantise_kv else {**asked, "kv_type": KvType.F16}
+            settings: Any = asked if model.can_quantize_kv else {**asked, "kv_type": KvType.F16}
             served = Served(id="own", model=model, **settings)
             found, host = need(served, gpus()["l4"]), host_need(served)
             yield {

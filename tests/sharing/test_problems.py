@@ -51,7 +51,7 @@ def test_a_word_unlike_all_others_suggests_nothing() -> None:
 
 
 def test_a_model_of_the_same_family_is_suggested_despite_a_different_tag() -> None:
-    assert near("gemma3:some-long-quantised-tag", ["llama2:7b", "gemma3:4b"]) == ["gemma3:4b"]
+    assert near("gemma3:some-long-quantized-tag", ["llama2:7b", "gemma3:4b"]) == ["gemma3:4b"]
     assert near("mistral", ["llama2:7b", "mistral:7b"]) == ["mistral:7b"]
 
 

@@ -148,7 +148,7 @@ def test_an_instance_that_shuts_down_is_being_deleted(state: str, found: list[bo
 
 @pytest.mark.parametrize(
     ("state", "found"),
-    # EC2 API Reference, `VpcEndpoint`: states are capitalised in the model, but not in replies.
+    # EC2 API Reference, `VpcEndpoint`: states are capitalized in the model, but not in replies.
     [("available", [False]), ("Deleting", [True]), ("deleting", [True]), ("deleted", [])],
 )
 def test_a_deleting_endpoint_is_being_deleted(state: str, found: list[bool]) -> None:

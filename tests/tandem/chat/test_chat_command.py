@@ -87,7 +87,7 @@ def pieces(*texts: str) -> list[Piece]:
         ([], "", ""),
     ],
 )
-def test_thinking_in_tags_is_recognised_however_it_is_split(given: list[str], text: str, thinking: str) -> None:
+def test_thinking_in_tags_is_recognized_however_it_is_split(given: list[str], text: str, thinking: str) -> None:
     found = list(apart(pieces(*given)))
     assert "".join(piece.text for piece in found) == text
     assert "".join(piece.thinking for piece in found) == thinking

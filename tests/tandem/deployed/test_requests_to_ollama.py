@@ -116,5 +116,5 @@ def test_the_size_limit_of_an_answer_grows_with_its_tokens_up_to_a_maximum(token
         ("wrong version number", False),
     ],
 )
-def test_plain_text_is_recognised_on_a_tls_connection(what: str, expected: bool) -> None:
+def test_plain_text_is_recognized_on_a_tls_connection(what: str, expected: bool) -> None:
     assert speaks_no_tls(what) is expected

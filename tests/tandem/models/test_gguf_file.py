@@ -64,7 +64,7 @@ def test_a_file_of_the_other_byte_order_is_read(tmp_path: Path) -> None:
     assert (contents.metadata["llama.block_count"], contents.bytes) == (7, 256)
 
 
-def test_quantised_tensors_have_the_size_of_their_blocks() -> None:
+def test_quantized_tensors_have_the_size_of_their_blocks() -> None:
     """ggml-common.h: block_q4_K has 144 bytes for 256 values, block_q8_0 34 for 32, block_mxfp4 17 for 32."""
     kinds = gguf.GGMLQuantizationType
     assert tensor_bytes(kinds.Q4_K, (512, 3)) == 6 * 144
