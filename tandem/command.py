@@ -197,7 +197,6 @@ def _answer(given: list[str]) -> int:
     if code or not parsed.then:
         return code
     code = _answer(parsed.then)
-    terminal.print_line("", sys.stdout)
     for line in parsed.last:
         terminal.print_line(line, sys.stdout)
     return code

@@ -195,5 +195,6 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *
     parsed.then = ["plan", name]
     deploy = f", or `pulumi stack init {name}`" if name == stack_name(stack) else ""
     is_open = choice.setup.public_access_cidrs == (ANYWHERE,)
-    parsed.last = ["The Kubernetes API is open to the internet; --allow-cidr restricts it."] * is_open
+    parsed.last = [""]
+    parsed.last += ["The Kubernetes API is open to the internet; --allow-cidr restricts it."] * is_open
     parsed.last.append(f"Next: `tandem sandbox up {name}`{deploy}")

@@ -44,12 +44,13 @@ def add(commands: Commands) -> None:
         commands,
         "wake",
         _wake,
-        description="Bring back the GPU nodes of a parked stack now. `tandem verify --wait` waits until its models "
-        "answer.",
-        exit_codes=CODES,
+        description="Bring back the GPU nodes of a parked stack now. `tandem verify --wait` follows: it shows what is "
+        "not ready yet, from the node to the model, until all models answer.",
+        exit_codes={**CODES, 0: "all models answer; with --no-wait or --json, EKS accepted the change"},
     )
     add_stack(wake)
     add_profile(wake)
+    wake.add_argument("--no-wait", action="store_true", help="end when EKS has accepted the change")
 
 
 def minutes(text: str) -> int:
@@ -80,7 +81,10 @@ def _park(parsed: argparse.Namespace) -> int:
 
 def _wake(parsed: argparse.Namespace) -> int:
     plan, account, pools = _deployed(parsed)
-    return _resize(parsed, plan, account, pools, {pool.name: pool.most for pool in pools})
+    code = _resize(parsed, plan, account, pools, {pool.name: pool.most for pool in pools})
+    if not (parsed.no_wait or parsed.json):
+        parsed.then = ["verify", *([parsed.stack] if parsed.stack else []), "--wait"]
+    return code
 
 
 def _deployed(parsed: argparse.Namespace) -> "tuple[Plan, Account, list[PoolNodes]]":

@@ -80,8 +80,27 @@ def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(grou
     done = call("park", file, "--json")
     assert done.json == {"schema_version": 1, "stack": "timeslice", "groups": [{"group": group, "was": 0, "nodes": 0}]}
     assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
-    assert call("wake", file).stdout == f"gpu: 0 to 2 nodes ({group})\n"
+    assert call("wake", file, "--no-wait").stdout == f"gpu: 0 to 2 nodes ({group})\n"
     assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+
+
+def test_after_wake_the_progress_of_nodes_and_models_is_shown(
+    group: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def verify(parsed: argparse.Namespace) -> int:
+        seen.append((nodes(group)["desiredSize"], parsed.stack, parsed.wait))
+        return 1
+
+    monkeypatch.setattr("tandem.verify.command._run", verify)
+    assert call("park", file).returncode == 0
+    for options in ("--no-wait", "--json"):
+        assert call("wake", file, options).returncode == 0
+    assert seen == []
+    done = call("wake", file)
+    assert (done.returncode, done.stdout) == (1, f"gpu: 2 nodes already ({group})\n")
+    assert seen == [(2, file, 1800)]
 
 
 def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creation, group: str, file: str) -> None:
@@ -118,7 +137,7 @@ def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
 ) -> None:
     done = call("park", written(tmp_path, park=None))
     assert (done.returncode, "has no section `park`" in done.stderr) == (2, True)
-    done = call("wake", written(tmp_path, park=PARK))
+    done = call("wake", written(tmp_path, park=PARK), "--no-wait")
     assert (done.returncode, "has no cluster in us-east-1" in done.stderr) == (2, True)
 
 
