@@ -54,8 +54,8 @@ class CostAlertArgs:
 class CostAlert(pulumi.ComponentResource):
     """E-mail from AWS Budgets when costs pass 80 % and 100 % of a limit. It stops nothing, and AWS charges nothing.
 
-    AWS updates costs 8 to 12 hours late. Credits and refunds do not count: otherwise an account with credits would hear
-    of a forgotten GPU only when they are used up.
+    AWS updates costs one to three times a day. Credits and refunds do not count: otherwise an account with
+    credits would hear of a forgotten GPU only when they are used up.
 
     ```python
     from tandem import CostAlert, CostAlertArgs

@@ -17,9 +17,9 @@ FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
 HOURS: Mapping[AlertPeriod, int] = {"monthly": HOURS_PER_MONTH, "daily": 24}
 UNITS: Mapping[AlertPeriod, str] = {"monthly": "month", "daily": "day"}
-LAG = "AWS reports costs 8 to 12 hours late; this warns, it does not stop anything."
+LAG = "AWS reports costs 8 to 12 hours apart, and up to a day late; this warns, it does not stop anything."
 """AWS updates Budgets "up to three times a day", typically "8-12 hours after the previous update" (AWS Cost Management
-user guide, budgets-managing-costs)."""
+user guide, budgets-managing-costs), and at least once a day (budgets-best-practices)."""
 ACTIVATE = (
     "aws ce update-cost-allocation-tags-status "
     f"--cost-allocation-tags-status TagKey={TAG_STACK},Status=Active --region us-east-1"
@@ -64,7 +64,7 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         rule = f"has no effect until {TAG_STACK} is an active cost allocation tag of the account that pays"
         fix = (
             f"Run `{ACTIVATE}` in that account, a day after the first `up`. It takes up to another day, and earlier "
-            "costs never count."
+            "costs do not count. Once is enough for all stacks."
         )
         yield Problem("budget.alert.scope", "stack", rule, fix)
     # Prices of another region never decide about a budget, and a stack with a schedule does not run without a pause.

@@ -19,8 +19,9 @@ from sharing.names import OLLAMA_NAMESPACE, TOKEN
 
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
 
-RETRY_SECONDS = 3600
-"""How long EventBridge Scheduler repeats a call that EKS refuses, e.g. while another update of the group runs."""
+RETRY_SECONDS = 25 * 60
+"""How long EventBridge Scheduler repeats a call that EKS refuses, e.g. while another update of the group runs. It is
+less than the time between park and wake (`SHORTEST_MINUTES`), so that a late call cannot undo the next one."""
 KEPT_SECONDS = 14 * 24 * 3600
 """How long the dead-letter queue keeps a failure: SQS's maximum."""
 

@@ -16,11 +16,9 @@ SCRIPT, SCRIPT_FOLDER = "scale_models.py", "/script"
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIMIT_SECONDS = 600
 """Time for all attempts of a Job."""
-LATE_SECONDS = 3600
-"""How late a Job may start, e.g. after an outage of the control plane. Without it, a CronJob that has missed more than
-100 starts never runs again.
-https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#starting-deadline
-"""
+LATE_SECONDS = 25 * 60
+"""How late a Job may start, e.g. after an outage of the control plane. Without it there is no limit. It is less than
+the time between park and wake (`SHORTEST_MINUTES`), so that a late Job cannot undo the next one."""
 CPU_MILLIS, MEMORY_MIB = 10, 64
 """Requests of the Job's pod. It is Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22)."""
 

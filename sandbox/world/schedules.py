@@ -39,6 +39,8 @@ def advance(entities: Entities, since: datetime, until: datetime) -> None:
 def _is_due(schedule: Entity, now: datetime) -> bool:
     inputs = schedule.inputs
     local = now.astimezone(ZoneInfo(inputs.get("scheduleExpressionTimezone") or "UTC"))
+    if local.fold:  # An hour that comes twice counts once (AWS re:Post, "eventbridge-scheduler-adjust-dst").
+        return False
     kind, _, text = str(inputs["scheduleExpression"]).rstrip(")").partition("(")
     if kind == "at":
         return local.replace(tzinfo=None) == datetime.fromisoformat(text).replace(second=0)

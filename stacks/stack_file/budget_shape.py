@@ -21,7 +21,7 @@ class Alert(Section):
     max_usd: Number = Field(
         ge=LEAST_USD,
         allow_inf_nan=False,
-        description="Limit in USD. AWS sends e-mail at 80 % and 100 %, 8 to 12 hours late, and stops nothing.",
+        description="Limit in USD. AWS sends e-mail at 80 % and 100 %, up to a day late, and stops nothing.",
     )
     emails: Annotated[list[Annotated[str, AfterValidator(_email)]], Field(min_length=1, max_length=MOST_EMAILS)] = (
         Field(description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted.")

@@ -183,7 +183,8 @@ class StackConfig(Section):
     assume_roles: Annotated[list[AssumedRole], BeforeValidator(from_json), Field(max_length=1)] = Field(
         alias="aws:assumeRoles",
         default=[],
-        description="The role to assume, with `roleArn`. At most one: the AWS CLI cannot chain roles.",
+        description="The role to assume, with `roleArn`. At most one; to chain roles, use a profile with "
+        "`source_profile`.",
     )
     allowed_account_ids: Annotated[list[AccountId], BeforeValidator(from_json), Field(max_length=20)] = Field(
         alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may use. Default: any."

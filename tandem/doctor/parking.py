@@ -1,4 +1,4 @@
-"""Check of a stack's schedules: calls of EventBridge Scheduler that EKS refused are seen only in their queue."""
+"""Check of a stack's schedules: only their queue has the reason of a call that EKS refused."""
 
 from collections.abc import Iterator
 

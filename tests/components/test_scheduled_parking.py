@@ -8,9 +8,12 @@ import pytest
 
 from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from components.iam import document
+from components.scheduled_parking import RETRY_SECONDS
+from components.scheduled_parking.cron_jobs import LATE_SECONDS
 from components.scheduled_parking.permissions import Scope, queue_statements, role_statements, trust_statements
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
+from sharing.parking import SHORTEST_MINUTES
 
 SCHEDULE = "aws:scheduler/schedule:Schedule"
 GROUP = "arn:aws-us-gov:scheduler:us-gov-west-1:111122223333:schedule-group/nights"
@@ -22,6 +25,10 @@ TIMES = {"schedule": "0 20 * * MON-FRI", "wake": "30 8 1 * *", "timezone": "Euro
 def built(**more: Any) -> Graph:
     args = ScheduledParkingArgs(**{**TIMES, **more})
     return run(lambda: ScheduledParking("nights", args), project="test", stack="test")
+
+
+def test_no_late_call_and_no_late_job_can_undo_the_next_one() -> None:
+    assert max(RETRY_SECONDS, LATE_SECONDS) < SHORTEST_MINUTES * 60
 
 
 def node_groups(**nodes: int) -> dict[str, ParkedNodeGroup]:
@@ -55,7 +62,7 @@ def test_each_node_group_has_a_schedule_that_removes_its_nodes_and_one_that_brin
         assert one["scheduleExpressionTimezone"] == "Europe/Paris"
         assert one["flexibleTimeWindow"] == {"mode": "OFF"}
         assert one["target"]["arn"] == "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-        assert one["target"]["retryPolicy"] == {"maximumEventAgeInSeconds": 3600}
+        assert one["target"]["retryPolicy"] == {"maximumEventAgeInSeconds": 1500}
         assert one["target"]["deadLetterConfig"]["arn"].startswith("arn:aws:sqs:us-east-1:123456789012:nights-failures")
         assert one["groupName"].startswith("nights-schedules")
     assert not graph.of_type("kubernetes:batch/v1:CronJob")

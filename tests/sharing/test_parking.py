@@ -104,8 +104,9 @@ def test_names_of_the_iana_database_are_time_zones(name: str) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A time that does not exist because clocks go forward is skipped; one that comes twice counts once.",
-    source="EventBridge Scheduler User Guide, Schedule types, Daylight savings time",
+    behaviour="A time that does not exist because clocks go forward is skipped. One that comes twice counts once in "
+    "EventBridge Scheduler, and twice in a CronJob, where the second scaling changes nothing",
+    source="EventBridge Scheduler User Guide, Schedule types, Daylight savings time; robfig/cron v3, spec_test.go",
 )
 @pytest.mark.parametrize(
     ("schedule", "timezone", "skipped"),

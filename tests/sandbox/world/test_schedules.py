@@ -110,6 +110,20 @@ def test_a_one_time_schedule_is_deleted_afterwards_if_it_says_so(after: str) -> 
 
 
 @pytest.mark.real_world(
+    behaviour="A schedule at a time that comes twice because clocks go back runs once",
+    source='AWS re:Post Knowledge Center, eventbridge-scheduler-adjust-dst: "your schedule runs only once"',
+)
+def test_a_time_that_comes_twice_counts_once() -> None:
+    parking = Parking()
+    parking.at("2027-10-30T12:00:00+00:00")
+    parking.schedule("wake", "cron(30 2 31 10 ? *)", WAKE, scheduleExpressionTimezone="Europe/Paris")
+    parking.schedule("park", "cron(45 2 31 10 ? *)", scheduleExpressionTimezone="Europe/Paris")
+    assert parking.at("2027-10-31T00:30:00+00:00") == 2
+    assert parking.at("2027-10-31T00:45:00+00:00") == 0
+    assert parking.at("2027-10-31T01:30:00+00:00") == 0
+
+
+@pytest.mark.real_world(
     behaviour="A schedule whose call is refused leaves a message in the dead-letter queue, if its role may send one",
     source="docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html",
 )
