@@ -102,7 +102,8 @@ def _names(fits: list[Fit]) -> str:
     """The models of an error, e.g. `llama2:7b, mistral:7b and 3 more`."""
     names = list(dict.fromkeys(fit.tenant.served.model.name for fit in fits))[:MOST_NAMED]
     more = len(fits) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+    *others, last = [*names, f"{more} more"] if more else names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _old_prices(setup: Setup) -> list[Problem]:

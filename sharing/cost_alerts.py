@@ -17,7 +17,7 @@ FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
 HOURS: Mapping[AlertPeriod, int] = {"monthly": HOURS_PER_MONTH, "daily": 24}
 UNITS: Mapping[AlertPeriod, str] = {"monthly": "month", "daily": "day"}
-LAG = "AWS reports costs 8 to 12 hours apart, and up to a day late; this warns, it does not stop anything."
+LAG = "AWS reports costs up to a day late. The e-mail warns; it stops nothing."
 """AWS updates Budgets "up to three times a day", typically "8-12 hours after the previous update" (AWS Cost Management
 user guide, budgets-managing-costs), and at least once a day (budgets-best-practices)."""
 ACTIVATE = (
@@ -72,7 +72,8 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         return
     if alert.max_usd < (whole := HOURS[alert.period] * bill.usd_per_hour):
         rule = f"is less than a {UNITS[alert.period]} of this stack costs: ${whole:,.2f}"
-        fix = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. Park or destroy the stack before."
+        spent = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}."
+        fix = f"{spent} Park or destroy the stack before then."
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)
 
 

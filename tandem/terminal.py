@@ -321,6 +321,12 @@ def has_room(console: "Console") -> bool:
     return not console.is_terminal or console.width >= COLUMNS
 
 
+def hint_at_columns(console: "Console") -> None:
+    """Says that a narrow terminal does not get all columns."""
+    if not has_room(console):
+        say(console, 0, "hint:", f"a terminal of {COLUMNS} columns shows more columns", "cyan")
+
+
 def in_words(items: Sequence[object]) -> str:
     """E.g. `a, b and c`; there is at least one."""
     *others, last = map(str, items)

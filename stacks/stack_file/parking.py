@@ -10,8 +10,8 @@ from sharing.setup import Setup
 from stacks.stack_file.shape import GpuNodes, ParkSettings, StackConfig
 
 FIXES = {
-    "schedule": "Park the stack before it wakes, and long before.",
-    "wake": "Wake the stack long after it parks.",
+    "schedule": "Leave at least 30 minutes between `wake` and `schedule`.",
+    "wake": "Leave at least 30 minutes between `schedule` and `wake`.",
 }
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sharing.printable import one_line
 from tandem.deployed.aws.resources import counted
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
 from tandem.doctor.finding import Finding, exit_code
-from tandem.terminal import in_markup, open_console
+from tandem.terminal import in_markup, open_console, say
 
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "error", "unknown": "not checked"}
@@ -38,25 +39,25 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"see {printed}."
-        fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         if console.is_terminal:
-            _show_wrapped(console, word, title, in_markup(found), fix)
+            _show_wrapped(console, word, title, in_markup(found), one_line(remedy) if finding.fix else "")
             continue
+        fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         stop = "." if fix and not found.endswith((".", "?")) else ""
         console.print(f"{word}  {title}  {in_markup(found)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
 def _show_wrapped(console: Console, word: str, title: str, found: str, fix: str) -> None:
-    """A finding with its fix below, both indented under the title."""
+    """A finding under its title. Its fix is folded at the left margin, so that addresses and commands stay whole."""
     row = Table.grid(padding=(0, 2))
     row.add_column(no_wrap=True)
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
     row.add_row(word, title, found)
-    if fix:
-        row.add_row("", "", fix)
     console.print(row)
+    if fix:
+        say(console, 2, "hint:", fix, "cyan")
 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:

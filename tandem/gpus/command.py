@@ -89,7 +89,7 @@ def show(found: Sequence["InstanceType"], region: str) -> None:
     from rich.text import Text
 
     from sharing.gpus import instance_types
-    from tandem.terminal import has_room, open_console
+    from tandem.terminal import has_room, hint_at_columns, open_console
 
     console = open_console()
     sizes = f"{'MiB each':>8}{'vCPU':>6}{'GiB':>6}" if has_room(console) else ""
@@ -103,6 +103,7 @@ def show(found: Sequence["InstanceType"], region: str) -> None:
         console.print(Text(line.rstrip()), soft_wrap=True)
     said = f"$ per hour in {region}; - is unknown." + " MiB: usable by CUDA on each GPU." * has_room(console)
     console.print(Text(f"\n{said}"), soft_wrap=not console.is_terminal)
+    hint_at_columns(console)
 
 
 def _prices(row: dict[str, Any]) -> str:

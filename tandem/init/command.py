@@ -27,7 +27,7 @@ SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MUL
 """Where a stack file has what the user said: there is no file yet."""
 ANYWHERE = "0.0.0.0/0"
 ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
-BUDGET = "Budget in dollars per hour, 730/month, or `none`"
+BUDGET = "Budget in dollars: per hour as in `1`, per month as in `730/month`, or `none`"
 
 
 class NothingFitsError(CallError):

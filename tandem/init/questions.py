@@ -84,7 +84,7 @@ def number_of(rows: Sequence[object]) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and 1 <= int(text) <= len(rows)):
-            raise CallError(f"there is no setup {text}. Write a number from 1 to {len(rows)}.")
+            raise CallError(f"there is no setup '{text}'. Write a number from 1 to {len(rows)}.")
         return int(text)
 
     return read

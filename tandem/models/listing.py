@@ -57,11 +57,11 @@ def show(found: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
-    from tandem.terminal import announce, has_room, open_console
+    from tandem.terminal import announce, has_room, hint_at_columns, open_console
 
     console = open_console()
     width = max(len("model"), *(len(model.name) for model in found))
-    head = f"{'weights GiB':>11}  " if has_room(console) else ""
+    head = f"{'files GiB':>11}  " if has_room(console) else ""
     head = f"{'model':<{width}}  {head}{'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for model in found:
@@ -74,6 +74,7 @@ def show(found: Sequence[Model]) -> None:
     if not all(map(loads, found)):
         console.print(Text("* The pinned Ollama does not load this model."), soft_wrap=not console.is_terminal)
     setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
-    said = f"Last column: GPU memory {setting}."
+    said = f"Last column: GPU memory {setting}. A plan adds a margin for the error of this prediction."
     console.print(Text(said), soft_wrap=not console.is_terminal)
+    hint_at_columns(console)
     announce(console, "hint:", "for another model, run `tandem models inspect`", "cyan")

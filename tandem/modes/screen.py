@@ -11,7 +11,7 @@ from sharing.matrix import Cell
 from sharing.modes import Shares
 from sharing.prices import on_demand, spot
 from sharing.setup import Setup
-from tandem.terminal import count, has_room, line, open_console, say
+from tandem.terminal import count, has_room, in_words, line, open_console, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
@@ -58,7 +58,7 @@ def row(setup: Setup, cells: Sequence[Cell]) -> None:
 
 def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
     """The result of a mode that some provisioners share."""
-    by = " and ".join(cell.pool.provisioner for cell in same)
+    by = in_words([cell.pool.provisioner for cell in same])
     if refusal:
         say(console, 2, "error:", f"with {by}: {refusal}", "red")
         return
@@ -68,9 +68,9 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 
 def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
-    models = " and ".join(tenant.served.model.name for tenant in setup.tenants)
-    contexts = {tenant.served.context for tenant in setup.tenants}
-    context = f", context {contexts.pop()}" if len(contexts) == 1 else ""
+    models = in_words([tenant.served.model.name for tenant in setup.tenants])
+    contexts = {tenant.served.effective_context for tenant in setup.tenants}
+    context = f", context {contexts.pop():,}" if len(contexts) == 1 else ""
     say(console, 0, "Models:", f"{models}{context}, on as many nodes as they need", "bold")
     say(console, 0, "Prices:", f"$ per hour for all GPU nodes, {_prices(setup.region, cells)}", "bold")
 
@@ -110,10 +110,8 @@ def _mark(place: Place, letters: dict[str, str]) -> str:
 def _legend(console: Console, setup: Setup, places: Sequence[Place], letters: dict[str, str]) -> None:
     for mark, meaning in _meanings(setup, places):
         say(console, 0, f"{mark:<5}", meaning, "bold")
-    if letters:
-        line(console, "A letter names the condition that is not met:")
     for rule, letter in letters.items():
-        say(console, 2, letter, rule, "bold")
+        say(console, 0, f"{letter:<5}", f"not met: {rule}", "bold")
     say(console, 0, "hint:", "for reasons and alternatives, run `tandem modes --type TYPE`", "cyan")
 
 
@@ -126,7 +124,7 @@ def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]
     for provisioner, letter in ONLY.items():
         alone = [place for place in places if [cell.pool.provisioner for cell in _planned(place)] == [provisioner]]
         if refused := {cell.broken: cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
-            reasons = ", ".join(f"not met with {other}: {rule}" for rule, other in refused.items())
+            reasons = "; ".join(f"{other} does not meet the rule: {rule}" for rule, other in refused.items())
             yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
         yield "", f"If a price in {setup.region} is unknown, the price of us-east-1 is used."

@@ -13,6 +13,7 @@ from tandem.terminal import (
     FINE,
     USAGE,
     CallError,
+    complain,
     count,
     in_words,
     open_console,
@@ -118,7 +119,11 @@ def _run(parsed: argparse.Namespace) -> int:
             print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
     _show(judged, switch, parsed)
-    return FAILED if _fails(judged, strict=parsed.strict) else FINE
+    if not _fails(judged, strict=parsed.strict):
+        return FINE
+    sys.stdout.flush()
+    complain(f"--strict refuses this plan: it has {count(len(judged.assessment.warnings), 'warning')}.")
+    return FAILED
 
 
 def _fails(judged: "Judged", *, strict: bool) -> bool:

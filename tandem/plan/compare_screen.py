@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from tandem.plan.compare import Option, cheapest
-from tandem.terminal import has_room, line, say
+from tandem.terminal import has_room, hint_at_columns, line, say
 
 HEAD = ("", "$/hour", "$/week", "ready in", "isolation", "shares", "margin", "GPUs")
 LESS_IMPORTANT = ("isolation", "margin")
@@ -35,6 +35,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
             "  ".join([*cells, row[-1], "cheapest" * is_best]),
             "green" if is_best else "" if option else "bold",
         )
+    hint_at_columns(console)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
             bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced

@@ -65,7 +65,7 @@ def _needs(fit: Fit) -> str:
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
     return (
-        f"needs {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
+        f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
         f"CUDA and buffers {rest:,}, margin {need.margin:,.0f}; "
         f"context {served.effective_context:,}, slots {served.effective_slots}"
     )

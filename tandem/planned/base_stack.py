@@ -8,10 +8,12 @@ from typing import Any
 
 from sharing import matrix, tables
 from sharing.modes import Sharing
+from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import judge
 from stacks.stack_file.model_settings import OF_CUSTOM
+from stacks.stack_file.positions import Document, locate_given, read_documents
 from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
@@ -93,7 +95,8 @@ def of_file(path: Path, settings: Values, region: str | None, budget: float | No
         ]
     if isinstance(sections.get("gpu-nodes"), list):
         sections["gpu-nodes"] = {}
-    return _read(sections, {**found.provider, **({REGION: region} if region else {})}, today, path.name)
+    documents = read_documents([path.parent], path.name)
+    return _read(sections, {**found.provider, **({REGION: region} if region else {})}, today, path.name, documents)
 
 
 def require_region(region: str) -> None:
@@ -128,13 +131,19 @@ def _node_values(pool: Pool) -> Values:
     return values
 
 
-def _read(sections: Values, provider: Values, today: datetime.date, name: str) -> BaseStack:
-    """Raises `CallError` if the values themselves are wrong; the sharing is not judged yet."""
+def _read(
+    sections: Values, provider: Values, today: datetime.date, name: str, documents: Sequence[Document] = ()
+) -> BaseStack:
+    """Raises `CallError` if the values themselves are wrong; the sharing is not judged yet.
+
+    `documents` are the files that have the values.
+    """
     found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
     of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
     wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:
-        raise CallError("\n".join(map(_said, wrong)))
+        given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}
+        raise CallError("\n".join(map(_said, locate_given(wrong, given, documents) if documents else wrong)))
     require_region(found.config.region)
     whole = matrix.one_pool(found.setup)
     [pool] = whole.pools
@@ -145,4 +154,6 @@ def _read(sections: Values, provider: Values, today: datetime.date, name: str) -
 
 
 def _said(problem: Problem) -> str:
-    return f"{problem.path}: {problem.sentence}. {problem.fix}"
+    place = problem.place
+    position = f"{place.file}:{place.line}:{place.column}  " if place and place.line else ""
+    return f"{position}{problem.path}: {problem.sentence}. {problem.fix}"

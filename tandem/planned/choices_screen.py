@@ -10,7 +10,7 @@ from sharing.choices import Choice, Choices
 from sharing.cost import HOURS_PER_MONTH, Cost, cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
-from tandem.terminal import count, has_room, line, open_console, say
+from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -24,8 +24,8 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
         return
     shown = found.fitting[:most]
     tenants = setup.tenants
-    models = " and ".join(tenant.served.model.name for tenant in tenants[:3])
-    models += f" and {len(tenants) - 3} more" if len(tenants) > 3 else ""
+    names = [tenant.served.model.name for tenant in tenants[:3]]
+    models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
     room = has_room(console)
     month, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
@@ -37,6 +37,7 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
     doubts = _doubts(shown)
     for number, choice in enumerate(shown, 1):
         line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
+    hint_at_columns(console)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     say(console, 0, "$", f"for the whole stack; {_dates(oldest.bill, shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:

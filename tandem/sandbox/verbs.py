@@ -249,8 +249,9 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
     if found.resources or found.orphans:
         return FAILED
     _print("nothing is left: 0 resources in the state, 0 in the cloud")
-    # Pulumi prints "run `pulumi stack rm dev`", which outside the sandbox would remove the user's real stack.
-    _print(f"hint: to remove the stack, too, delete {sandbox.place.folder}; do not run `pulumi stack rm`")
+    # Pulumi prints "run `pulumi stack rm dev`".
+    _print(f"hint: to remove the stack, too, delete {sandbox.place.folder}")
+    _print("hint: do not run `pulumi stack rm`: outside the sandbox, it removes your real stack of that name")
     return code
 
 

@@ -46,10 +46,10 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     [found] = assess(alerted(month - 0.01)).warnings
     assert found.rule == f"is less than a month of this stack costs: ${month:,.2f}"
     # 80 % of 730 hours.
-    assert found.fix == "80 % of it is spent after 24.3 days. Park or destroy the stack before."
+    assert found.fix == "80 % of it is spent after 24.3 days. Park or destroy the stack before then."
     [found] = assess(alerted(bill.usd_per_hour * 10, "daily")).warnings
     assert found.rule == f"is less than a day of this stack costs: ${bill.usd_per_hour * 24:,.2f}"
-    assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before."
+    assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before then."
     assert assess(alerted(month + 0.01)).warnings == ()
     nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
     paths = [one.path for one in assess(alerted(month - 0.01, park=nights)).warnings]

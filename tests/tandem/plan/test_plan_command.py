@@ -175,9 +175,20 @@ def test_strict_fails_on_warnings_and_shows_the_same() -> None:
         lenient, strict = (call("plan", stack, *more) for more in ((), ("--strict",)))
         assert (lenient.returncode, strict.returncode) == (0, code)
         assert lenient.stdout == strict.stdout
+        assert strict.stderr == "error: --strict refuses this plan: it has 1 warning.\n" * code
         assert ("is not officially supported by Ollama" in strict.stdout) == (code == 1)
         shown = call("plan", stack, "--strict", "--json")
         assert (shown.returncode, shown.json["verdict"], len(shown.json["warnings"])) == (code, "ok", code)
+
+
+@pytest.mark.parametrize("command", [("modes",), ("choose", "--stack")])
+def test_other_commands_also_show_where_a_wrong_value_stands(command: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    text = (ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8")
+    file.write_text(text + "  tandem:tags: {team: a*b}\n", encoding="utf-8")
+    lines = len(text.splitlines()) + 1
+    done = call(*command, str(file))
+    assert f"Pulumi.x.yaml:{lines}:23  tags.team: " in done.stderr
 
 
 def test_a_missing_stack_file_is_answered_with_the_stacks_of_the_folder(tmp_path: Path) -> None:

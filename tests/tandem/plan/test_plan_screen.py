@@ -254,5 +254,5 @@ def test_an_alert_says_its_limit_and_how_late_it_is(tmp_path: Path, alert: dict[
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     text = " ".join(" ".join(lines(str(file))).split())
     assert f"Alert e-mail at 80 % and 100 % of {said}" in text
-    assert "AWS reports costs 8 to 12 hours apart, and up to a day late; this warns, it does not stop anything." in text
+    assert "AWS reports costs up to a day late. The e-mail warns; it stops nothing." in text
     assert "ops@example.com" not in text

@@ -223,7 +223,10 @@ def test_destroy(
     assert sandbox.pulumi.ran == [(*DESTROY, *extra)]
     assert sandbox.left_off == left_off
     if lines[-1] == "to remove":
-        lines[-1] = f"hint: to remove the stack, too, delete {sandbox.place.folder}; do not run `pulumi stack rm`"
+        lines[-1:] = [
+            f"hint: to remove the stack, too, delete {sandbox.place.folder}",
+            "hint: do not run `pulumi stack rm`: outside the sandbox, it removes your real stack of that name",
+        ]
     assert sandbox.said() == lines
 
 
