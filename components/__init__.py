@@ -6,6 +6,7 @@ from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
 from components.network_policies import ModelClients
 from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
+from components.open_webui import OpenWebUI, OpenWebUIArgs
 from components.scheduled_parking import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from components.share_proof import ShareProof, ShareProofArgs
 from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
@@ -26,6 +27,8 @@ __all__ = [
     "OllamaModel",
     "OllamaPair",
     "OllamaPairArgs",
+    "OpenWebUI",
+    "OpenWebUIArgs",
     "ParkedNodeGroup",
     "PoolSharing",
     "ScheduledParking",

@@ -1,4 +1,4 @@
-"""Network policies: which pods can connect to the models, to the share proof and to Jobs.
+"""Network policies: which pods can connect to the models, the share proof, Jobs and the web interface.
 
 These policies only restrict incoming connections between pods:
 
@@ -87,6 +87,11 @@ def to_proof() -> Spec:
 def to_nobody(job: str) -> Spec:
     """Lets no pod connect to the pods of this Job."""
     return {"podSelector": {"matchLabels": {JOB_LABEL: job}}, "policyTypes": ["Ingress"], "ingress": []}
+
+
+def to_no_pod() -> Spec:
+    """Lets no pod connect to any pod of the namespace."""
+    return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
 
 
 def _incoming(peers: Sequence[Peer], port: int) -> Spec:

@@ -39,6 +39,7 @@ from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
 from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
+from stacks.stack_file.ui_shape import UiSettings
 from tandem.doctor.checks import CHECKS
 from tandem.planned.report import PlanReport
 
@@ -59,6 +60,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
     "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}),
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
+    "ui": (UiSettings, {}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "park": (ParkSettings, {}),
@@ -145,7 +147,7 @@ def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _plain(value: object) -> object:
-    return value.model_dump() if isinstance(value, BaseModel) else value
+    return value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
 
 
 def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:

@@ -23,6 +23,10 @@ DEVICE_PLUGIN_NAMESPACE = PLUGIN_CHART
 OPERATOR_NAMESPACE = "gpu-operator"
 OLLAMA_NAMESPACE = "ollama"
 """Default namespace of a stack's models."""
+UI_NAMESPACE = "open-webui"
+"""Default namespace of the web interface, which it has for itself."""
+UI_LABELS = {"app.kubernetes.io/name": "open-webui"}
+"""Labels of its pod."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -49,6 +53,7 @@ NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
 """Folder of model files on a GPU node (`cache: node`), one directory per model."""
 
 OLLAMA_PORT = 11434
+UI_PORT = 8080
 PROOF_PORT = 7077
 """Port on which pod 0 of a share check listens for the others."""
 

@@ -32,6 +32,8 @@ def on_each_system_node() -> list[NodePod]:
 def on_system_nodes(setup: Setup) -> list[NodePod]:
     """The pods of all system nodes of `setup` in total, besides those that each node has."""
     parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
+    if setup.ui:
+        parts.add("ui")
     return _pods(("system",), parts, most=setup.system_nodes)
 
 

@@ -179,6 +179,8 @@ class Setup:
     """Sharing modes that a comparison shows next to this setup: advice does not suggest them again."""
     alert: CostAlert | None = None
     """The e-mail that AWS Budgets sends; None for no e-mail."""
+    ui: bool = False
+    """Whether the stack has a web interface, on its system nodes."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

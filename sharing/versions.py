@@ -54,6 +54,13 @@ From the mirror of Docker's official images on ECR Public: Docker Hub limits pul
 stack's nodes share one. A digest names the content, so the mirror has this image or none.
 """
 
+# renovate: datasource=docker depName=ghcr.io/open-webui/open-webui
+OPEN_WEBUI_IMAGE = (
+    "ghcr.io/open-webui/open-webui:v0.11.4-slim@sha256:0487ad4a5a4b986062dedace806c3ef1e88fec38c10d1e64d6a5501c66671e5e"
+)
+"""The web interface, by digest of the multi-platform index. Slim: without Ollama and local models for embeddings and
+speech."""
+
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
 """Release of the AL2023 AMIs, all variants: the newest whose contents could be read (decision 0110)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -16,7 +17,6 @@ from components import (
     GpuClusterArgs,
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
-    ModelClients,
     OllamaPair,
     OllamaPairArgs,
     ShareProof,
@@ -42,6 +42,7 @@ from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.stack_file.judge import Plan
 from stacks.stack_file.shape import StackConfig
+from stacks.ui import find_clients, serve_ui
 
 PARKED = "it is parked; the first `pulumi up` after the wake checks them"
 
@@ -79,10 +80,11 @@ def deploy(plan: Plan) -> None:
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
     models = serve_models(base, [sharing, *proofs.values()])
+    ui = serve_ui(plan, models, base.inside())
     groups = {name: one.node_group_name for name, one in nodes.items() if isinstance(one, SpotGpuNodeGroup)}
     options = base.inside(models) if len(groups) < len(nodes) else pulumi.ResourceOptions(providers=[base.provider])
     schedule_group = park_nodes(plan, base.cluster.cluster_name, groups, base.tags, options)
-    export(base, sharing, proofs, models, schedule_group)
+    export(base, sharing, proofs, models, schedule_group, ui)
 
 
 def create_base(plan: Plan) -> Base:
@@ -338,9 +340,7 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
         f"{PROJECT}-ollama",
         OllamaPairArgs(
             models=[_model(fit, base) for fit in base.plan.assessment.fits],
-            clients=ModelClients(
-                namespaces=base.plan.config.models_clients.namespaces, labels=base.plan.config.models_clients.labels
-            ),
+            clients=find_clients(base.plan),
             tags=base.tags,
         ),
         base.inside(*needs),
@@ -377,6 +377,7 @@ def export(
     proofs: Mapping[str, ShareProof],
     models: OllamaPair,
     schedule_group: pulumi.Output[str | None],
+    ui: Mapping[str, Any],
 ) -> None:
     """Exports the fields of `stacks.outputs.StackOutputs`."""
     reported = {
@@ -385,6 +386,7 @@ def export(
         "endpoints": models.urls,
         "cluster_name": base.cluster.cluster_name,
         "kubeconfig": base.cluster.kubeconfig,
+        **ui,
     }
     if len(base.plan.setup.pools) == 1:
         reported["resource_names"] = sharing.resource_names

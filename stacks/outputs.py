@@ -108,6 +108,10 @@ class StackOutputs(_Outputs):
     """By the models' ids."""
     parking: ParkingOutputs | None = None
     """None without the section `park`."""
+    ui_url: str | None = None
+    """In-cluster URL of the web page; None without `ui`."""
+    ui_admin_password: Any = None
+    """Secret: `pulumi stack output ui_admin_password --show-secrets` prints it."""
     mode: str | None = None
     """The sharing mode of the only pool. Stacks with several pools have it in `pools` only."""
     shares: tuple[SharesOutputs, ...] | None = None

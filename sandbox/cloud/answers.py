@@ -10,6 +10,7 @@ from sandbox.cloud.protocol import Answer, Constructed, Created, Creation, Quest
 from sandbox.graph import Registration
 
 RANDOM_ID = "random:index/randomId:RandomId"
+RANDOM_PASSWORD = "random:index/randomPassword:RandomPassword"
 
 
 def _random_id(creation: Creation) -> tuple[str, Values]:
@@ -19,7 +20,13 @@ def _random_id(creation: Creation) -> tuple[str, Values]:
     return digits, {"hex": digits}
 
 
-RULES: Mapping[str, Rule] = {**resources.RULES, RANDOM_ID: _random_id}
+def _random_password(creation: Creation) -> tuple[str, Values]:
+    """Deterministic, too. The provider's id says nothing (terraform-provider-random, resource_password.go)."""
+    length = int(creation.inputs["length"])
+    return "none", {"result": identity.digest(creation.type, creation.name, length=length)}
+
+
+RULES: Mapping[str, Rule] = {**resources.RULES, RANDOM_ID: _random_id, RANDOM_PASSWORD: _random_password}
 
 
 class Cloud:

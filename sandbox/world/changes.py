@@ -35,6 +35,8 @@ IMMUTABLE: dict[str, frozenset[str]] = {
     "ConfigMap": _words("data binaryData"),
     "PersistentVolume": _words("spec.csi spec.hostPath spec.local spec.nfs spec.nodeAffinity"),
     "PersistentVolumeClaim": _words("spec"),
+    "Secret": _words("type stringData data"),
+    "Deployment": _words("spec.selector"),
     "StorageClass": _words("parameters provisioner reclaimPolicy volumeBindingMode"),
     "Service": _words("spec.clusterIP"),
     "Job": _words("spec.completions spec.parallelism spec.selector spec.template"),

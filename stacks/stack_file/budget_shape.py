@@ -2,17 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from sharing.cost_alerts import LEAST_USD, MOST_EMAILS, is_email
+from sharing.cost_alerts import LEAST_USD, MOST_EMAILS
 from sharing.setup import AlertPeriod, AlertScope
-from stacks.stack_file.section import Number, Section
-
-
-def _email(text: str) -> str:
-    if not is_email(text):
-        raise ValueError("must be an e-mail address")
-    return text
+from stacks.stack_file.section import Email, Number, Section
 
 
 class Alert(Section):
@@ -23,8 +17,8 @@ class Alert(Section):
         allow_inf_nan=False,
         description="Limit in USD. AWS sends e-mail at 80 % and 100 %, up to a day late, and stops nothing.",
     )
-    emails: Annotated[list[Annotated[str, AfterValidator(_email)]], Field(min_length=1, max_length=MOST_EMAILS)] = (
-        Field(description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted.")
+    emails: Annotated[list[Email], Field(min_length=1, max_length=MOST_EMAILS)] = Field(
+        description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted."
     )
     period: AlertPeriod = Field(
         default="monthly",

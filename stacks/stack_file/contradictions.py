@@ -36,6 +36,9 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     yield from _admin_contradictions(config, misread)
     yield from find_repetitions(config.models_clients, misread)
     yield from _repeated_emails(config, misread)
+    if config.ui.enabled and not config.ui.admin_email and not touches(["ui.admin-email"], misread):
+        fix = "Write `admin-email: ops@example.com`, for example."
+        yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
     yield from _zone_contradictions(config.cluster, misread)
     yield from find_wrong_schedules(config.park, misread)
     yield from _pool_contradictions(config, misread)

@@ -80,6 +80,9 @@ HINTS = {
     "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",
     "models-clients.namespaces": "Write the name that `kubectl get namespaces` prints.",
     "models-clients.labels": 'Write `labels: {llm-client: "yes"}`, for example.',
+    "ui": "Write `tandem:ui: {enabled: true, admin-email: ops@example.com}`, for example.",
+    "ui.enabled": "Write `enabled: true` or `enabled: false`.",
+    "ui.admin-email": "Write `admin-email: ops@example.com`, for example.",
     "proof": "Write `proof: true` or `proof: false`.",
     "cluster": "Write `tandem:cluster: {nat: none}`, for example.",
     "cluster.kubernetes": f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.',
@@ -104,7 +107,7 @@ TOO_MANY = {
     "budget.alert.emails": "Write the address of a mailing list.",
 }
 """Fixes for lists that are too long."""
-PERSONAL = frozenset({"budget.alert", "budget.alert.emails", "budget.alert.emails[]"})
+PERSONAL = frozenset({"budget.alert", "budget.alert.emails", "budget.alert.emails[]", "ui.admin-email"})
 """Keys whose values no message repeats: e-mail addresses are personal data, and messages end up in logs."""
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from sharing.cost_alerts import is_email
 from sharing.names import CONTROLLERS_TAGS
 
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
@@ -52,6 +53,13 @@ def _number_from_text(value: object) -> object:
     return value
 
 
+def _email(text: str) -> str:
+    if not is_email(text):
+        raise ValueError("must be an e-mail address")
+    return text
+
+
+Email = Annotated[str, AfterValidator(_email)]
 Number = Annotated[float, BeforeValidator(_number_from_text)]
 TagKey = Annotated[str, AfterValidator(_tag_key)]
 TagValue = Annotated[str, AfterValidator(_tag_value)]

@@ -17,6 +17,7 @@ from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
 from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
 from stacks.stack_file.section import Section, TagKey, TagValue, kebab
+from stacks.stack_file.ui_shape import UiSettings
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, if the file has no list of them."""
@@ -207,6 +208,9 @@ class StackConfig(Section):
         description="Pods outside the models' own namespace that may send requests: all pods of `namespaces`, and pods "
         "with all `labels`.",
     )
+    ui: UiSettings = Field(
+        default=UiSettings(), description="A web page to chat with the models: Open WebUI, on the system nodes."
+    )
     proof: bool = Field(
         default=True,
         description="Check the shares before the models first start, and after changes of `sharing` or GPU.",
@@ -322,6 +326,7 @@ class StackConfig(Section):
             max_usd_per_hour=self.budget.max_usd_per_hour,
             park=self.park.park() if self.park else None,
             alert=self.cost_alert(),
+            ui=self.ui.enabled,
             today=today,
         )
 

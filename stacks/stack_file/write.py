@@ -38,7 +38,7 @@ def _settings(values: Mapping[str, Any], above: str, indent: str, every_key: boo
             yield from _setting(f"{indent}{name}:", path, values[name], indent, every_key)
         else:
             default = None if field.is_required() else field.default
-            plain = default.model_dump() if isinstance(default, BaseModel) else default
+            plain = default.model_dump(by_alias=True) if isinstance(default, BaseModel) else default
             yield f"{indent}# {name}: {as_yaml(plain)}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sandbox.graph import plain
-from sharing import artifacts
+from sharing import artifacts, versions
 from sharing.artifacts import Artifact
 from tandem.doctor.case import RELEASE, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
 TABLE = "sharing/data/artifacts.csv"
+WEB_PAGE = versions.OPEN_WEBUI_IMAGE.partition(":")[0]
 HOSTS = {"docker.io": "registry-1.docker.io"}
 """Hosts of registries whose name is not their host (distribution/reference, normalize.go)."""
 MANIFESTS = ", ".join(
@@ -77,10 +78,12 @@ def used_by(case: Case) -> list[Artifact]:
         for each in case.planned_stack.resources(RELEASE)
         if (chart := str(plain(each.inputs).get("chart", "")))
     }
+    unused = set() if case.planned_stack.plan.setup.ui else {WEB_PAGE}
     return [
         each
         for each in artifacts.known()
-        if (
+        if each.name not in unused
+        and (
             each.name.rpartition("/")[2] in names if each.kind == "chart" else not each.charts or names & {*each.charts}
         )
     ]

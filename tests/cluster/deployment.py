@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sandbox.graph import Graph, plain
+from sandbox.cloud.identity import autonamed
+from sandbox.graph import Graph, Resource, plain
 from tests.cluster.charts import objects_of
 from tests.cluster.nodes import Node, nodes
 from tests.control_plane.kept import StartError
@@ -32,11 +33,16 @@ CLEARED = (
 def manifests(graph: Graph) -> list[Object]:
     """The Kubernetes objects that a stack emits, namespaces first."""
     found = [
-        plain(resource.inputs)
-        for resource in graph
-        if resource.type.startswith("kubernetes:") and resource.type != RELEASE
+        _named(resource) for resource in graph if resource.type.startswith("kubernetes:") and resource.type != RELEASE
     ]
     return sorted(found, key=lambda one: ORDER.index(one["kind"]) if one["kind"] in ORDER else len(ORDER))
+
+
+def _named(resource: Resource) -> Object:
+    """The object with a name, if the provider would generate one."""
+    found: Object = plain(resource.inputs)
+    metadata = found["metadata"]
+    return {**found, "metadata": {**metadata, "name": autonamed(resource.name, metadata.get("name"))}}
 
 
 def releases(graph: Graph, *charts: str) -> list[Mapping[str, Any]]:

@@ -21,6 +21,8 @@ from components import (
     OllamaModel,
     OllamaPair,
     OllamaPairArgs,
+    OpenWebUI,
+    OpenWebUIArgs,
     ParkedNodeGroup,
     PoolSharing,
     ScheduledParking,
@@ -129,6 +131,15 @@ def _alert(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRe
     return CostAlert(name, args, opts)
 
 
+def _ui(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    urls: list[pulumi.Input[str]] = [
+        pulumi.Output.from_input("http://llama2-7b.ollama:11434"),
+        "http://mistral-7b.ollama:11434",
+    ]
+    args = OpenWebUIArgs(model_urls=urls, admin_email="ops@example.com", namespace=f"{name}-open-webui")
+    return OpenWebUI(name, args, opts)
+
+
 def _parking(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
     groups = {
         "gpu": ParkedNodeGroup(
@@ -155,6 +166,7 @@ BUILDERS: dict[str, Builder] = {
     "KarpenterGpuPool": _karpenter,
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
+    "OpenWebUI": _ui,
     "ScheduledParking": _parking,
     "ShareProof": _proof,
     "SpotJob": _job,

@@ -28,6 +28,7 @@ TOKENS = {
     "GpuCluster": "tandem:index:GpuCluster",
     "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",
     "OllamaPair": "tandem:index:OllamaPair",
+    "OpenWebUI": "tandem:index:OpenWebUI",
     "ScheduledParking": "tandem:index:ScheduledParking",
     "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
@@ -169,7 +170,7 @@ def test_no_secret_is_stored_as_plain_text(graph: Graph, component: str) -> None
         assert "apiVersion" not in str(resource.inputs.get("kubeconfig", ""))
     for urn in (resource.urn for resource in graph.of_type(TOKENS[component])):
         for key, value in graph.outputs[urn].items():
-            assert holds_secret(value) == (key == "kubeconfig"), key
+            assert holds_secret(value) == (key in ("kubeconfig", "adminPassword")), key
 
 
 def test_children_do_not_depend_on_their_ancestors(graph: Graph, component: str) -> None:

@@ -30,6 +30,7 @@ from tandem import (
     OllamaModel,
     OllamaPair,
     OllamaPairArgs,
+    OpenWebUIArgs,
     ParkedNodeGroup,
     PoolSharing,
     ScheduledParkingArgs,
@@ -47,6 +48,7 @@ COMPONENTS = {
     "GpuCluster",
     "KarpenterGpuPool",
     "OllamaPair",
+    "OpenWebUI",
     "ScheduledParking",
     "ShareProof",
     "SpotGpuNodeGroup",
@@ -134,6 +136,10 @@ def spot_job(**changed: Any) -> SpotJobArgs:
 
 def alert(**changed: Any) -> CostAlertArgs:
     return CostAlertArgs(**{"max_usd": 100, "emails": [MAIL], **changed})
+
+
+def ui(**changed: Any) -> OpenWebUIArgs:
+    return OpenWebUIArgs(**{"model_urls": ["http://a.b:11434"], "admin_email": MAIL, **changed})
 
 
 MAIL = "ops@example.com"
@@ -239,6 +245,12 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: BucketCheckpoints(cluster_name="c", bucket="b", prefix="/a"),
         "BucketCheckpoints.prefix is '/a'. Pass letters, digits and `._=-`, with `/` only between them.",
     ),
+    (lambda: ui(model_urls="http://a"), "OpenWebUIArgs.model_urls must be a list of "),
+    (
+        lambda: ui(model_urls=[]),
+        "OpenWebUIArgs.model_urls must have at least one URL. Pass those of `OllamaPair.urls`.",
+    ),
+    (lambda: ui(admin_email="ops"), "OpenWebUIArgs.admin_email is not an e-mail address. Pass ops@example.com, for"),
     (lambda: alert(max_usd="1"), "CostAlertArgs.max_usd must be a number, not '1'. Pass a number."),
     (lambda: alert(max_usd=True), "CostAlertArgs.max_usd must be a number, not True. Pass a number."),
     (lambda: alert(max_usd=0), "CostAlertArgs.max_usd is 0, but the minimum is 0.01. Pass 0.01 or more."),

@@ -62,6 +62,7 @@ def test_every_number_and_truth_value_that_it_writes_is_read(project: Path) -> N
     run(project, "stack", "init", "mine")
     values = scalars()
     given = [f"tandem:{path}={yaml.safe_dump(value).splitlines()[0]}" for path, value in values.items()]
+    given.append("tandem:ui.admin-email=ops@example.com")
     given.append("tandem:budget.alert.emails[0]=ops@example.com")
     run(project, "config", "set-all", "--path", *(part for each in given for part in ("--plaintext", each)))
     file = project / "Pulumi.mine.yaml"

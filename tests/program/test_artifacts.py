@@ -112,10 +112,10 @@ def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Grap
 
 
 def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None:
-    """One of three stacks, or `tandem verify --overfill`, uses each entry."""
+    """One of four stacks, or `tandem verify --overfill`, uses each entry."""
     used = {overfill.IMAGE}
     pulled: set[tuple[str, str]] = set()
-    for stack in ("timeslice", "mig", "karpenter"):
+    for stack in ("timeslice", "mig", "karpenter", "ui"):
         used |= images(graphs(stack))
         pulled |= charts(graphs(stack))
     assert used == TABLE

@@ -122,6 +122,15 @@ def test_each_pool_has_a_proof_that_the_other_cannot_reach(graphs: Callable[[str
     assert not found.allows(steady, rest, 7077)
 
 
+def test_the_page_reaches_the_models_and_no_pod_reaches_the_page(graphs: Callable[[str], Graph]) -> None:
+    page, model = Pod("open-webui", {"app.kubernetes.io/name": "open-webui"}), pod("model")
+    assert network(graphs("ui")).allows(page, model, 11434)
+    assert not network(graphs("ui")).allows(page, model, 22)
+    assert not network(graphs("dev")).allows(page, model, 11434)
+    for source in (page, model, pod("default"), pod("kube-system"), pod("client")):
+        assert not network(graphs("ui")).allows(source, page, 8080)
+
+
 def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:
     policies = [plain(policy.inputs)["spec"] for policy in graphs(any_stack).of_type(POLICY)]
     assert policies
@@ -156,5 +165,6 @@ def test_services_and_containers_have_one_port(graphs: Callable[[str], Graph], a
         values = plain(release.inputs)["values"]
         assert values["service"]["port"] == values["ollama"]["port"] == 11434
     for service in graph.of_type("kubernetes:core/v1:Service"):
-        # Headless, so names resolve to pods and no port is translated.
-        assert plain(service.inputs)["spec"]["clusterIP"] == "None"
+        spec = plain(service.inputs)["spec"]
+        if spec.get("clusterIP") != "None":  # A headless one translates no port: its name resolves to pods.
+            assert [(one["port"], one["targetPort"]) for one in spec["ports"]] == [(8080, 8080)]

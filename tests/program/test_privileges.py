@@ -24,7 +24,7 @@ def own_pods(graph: Graph) -> Iterator[tuple[Object, list[Object]]]:
     for values in servers(graph):
         server = {"securityContext": values["securityContext"], "resources": values["resources"]}
         yield values["podSecurityContext"], [server, *values["initContainers"]]
-    for job in graph.of_type("kubernetes:batch/v1:Job"):
+    for job in (*graph.of_type("kubernetes:batch/v1:Job"), *graph.of_type("kubernetes:apps/v1:Deployment")):
         pod = plain(job.inputs)["spec"]["template"]["spec"]
         yield pod["securityContext"], pod["containers"]
 
@@ -69,6 +69,7 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
     [
         ("timeslice", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
         ("volumes", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
+        ("ui", {"ollama": "baseline", "share-proof-gpu": "restricted", "open-webui": "restricted"}),
         ("mps", {"ollama": "baseline", "share-proof-gpu": "baseline"}),
         ("mig", {"ollama": "baseline", "share-proof-gpu": "restricted", "gpu-operator": "privileged"}),
     ],

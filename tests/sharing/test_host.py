@@ -189,6 +189,7 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     brought = pool(provisioner="karpenter")
     assert names(pools=(brought,)) == {**always, "karpenter": 2}
     assert names(pools=(brought,), system_nodes=1) == {**always, "karpenter": 1}
+    assert names(ui=True) == {**always, "open-webui": 1}
     assert [pod.name for pod in on_each_system_node()] == [
         "aws-node",
         "kube-proxy",

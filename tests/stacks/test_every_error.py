@@ -47,6 +47,7 @@ GOOD = {
     "park.wake": "0 8 * * MON-FRI",
     "park.timezone": "Europe/Paris",
     "alert.emails": "ops@example.com",
+    "admin-email": "ops@example.com",
 }
 """The beginning of a valid value, by the end of its path; any other text may be `a`."""
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
@@ -63,6 +64,7 @@ def stack(mode: str, *, listed: bool) -> dict[str, Any]:
         "gpu-nodes": copy.deepcopy(named) if listed else pool,
         "models": [{**MODEL, **({"pool": "fast"} if listed else {})}],
         "models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}},
+        "ui": {"enabled": True, "admin-email": "ops@example.com"},
         "proof": True,
         "cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 2}},
         "budget": {"max-usd-per-hour": 9.0, "alert": {"max-usd": 9000, "emails": ["ops@example.com"]}},

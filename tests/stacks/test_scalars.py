@@ -32,6 +32,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         "gpu-nodes": {},
         "models": [{"name": "llama2:7b"}],
         "cluster": {"system-nodes": {}},
+        "ui": {"admin-email": "ops@example.com"},
         "budget": {"alert": {"max-usd": 1000, "emails": ["ops@example.com"]}},
     }
     above, _, key = path.rpartition(".")

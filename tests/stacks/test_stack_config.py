@@ -460,6 +460,7 @@ def test_sections_are_the_keys_of_the_file() -> None:
         "gpu-nodes",
         "models",
         "models-clients",
+        "ui",
         "proof",
         "cluster",
         "park",

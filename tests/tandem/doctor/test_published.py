@@ -167,6 +167,15 @@ def test_the_doctor_requests_only_what_the_stack_uses(case: Cases) -> None:
     assert OPERATOR in {each.name for each in published.used_by(case("mig"))}
 
 
+def test_the_doctor_requests_the_image_of_the_web_page_where_there_is_one(case: Cases) -> None:
+    plain = case("timeslice")
+    assert plain.stack
+    plan = replace(plain.stack.plan, setup=replace(plain.stack.plan.setup, ui=True))
+    with_page = replace(plain, stack=replace(plain.stack, plan=plan))
+    more = {each.name for each in published.used_by(with_page)} - {each.name for each in published.used_by(plain)}
+    assert more == {"ghcr.io/open-webui/open-webui"}
+
+
 def test_the_doctor_counts_matches_and_shows_differences(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "published_digest", lambda asking, artifact: artifact.digest or EMPTY)
     (line,) = summary("digests", case("timeslice"))

@@ -1,0 +1,204 @@
+"""OpenWebUI: a web page to chat with the models, on nodes without a GPU.
+
+It has no volume: when its pod is replaced, accounts and chats are lost, and the first administrator is created again
+(docs/decisions/0141).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pulumi
+import pulumi_kubernetes as k8s
+import pulumi_random as random
+
+from components.arguments import check_arguments
+from components.containers import NOBODY, UNPRIVILEGED, pod_security, run_as
+from components.network_policies import network_policy, to_no_pod
+from sharing import versions
+from sharing.cost_alerts import is_email
+from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
+
+SERVICE = "open-webui"
+DATA = "/app/backend/data"
+"""Folder of the database, uploads and caches: `DATA_DIR` of the image."""
+DATA_GIB = 2
+SECRET_LENGTH = 32
+"""Characters; bcrypt takes 72 bytes (Open WebUI 0.11.4 open_webui/utils/auth.py, `validate_password`)."""
+CPU_MILLIS, MEMORY_MIB = 100, 1536
+"""Requests of the pod, and its limit of memory. Users report 500 to 650 MiB of an idle page
+(open-webui/open-webui#2582, #4188)."""
+PROBE_SECONDS, START_PROBES = 5, 60
+"""The first start migrates a database, and imports take most of a minute."""
+
+# Read in open_webui/env.py and open_webui/config.py of version 0.11.4.
+SETTINGS = {
+    # Otherwise, the first start would copy most settings into its database and ignore later ones.
+    "ENABLE_PERSISTENT_CONFIG": "false",
+    "ENABLE_SIGNUP": "false",
+    # On by default, with api.openai.com as its address.
+    "ENABLE_OPENAI_API": "false",
+    # No check for updates, and no downloads from Hugging Face.
+    "OFFLINE_MODE": "true",
+    "ENABLE_VERSION_UPDATE_CHECK": "false",
+    "ENABLE_COMMUNITY_SHARING": "false",
+    "ANONYMIZED_TELEMETRY": "false",
+    "DO_NOT_TRACK": "true",
+    "SCARF_NO_ANALYTICS": "true",
+    # A slim image has no model for embeddings, and neither has the stack: documents go into the prompt as they are.
+    "BYPASS_EMBEDDING_AND_RETRIEVAL": "true",
+    "RAG_EMBEDDING_ENGINE": "ollama",
+    # A list entry that picks one of the models at random.
+    "ENABLE_EVALUATION_ARENA_MODELS": "false",
+    # The image's own folders belong to root.
+    "DATA_DIR": DATA,
+    "STATIC_DIR": f"{DATA}/static",
+    "HOME": DATA,
+}
+"""Environment of the container, without addresses and secrets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWebUIArgs:
+    """Inputs of OpenWebUI.
+
+    Raises `ValueError` for a value of the wrong type, no URLs, and an address that is not one.
+    """
+
+    model_urls: Sequence[pulumi.Input[str]]
+    """URLs of Ollama servers, e.g. `["http://llama2-7b.ollama:11434"]`. Their network policy must let the pods in."""
+    admin_email: pulumi.Input[str]
+    """E-mail address of the first administrator. Nothing is sent to it. It is a secret in Pulumi's state."""
+    namespace: str = UI_NAMESPACE
+    """Namespace of its own, created by this component."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        if not self.model_urls:
+            raise ValueError("OpenWebUIArgs.model_urls must have at least one URL. Pass those of `OllamaPair.urls`.")
+        if isinstance(self.admin_email, str) and not is_email(self.admin_email):
+            # The message leaves the address out: it is personal data, and messages end up in logs.
+            raise ValueError("OpenWebUIArgs.admin_email is not an e-mail address. Pass ops@example.com, for example.")
+
+
+class OpenWebUI(pulumi.ComponentResource):
+    """A chat page in the browser for Ollama servers, which only `kubectl port-forward` reaches.
+
+    Sign-up is closed, and the first administrator has a generated password. Chats are lost with the pod.
+
+    ```python
+    from tandem import OpenWebUI, OpenWebUIArgs
+
+    ui = OpenWebUI("ui", OpenWebUIArgs(model_urls=["http://llama2-7b.ollama:11434"], admin_email="ops@example.com"))
+    ```
+    """
+
+    url: pulumi.Output[str]
+    """In-cluster URL, e.g. `http://open-webui.open-webui:8080`."""
+    admin_password: pulumi.Output[str]
+    """Secret: password of the first administrator."""
+
+    def __init__(self, name: str, args: OpenWebUIArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TOKEN.format("OpenWebUI"), name, None, opts)
+        self._name, self._child = name, pulumi.ResourceOptions(parent=self)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("restricted")),
+            opts=self._child,
+        ).metadata.name
+        # Without it, the page accepts requests from the entire cluster, so it must exist before the page.
+        policy = network_policy(f"{name}-incoming", namespace, to_no_pod(), self._child)
+        password = self._generate("admin-password")
+        credentials = self._credentials(namespace, args.admin_email, password)
+        server = self._serve(namespace, args.model_urls, credentials, policy)
+        service = k8s.core.v1.Service(
+            f"{name}-service",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE, namespace=namespace),
+            # One number for both ports: policies of vpc-cni need it (components/network_policies.py).
+            spec=k8s.core.v1.ServiceSpecArgs(
+                type="ClusterIP",
+                selector=UI_LABELS,
+                ports=[k8s.core.v1.ServicePortArgs(name="http", port=UI_PORT, target_port=UI_PORT)],
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[server]),
+        )
+        self.url = service.id.apply(lambda _: f"http://{SERVICE}.{args.namespace}:{UI_PORT}")
+        self.admin_password = password
+        self.register_outputs({"url": self.url, "adminPassword": self.admin_password})
+
+    def _generate(self, part: str) -> pulumi.Output[str]:
+        """A random secret that stays the same. Letters and digits alone, so that any shell takes it."""
+        kept = random.RandomPassword(f"{self._name}-{part}", length=SECRET_LENGTH, special=False, opts=self._child)
+        return pulumi.Output.secret(kept.result)
+
+    def _credentials(
+        self, namespace: pulumi.Input[str], email: pulumi.Input[str], password: pulumi.Input[str]
+    ) -> pulumi.Output[str]:
+        """The name of the Secret with the secret settings. A change gives it another name, and the pod restarts."""
+        # Without a fixed key, every new pod would log everybody out (open-webui/open-webui#5131).
+        values = {
+            "WEBUI_SECRET_KEY": self._generate("key"),
+            "WEBUI_ADMIN_EMAIL": pulumi.Output.secret(email),
+            "WEBUI_ADMIN_PASSWORD": password,
+        }
+        made = k8s.core.v1.Secret(
+            f"{self._name}-credentials",
+            metadata=k8s.meta.v1.ObjectMetaArgs(namespace=namespace),
+            string_data=pulumi.Output.secret(values),
+            opts=self._child,
+        )
+        found: pulumi.Output[str] = made.metadata.name
+        return found
+
+    def _serve(
+        self,
+        namespace: pulumi.Input[str],
+        model_urls: Sequence[pulumi.Input[str]],
+        credentials: pulumi.Input[str],
+        policy: pulumi.Resource,
+    ) -> k8s.apps.v1.Deployment:
+        urls = pulumi.Output.all(*model_urls).apply(";".join)
+        return k8s.apps.v1.Deployment(
+            f"{self._name}-server",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE, namespace=namespace, labels=UI_LABELS),
+            spec=cast(Any, deployment_spec(urls, credentials)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
+
+
+def deployment_spec(urls: pulumi.Input[str], credentials: pulumi.Input[str]) -> dict[str, Any]:
+    """Spec of the Deployment. Its pod tolerates no taint, so it runs on nodes without a GPU."""
+    health = {"httpGet": {"path": "/health", "port": UI_PORT}, "periodSeconds": PROBE_SECONDS}
+    container = {
+        "name": SERVICE,
+        "image": versions.OPEN_WEBUI_IMAGE,
+        "env": [
+            {"name": "OLLAMA_BASE_URLS", "value": urls},
+            *({"name": name, "value": value} for name, value in SETTINGS.items()),
+        ],
+        "envFrom": [{"secretRef": {"name": credentials}}],
+        "ports": [{"name": "http", "containerPort": UI_PORT}],
+        "resources": {
+            "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
+            "limits": {"memory": f"{MEMORY_MIB}Mi"},
+        },
+        "securityContext": UNPRIVILEGED,
+        "startupProbe": {**health, "failureThreshold": START_PROBES},
+        "readinessProbe": health,
+        "livenessProbe": {**health, "timeoutSeconds": PROBE_SECONDS, "failureThreshold": 6},
+        "volumeMounts": [{"name": "data", "mountPath": DATA}],
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {**run_as(NOBODY), "fsGroup": NOBODY},
+        "containers": [container],
+        "volumes": [{"name": "data", "emptyDir": {"sizeLimit": f"{DATA_GIB}Gi"}}],
+    }
+    return {
+        "replicas": 1,
+        # Two pods at once would need twice the memory, and each would have its own accounts.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": UI_LABELS},
+        "template": {"metadata": {"labels": UI_LABELS}, "spec": pod},
+    }

@@ -1,0 +1,16 @@
+"""The `ui` section of a stack file."""
+
+from pydantic import Field
+
+from stacks.stack_file.section import Email, Section
+
+
+class UiSettings(Section):
+    """A web page to chat with the models: Open WebUI, on the system nodes."""
+
+    enabled: bool = Field(default=False, description="Deploy the page. Nobody outside the cluster can reach it.")
+    admin_email: Email | None = Field(
+        default=None,
+        description="Required with `enabled: true`: e-mail address with which the first administrator logs in. Pulumi "
+        "generates the password.",
+    )

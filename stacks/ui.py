@@ -1,0 +1,28 @@
+"""The web page of a stack, if its file has `ui.enabled`, and the pods that may send requests to the models."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from components import ModelClients, OllamaPair, OpenWebUI, OpenWebUIArgs
+from sharing.names import PROJECT, UI_NAMESPACE
+from stacks.stack_file.judge import Plan
+
+
+def find_clients(plan: Plan) -> ModelClients:
+    """The clients in the stack file, and the page."""
+    clients = plan.config.models_clients
+    own = [UI_NAMESPACE] if plan.config.ui.enabled and UI_NAMESPACE not in clients.namespaces else []
+    return ModelClients(namespaces=[*clients.namespaces, *own], labels=clients.labels)
+
+
+def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) -> Mapping[str, Any]:
+    """The page, which starts after the models, because it needs their URLs. Returns its outputs; none without one."""
+    ui = plan.config.ui
+    if not ui.enabled:
+        return {}
+    assert ui.admin_email, "an accepted stack has the address"
+    urls = [models.urls[fit.tenant.served.id] for fit in plan.assessment.fits]
+    page = OpenWebUI(f"{PROJECT}-ui", OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email), options)
+    return {"ui_url": page.url, "ui_admin_password": page.admin_password}
