@@ -60,7 +60,7 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
         "AWS region",
         "Networks",
         "Models",
-        "Budget in dollars per hour",
+        "Budget in dollars",
         "Setup",
     ]
     reading = judge_file(project / "Pulumi.mine.yaml")
@@ -97,7 +97,7 @@ def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path,
     assert (code, len(questions)) == (0, 5)
     assert "no setup fits" in screen
     assert questions[2] == "Models, separated by spaces [qwen2.5:32b]: "
-    assert questions[3] == "Budget in dollars per hour, 730/month, or `none` [0.1]: "
+    assert questions[3] == "Budget in dollars: per hour as in `1`, per month as in `730/month`, or `none` [0.1]: "
     assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 

@@ -58,7 +58,7 @@ def test_the_models_are_those_of_the_example_stack() -> None:
 @pytest.mark.slow
 def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
     text = printed()
-    letters = dict(re.findall(r"^  ([A-Z]) (.*)$", text, flags=re.MULTILINE))
+    letters = dict(re.findall(r"^([A-Z])     not met: (.*)$", text, flags=re.MULTILINE))
     used = {letter for marks in rows(text).values() for mark in marks for letter in re.findall("[A-Z]", mark)}
     assert used == set(letters)
     facts = {(cell["instance_type"], cell["way"], cell["provisioner"]): cell for cell in report()["cells"]}
@@ -91,4 +91,4 @@ def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) 
     assert plans["g4dn.xlarge"] == "refused"
     assert plans["g6e.2xlarge"] == "plans"
     assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
-    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4096, ")
+    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096, ")
