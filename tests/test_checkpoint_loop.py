@@ -140,6 +140,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[s
     return on_volume(folder).finish(), json.loads((folder / "state.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_loop_fits_the_line_whose_points_it_gets(uninterrupted: tuple[str, dict[str, Any]]) -> None:
     words = uninterrupted[0].split()
     # Its points lie around 3x - 1.
@@ -147,6 +148,7 @@ def test_the_loop_fits_the_line_whose_points_it_gets(uninterrupted: tuple[str, d
     assert float(words[3]) == pytest.approx(-1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_six_interruptions_do_not_change_the_result(tmp_path: Path, uninterrupted: tuple[str, dict[str, Any]]) -> None:
     run = on_volume(tmp_path)
     ended = [run.interrupt(signal.SIGTERM) for _ in range(3)]
@@ -168,6 +170,7 @@ def test_a_checkpoint_that_was_cut_off_while_it_was_written_is_not_read(tmp_path
     assert run.steps[-1] > saved - saved % 5_000
 
 
+@pytest.mark.slow
 def test_a_bucket_keeps_the_checkpoints_as_well(tmp_path: Path, uninterrupted: tuple[str, dict[str, Any]]) -> None:
     with bucket() as server:
         run = in_bucket(tmp_path, server)

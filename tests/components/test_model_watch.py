@@ -55,6 +55,7 @@ def watch(server: Server, tmp_path: Path) -> Watch:
 LOST = (500, {"error": "llama-server process has terminated: exit status 1"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

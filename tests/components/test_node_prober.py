@@ -97,6 +97,7 @@ def test_the_reader_waits_for_a_node_that_still_changes(server: Server, tmp_path
     assert len(server.asked) == len(changing) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -212,6 +212,7 @@ EXPECTED = {
 REFUSED = yaml.safe_load((Path(__file__).parent / "refused_shares.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_every_pod_reports_a_node_that_is_not_as_expected(cluster: Pods, case: str) -> None:
     row = REFUSED[case]

@@ -19,6 +19,7 @@ def test_a_model_has_the_size_of_the_real_one(shape: Shape) -> None:
     assert shape.size - types == shape.model.weights_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_file_has_all_tensors_and_tokens_and_nothing_else(shape: Shape, tmp_path: Path) -> None:
     small = shrunk(shape)

@@ -53,6 +53,7 @@ def releases(graph: Graph) -> tuple[Resource, ...]:
     return graph.of_type("kubernetes:helm.sh/v3:Release")
 
 
+@pytest.mark.slow
 def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
     found = releases(graphs(any_stack))
     plugin = {"gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin", "node-feature-discovery"}

@@ -51,6 +51,7 @@ def shown(found: Choices) -> Iterator[str]:
     yield f"nearest: {found.nearest_miss}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WANTED)
 def test_choices_match_the_golden(name: str, golden: Golden) -> None:
     """`--regen` writes `tests/golden/choices`."""

@@ -15,6 +15,7 @@ READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 NASTY = st.text(alphabet=st.sampled_from(list("ab19 \n\t\x1b\u202e\\`*_[]()<>|~#$&@!+-=.:/;{}\"'")), max_size=20)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(NASTY)
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def test_an_encoding_without_our_signs_gets_others_for_each(show: Callable[[], N
     assert plain.read().count("?") == shown(show, io.StringIO()).count("?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", COMMANDS)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_command_fits_the_terminal(call: str, width: int) -> None:

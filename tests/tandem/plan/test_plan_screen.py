@@ -55,6 +55,7 @@ def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: s
     assert max(map(len, found)) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 200])
 @pytest.mark.parametrize("stack", [*SHIPPED, "several"])
 def test_a_plan_with_all_details_fits_any_width_and_cuts_nothing(stack: str, columns: int, several: str) -> None:
@@ -190,6 +191,7 @@ def test_prices_that_may_have_changed_are_marked_in_the_headline() -> None:
     )
 
 
+@pytest.mark.slow
 def test_colour_shows_the_verdict_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[1;32m✓ dev:" in shown("dev")
     assert not COLOUR.search(call("plan", "dev").stdout)
@@ -228,6 +230,7 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_json_has_no_progress_beside_it() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     program = "from tandem import command, terminal; terminal.PATIENCE_SECONDS = 1e-4; command.entry()"
