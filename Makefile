@@ -20,7 +20,7 @@ test: .venv/test  ## Run the tests that most changes need (one to three minutes)
 test-wheel: .venv/test  ## Build the wheel and test it in a new environment
 	@.venv/bin/python -m pytest tests/wheel
 
-# Exhaustive tests: every order of creation, every key, every deletion, real processes. Two minutes.
+# Exhaustive tests: every order of creation, every key, every deletion, real processes. Three minutes.
 test-slow: .venv/test  ## Run the exhaustive tests
 	@.venv/bin/python -m pytest -n auto -m slow
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "sharing": set(),
@@ -128,7 +130,6 @@ def test_rules_do_not_import_pulumi() -> None:
         assert not any(name.split(".")[0].startswith("pulumi") for name in imported(path)), path
 
 
-@pytest.mark.slow
 def test_only_stacks_read_pulumis_config_and_export() -> None:
     for path in sources("sharing", "components", "sandbox", "tandem"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -146,7 +147,6 @@ def test_modules_of_fast_commands_import_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.slow
 def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -158,7 +158,6 @@ def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
 def test_files_are_written_durably_and_locked_in_one_place() -> None:
     """`sharing.files` does both, and its tests cover a full disk, a kill and a link."""
     calls = {"os.fsync", "os.replace", "os.rename", "fcntl.flock", "fcntl.lockf", "tempfile.mkstemp"}
@@ -168,7 +167,6 @@ def test_files_are_written_durably_and_locked_in_one_place() -> None:
             assert not calls & {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}, path
 
 
-@pytest.mark.slow
 def test_version_literals_live_in_versions_alone() -> None:
     for path in sources("components", "stacks", "sandbox", "tandem", "sharing"):
         if path.name == "versions.py":
@@ -188,7 +186,6 @@ def test_no_package_has_a_meaningless_name() -> None:
         assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path
 
 
-@pytest.mark.slow
 def test_no_test_fails_because_the_machine_is_slow() -> None:
     """Tests wait for progress, however long it takes. `faulthandler_timeout` shows where one hangs."""
     for path in sources("tests"):
@@ -208,7 +205,6 @@ def test_no_test_fails_because_the_machine_is_slow() -> None:
                 assert not (isinstance(node, ast.Assert) and _names(node.test) & timed), f"{path}:{node.lineno}"
 
 
-@pytest.mark.slow
 def test_no_example_of_hypothesis_has_a_deadline() -> None:
     assert settings().deadline is None
     for path in sources("tests"):

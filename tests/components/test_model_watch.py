@@ -10,6 +10,8 @@ import pytest
 
 from components.ollama_pair.model_watch import Watch
 
+pytestmark = pytest.mark.slow
+
 
 class Server(ThreadingHTTPServer):
     """Gives the same reply to every request for the model."""
@@ -55,7 +57,6 @@ def watch(server: Server, tmp_path: Path) -> Watch:
 LOST = (500, {"error": "llama-server process has terminated: exit status 1"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

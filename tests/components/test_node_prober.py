@@ -15,6 +15,8 @@ from sharing.gpus import gpus
 from sharing.modes import Mps
 from tests.components.node_reader import read_node
 
+pytestmark = pytest.mark.slow
+
 FOUR, T4 = Mps(replicas=4), gpus()["t4"]
 EXPECTED = node_expectation(FOUR, T4, expectations(FOUR, T4, 1))
 LABELS = {
@@ -97,7 +99,6 @@ def test_the_reader_waits_for_a_node_that_still_changes(server: Server, tmp_path
     assert len(server.asked) == len(changing) + 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -127,7 +128,6 @@ def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
     assert text.endswith("Then run `pulumi up` again to repeat the proof.")
 
 
-@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="A device plugin whose shares the kubelet lost advertises 0 until its pod is replaced",
     source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",

@@ -14,6 +14,8 @@ import pytest
 
 from components.scheduled_parking.cron_jobs import SCRIPT, script_text
 
+pytestmark = pytest.mark.slow
+
 PATH = "/apis/apps/v1/namespaces/models/deployments/{}/scale"
 
 

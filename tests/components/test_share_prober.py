@@ -20,6 +20,8 @@ from components.share_proof.jobs import script_texts
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 
+pytestmark = pytest.mark.slow
+
 LONG, SHORT = "60", "2"
 """Limits in seconds: one that no test reaches, and one that a test reaches."""
 WHOLE_MIB = 15110
@@ -187,7 +189,6 @@ def test_mig_slices_are_proved_to_be_three_devices(cluster: Pods) -> None:
     assert [device["pods"] for device in summary["devices"].values()] == [[0], [1], [2]]
 
 
-@pytest.mark.slow
 def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
     shared = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
     other = {"FAKE_GPU": "187"}
@@ -195,7 +196,6 @@ def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
     assert sorted(device["pods"] for device in summary["devices"].values()) == [[0, 1], [2, 3]]
 
 
-@pytest.mark.slow
 def test_more_shares_than_a_node_can_run_pods_are_proved_with_fewer_pods(cluster: Pods) -> None:
     many = expected_of(TimeSlicing(replicas=40))
     summary = proved(cluster.run(many))
@@ -212,7 +212,6 @@ EXPECTED = {
 REFUSED = yaml.safe_load((Path(__file__).parent / "refused_shares.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_every_pod_reports_a_node_that_is_not_as_expected(cluster: Pods, case: str) -> None:
     row = REFUSED[case]
@@ -222,7 +221,6 @@ def test_every_pod_reports_a_node_that_is_not_as_expected(cluster: Pods, case: s
     assert text.endswith("Then run `pulumi up` again to repeat the proof.")
 
 
-@pytest.mark.slow
 def test_too_many_pods_on_a_gpu_fail_even_if_not_all_shares_are_used(cluster: Pods) -> None:
     two_gpus = expected_of(TimeSlicing(replicas=10), count=2)
     assert "has 16 of the pods" in refused(cluster.run(two_gpus))
@@ -245,7 +243,6 @@ def test_a_container_without_a_driver_is_reported(cluster: Pods, tmp_path: Path)
     assert "NVIDIA variant of the EKS AMI" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fake", "said", "way"),
     [
@@ -270,7 +267,6 @@ def test_a_driver_error_of_one_pod_is_reported_by_all(
     assert way in text
 
 
-@pytest.mark.slow
 def test_a_pod_that_never_starts_is_named(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {}, limit=SHORT)
     ends = cluster.ends()
@@ -280,14 +276,12 @@ def test_a_pod_that_never_starts_is_named(cluster: Pods) -> None:
     assert "Too few shares are free" in text
 
 
-@pytest.mark.slow
 def test_pods_that_started_report_the_one_that_did_not(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 0, {}, limit="4")
     assert "pod 2 did not start within 4 s" in refused(cluster.ends())
 
 
-@pytest.mark.slow
 def test_a_judge_that_never_starts_is_named_with_the_running_pods(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
     text = refused(cluster.ends())
@@ -295,7 +289,6 @@ def test_a_judge_that_never_starts_is_named_with_the_running_pods(cluster: Pods)
     assert "pod 0, which collects the results, did not start within 2 s" in text
 
 
-@pytest.mark.slow
 def test_a_pod_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
@@ -303,7 +296,6 @@ def test_a_pod_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
     assert "- pod 1 was interrupted and did not start again within 2 s" in last
 
 
-@pytest.mark.slow
 def test_a_judge_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(0) == (3, "")
@@ -312,7 +304,6 @@ def test_a_judge_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
         assert "pod 0, which collects the results, was interrupted and did not start again within 2 s" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1], ids=["judge", "other"])
 @pytest.mark.real_world(
     behaviour="A pod of a Job that a node's shutdown or an eviction ends is replaced by a pod of the same index",
@@ -330,7 +321,6 @@ def test_the_pods_wait_for_the_replacement_of_an_interrupted_pod(cluster: Pods, 
     assert summaries[0]["held_mib"] == 4096
 
 
-@pytest.mark.slow
 def test_a_pod_that_restarts_before_the_others_have_started_replaces_itself(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     with patient_connection(cluster.port) as interrupted:
@@ -353,7 +343,6 @@ def test_a_gpu_that_leaves_exclusive_process_mode_in_time_is_proved(cluster: Pod
     assert proved(cluster.ends())
 
 
-@pytest.mark.slow
 def test_a_driver_call_that_never_returns_is_reported_and_ended(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 2, {"FAKE_HANG": "1"}, limit=SHORT, back=SHORT, step="1")
@@ -365,7 +354,6 @@ def test_a_driver_call_that_never_returns_is_reported_and_ended(cluster: Pods) -
     assert "- pod 2: hung and did not reply" in refused(ends)
 
 
-@pytest.mark.slow
 def test_the_judge_ignores_strangers(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     for hello in (b"GET / HTTP/1.1\r\n\r\n", b'{"index": 0}\n', b'{"index": 99}\n', b'{"index": "1"}\n', b"[1]\n", b""):
@@ -386,7 +374,6 @@ def patient_connection(port: int) -> socket.socket:
             continue
 
 
-@pytest.mark.slow
 def test_many_findings_fit_into_the_part_of_a_log_that_kubernetes_keeps(cluster: Pods) -> None:
     many = expected_of(TimeSlicing(replicas=40))
     text = refused(cluster.run(many, some={index: {"FAKE_MIB": str(index)} for index in range(MOST_PODS)}))

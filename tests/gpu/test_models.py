@@ -11,6 +11,8 @@ from catalogue.tensors import BLOCKS
 from tests.gpu.gguf_file import BLOCK_MAKERS, pattern, write_model
 from tests.gpu.shapes import SHAPES, Shape, shrunk
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_model_has_the_size_of_the_real_one(shape: Shape) -> None:
@@ -19,7 +21,6 @@ def test_a_model_has_the_size_of_the_real_one(shape: Shape) -> None:
     assert shape.size - types == shape.model.weights_bytes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_file_has_all_tensors_and_tokens_and_nothing_else(shape: Shape, tmp_path: Path) -> None:
     small = shrunk(shape)
@@ -53,7 +54,6 @@ def test_weights_are_as_large_as_trained_ones(kind: str) -> None:
     assert 0.01 < dequantize(blocks, GGMLQuantizationType[kind]).std() < 0.04
 
 
-@pytest.mark.slow
 def test_a_pattern_is_the_same_in_every_run_and_fits_its_block() -> None:
     for kind in BLOCK_MAKERS:
         size = BLOCKS[kind][1]

@@ -23,6 +23,8 @@ from tests.live.cloud import ROOT, Cloud, StepError, account
 from tests.live.questions import QUESTIONS, Question
 from tests.live.sessions import RESERVE_HOURS, SESSIONS, RefusedError, check_cap
 
+pytestmark = pytest.mark.slow
+
 TIMESLICE = SESSIONS["timeslice"]
 DOUBTS = {"1", "2", "4", "5", "7", "8", "11", "13", "15", "17", "18", "20", "D"}
 """Items of the review that are likely or need a live check, and its section D."""
@@ -55,7 +57,6 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cloud, "plan", lambda self: plan_of(self.stack, self.stack_file.read_text(encoding="utf-8")))
 
 
-@pytest.mark.slow
 def test_a_plan_is_that_of_the_command_and_a_refused_one_an_error(cloud: Cloud) -> None:
     assert PLAN(cloud) == cloud.plan()
     cloud.configure({"sharing": {"replicas": 1}})
@@ -96,7 +97,6 @@ def test_the_cap_is_compared_with_the_price_of_the_whole_time_limit() -> None:
         check_cap(0.5, RESERVE_HOURS, 100)
 
 
-@pytest.mark.slow
 def test_the_planned_price_is_that_of_the_most_expensive_step(cloud: Cloud) -> None:
     # $0.575 with the g4dn.2xlarge; while nodes are replaced, another of it ($0.32) and four system nodes ($0.04 each).
     assert 0.575 + 0.32 + 4 * 0.04 < cloud.highest_usd_per_hour() < 1.2
@@ -107,7 +107,6 @@ def test_the_planned_price_is_that_of_the_most_expensive_step(cloud: Cloud) -> N
     assert called(cloud) == []
 
 
-@pytest.mark.slow
 def test_the_cap_of_the_guide_is_enough(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / "run-the-live-checklist.md").read_text(encoding="utf-8")
     [(usd, hours)] = re.findall(r'LIVE="--max-usd (\d+) --hours (\d+)"', text)

@@ -24,6 +24,8 @@ from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulat
 from tests.tandem.account.laws import CHANGES, Laws
 from tests.tandem.account.test_order_of_deletion import ALL_DELETED, KINDS
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 NO_NETWORK = EndpointConnectionError(endpoint_url="https://eks")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -32,7 +34,6 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 # Repeated searches.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["ThrottlingException", "ExpiredTokenException", "AccessDeniedException", NO_NETWORK])
 def test_a_failed_search_is_repeated_until_the_timeout(
     laws: Laws, emulated: Emulated, cleaning: Cleaning, fault: Any
@@ -45,7 +46,6 @@ def test_a_failed_search_is_repeated_until_the_timeout(
     assert laws.harmed == []
 
 
-@pytest.mark.slow
 def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws: Laws, cleaning: Cleaning) -> None:
     laws.seconds = 10_000.0
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete()}
@@ -69,7 +69,6 @@ def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws:
     assert cleaning.resources() == []
 
 
-@pytest.mark.slow
 def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> None:
     agreed = [kind for kind in leftovers.KINDS if kind.title != "EKS clusters"]
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
@@ -80,7 +79,6 @@ def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> 
     assert laws.harmed == []
 
 
-@pytest.mark.slow
 def test_resources_that_could_not_be_listed_count_as_left(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:
@@ -101,7 +99,6 @@ def test_a_temporary_refusal_is_retried(creation: Creation, emulated: Emulated, 
     assert ("VPCs", vpc) not in creation.census()
 
 
-@pytest.mark.slow
 def test_a_deletion_whose_reply_is_lost_counts_as_done(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
     """The reply of each changing call is lost once."""
     seen: set[str] = set()
@@ -117,7 +114,6 @@ def test_a_deletion_whose_reply_is_lost_counts_as_done(laws: Laws, emulated: Emu
     assert len(seen) > len(KINDS)
 
 
-@pytest.mark.slow
 def test_a_resource_that_botocore_deletes_and_then_misses_in_its_retry_counts_as_deleted(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:
@@ -140,7 +136,6 @@ def test_the_record_is_closed(creation: Creation, run: Run) -> None:
 # Interrupted.
 
 
-@pytest.mark.slow
 def test_repeatedly_interrupted_deletion_finishes_and_the_records_are_complete(
     laws: Laws, emulated: Emulated, cleaning: Cleaning, creation: Creation, answers: Answers, run: Run, records: Records
 ) -> None:
@@ -165,7 +160,6 @@ def test_repeatedly_interrupted_deletion_finishes_and_the_records_are_complete(
     assert {kind for kind, _ in found - tried} <= {"instances"}
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_waiting_reports_finished_and_unfinished_deletions(
     creation: Creation, cleaning: Cleaning, run: Run
 ) -> None:
@@ -243,7 +237,6 @@ def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
     assert f"deleted volume {volume}\n" in err
 
 
-@pytest.mark.slow
 def test_without_a_record_nothing_is_deleted(
     creation: Creation, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -256,7 +249,6 @@ def test_without_a_record_nothing_is_deleted(
     assert ("volumes", volume) in creation.census()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("writes", "deleted"), [(0, 0), (1, 1), (2, 1), (3, 2)])
 def test_a_full_disk_stops_the_deletion_and_no_result_is_lost(
     creation: Creation, run: Run, monkeypatch: pytest.MonkeyPatch, writes: int, deleted: int
@@ -329,7 +321,6 @@ def test_no_line_is_printed_while_the_status_is_shown(
 # Protected resources.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "groups", "protected"),
     [

@@ -21,14 +21,14 @@ from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated, pairs
 from tests.tandem.account.test_order_of_deletion import KINDS
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_an_account_without_the_stack_has_nothing_left(creation: Creation, run: Run) -> None:
     creation.volumes({**OURS, "tandem:stack": "dev"})
     assert run() == (0, "No leftovers of `timeslice` in account 123456789012 (us-east-1).\n", "")
 
 
-@pytest.mark.slow
 def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: Creation, run: Run) -> None:
     whole_stack.make(creation)
     creation.instances(OURS, spot=True)
@@ -203,7 +203,6 @@ def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> No
     assert [resource.id for resource in leftovers._others(account, OWNER)] == NOBODYS
 
 
-@pytest.mark.slow
 def test_kinds_without_permission_are_named_and_the_rest_is_found(
     creation: Creation, emulated: Emulated, run: Run
 ) -> None:
@@ -287,7 +286,6 @@ def test_without_a_terminal_only_the_yes_option_deletes(creation: Creation, run:
     assert [one["outcome"] for one in json.loads(out)["outcomes"]] == ["deleted"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "deleted"), [("timeslice\n", True), ("y\n", False), ("", False)])
 def test_a_deployed_stack_is_deleted_only_after_its_name_is_typed(
     creation: Creation, answers: Answers, run: Run, answer: str, deleted: bool
@@ -313,7 +311,6 @@ def test_a_resource_whose_tags_changed_meanwhile_is_not_deleted(creation: Creati
     assert ("volumes", first) in creation.census()
 
 
-@pytest.mark.slow
 def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account) -> None:
     """If nothing belongs to the owner any more, nothing is deleted."""
     owner, stranger = (leftovers.owner_of(account, name) for name in ("timeslice", "dev"))
@@ -340,7 +337,6 @@ def test_a_failure_is_reported_and_the_deletion_continues(creation: Creation, em
     assert ("VPCs", vpc) not in creation.census()
 
 
-@pytest.mark.slow
 def test_an_instance_that_another_owners_node_group_would_replace_is_left(
     creation: Creation, cleaning: Cleaning
 ) -> None:
@@ -352,7 +348,6 @@ def test_an_instance_that_another_owners_node_group_would_replace_is_left(
     assert ("instances", made) in creation.census()
 
 
-@pytest.mark.slow
 def test_an_instance_whose_node_group_cannot_be_read_is_left_with_the_reason(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:
@@ -375,7 +370,6 @@ def test_a_role_in_another_owners_instance_profile_keeps_its_policies(creation: 
     assert creation.iam.list_role_policies(RoleName=role)["PolicyNames"]
 
 
-@pytest.mark.slow
 def test_a_policy_attached_to_other_roles_keeps_its_versions(creation: Creation, cleaning: Cleaning) -> None:
     policy = creation.IAM_policies(OURS)
     creation.IAM_roles({}, policy=policy)
@@ -414,7 +408,6 @@ def test_slow_deletions_finish_before_the_next_kind_begins(
     assert cleaning.said.index(waits[-1]) < cleaning.said.index(next(s for s in cleaning.said if "elastic" in s))
 
 
-@pytest.mark.slow
 def test_waiting_times_out_and_the_rest_is_reported(cleaning: Cleaning, lingering: str) -> None:
     assert {outcome.resource.kind: (outcome.what, outcome.why) for outcome in cleaning.delete()} == {
         "NAT gateways": ("not gone yet", "not finished after 10 minutes; AWS may still be deleting it"),
@@ -423,7 +416,6 @@ def test_waiting_times_out_and_the_rest_is_reported(cleaning: Cleaning, lingerin
     assert cleaning.seconds == 600.0
 
 
-@pytest.mark.slow
 def test_a_resource_that_is_already_being_deleted_is_only_waited_for(
     creation: Creation, emulated: Emulated, cleaning: Cleaning
 ) -> None:

@@ -17,6 +17,8 @@ from tests.command import ROOT, call
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
 
+pytestmark = pytest.mark.slow
+
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
 POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 0, "desiredSize": 2, "maxSize": 2}}
 EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"

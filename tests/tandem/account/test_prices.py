@@ -16,6 +16,8 @@ from tandem.planned import kept_prices
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import Emulated
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.datetime.now(datetime.UTC)
 
 
@@ -171,7 +173,6 @@ def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
     return emulated
 
 
-@pytest.mark.slow
 def test_a_plan_uses_saved_prices_only_with_the_option(offline: Emulated, tandem: Run) -> None:
     without = planned(tandem)
     keep(days=2)
@@ -223,7 +224,6 @@ def test_with_live_prices_the_offers_of_aws_decide(offline: Emulated, tandem: Ru
     assert planned(tandem, "--live-prices")["verdict"] == "ok"
 
 
-@pytest.mark.slow
 def test_old_prices_are_used_with_a_warning(offline: Emulated, tandem: Run) -> None:
     keep(days=FRESH_DAYS)
     assert not [one for one in planned(tandem, "--live-prices")["warnings"] if one["path"] == "--live-prices"]

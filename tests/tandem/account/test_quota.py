@@ -14,6 +14,8 @@ from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import TRUST, Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
 
+pytestmark = pytest.mark.slow
+
 Scene = dict[str, Any]
 SCENES = yaml.safe_load(Path(__file__).with_name("quota.yaml").read_text(encoding="utf-8"))
 STACK = """config:
@@ -90,7 +92,6 @@ def test_the_quotas_of_the_account_are_compared(play: Callable[[Scene], None], s
     play(scene)
 
 
-@pytest.mark.slow
 @scenes("limits")
 def test_a_quota_is_short_now_or_at_max(play: Callable[[Scene], None], scene: Scene) -> None:
     play(scene)
@@ -105,7 +106,6 @@ def test_a_quota_that_aws_does_not_document_cannot_be_checked(play: Callable[[Sc
     play(scene)
 
 
-@pytest.mark.slow
 def test_other_instances_count_as_used_and_the_stacks_own_do_not(
     generous: Emulated, creation: Creation, quota: Quota
 ) -> None:
@@ -151,7 +151,6 @@ def test_the_table_and_the_fix_are_reported_for_people(generous: Emulated, tmp_p
     assert CLUSTER not in out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
 def test_the_account_is_that_of_the_stack_files_role(
     generous: Emulated, tmp_path: Path, tandem: Run, written: str

@@ -10,6 +10,8 @@ from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_error_other_than_a_missing_permission_ends_the_search(
     creation: Creation, emulated: Emulated, run: Run
@@ -39,7 +41,6 @@ def test_without_permission_to_see_the_cluster_a_name_alone_proves_nothing(
         cleaning.look()
 
 
-@pytest.mark.slow
 def test_every_list_is_read_to_its_last_page(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     whole_stack.make(creation)
     whole = {*cleaning.resources()}

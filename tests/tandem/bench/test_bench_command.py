@@ -22,6 +22,8 @@ from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import server as described
 from tests.tandem.results import shared
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -202,7 +204,6 @@ def test_the_earlier_runs_are_kept_if_a_server_dies(tmp_path: Path) -> None:
     assert [sum(row.error is None for row in run.rows if row.counted) for run in found.runs] == [3, 0, 3]
 
 
-@pytest.mark.slow
 def test_ctrl_c_keeps_the_finished_runs_and_resume_continues(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama(endless=True, fault_from=1) as b:

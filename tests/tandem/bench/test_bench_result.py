@@ -26,6 +26,8 @@ from tests.tandem.conftest import Servers
 from tests.tandem.fake_ollama import loaded
 from tests.tandem.results import shared
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

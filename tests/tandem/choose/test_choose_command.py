@@ -18,6 +18,8 @@ from tandem.planned import base_stack
 from tests.command import call, on_screen
 from tests.sharing.builders import TODAY
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PAIR = ("llama2:7b", "mistral:7b", "--context", "2048")
 
@@ -57,7 +59,6 @@ def planned(base: base_stack.BaseStack, sections: base_stack.Values) -> Judged:
 # Every row agrees with the plan.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: int) -> None:
     dice = random.Random(seed)
@@ -90,7 +91,6 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
 # The output.
 
 
-@pytest.mark.slow
 def test_context_slots_region_and_capacity_are_those_of_the_arguments() -> None:
     small = report("llama2:7b")["setups"][0]["margin_mib"]
     large = report("llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
@@ -101,7 +101,6 @@ def test_context_slots_region_and_capacity_are_those_of_the_arguments() -> None:
     assert only["region"] == "us-west-2"
 
 
-@pytest.mark.slow
 def test_the_error_names_the_smallest_sufficient_budget() -> None:
     enough = re.search(r"Raise the budget\s+to (\d+\.\d\d)\.\n$", answered(*PAIR, "--budget", "0.2")[1])
     assert enough
@@ -114,7 +113,6 @@ def test_the_error_names_the_smallest_sufficient_budget() -> None:
 PARIS = (*PAIR, "--region", "eu-west-3")
 
 
-@pytest.mark.slow
 def test_a_setup_without_a_known_price_is_neither_first_nor_written(tmp_path: Path) -> None:
     assert answered(*PARIS, "--budget", "0.41", "--write", "mine")[0] == 1
     assert not (tmp_path / "Pulumi.mine.yaml").exists()
@@ -124,7 +122,6 @@ def test_a_setup_without_a_known_price_is_neither_first_nor_written(tmp_path: Pa
     assert found["cheapest_over_budget"]["price_known"] is True
 
 
-@pytest.mark.slow
 def test_a_monthly_budget_is_answered_per_month() -> None:
     text = " ".join(answered(*PAIR, "--budget", "300/month")[1].split())
     assert text.startswith("error: no setup fits within the budget of $300 per month.")
@@ -135,7 +132,6 @@ def test_a_monthly_budget_is_answered_per_month() -> None:
     assert answered(*PAIR, "--budget", f"{int(enough[1]) - 1}/month")[0] == 1
 
 
-@pytest.mark.slow
 def test_a_budget_may_be_monthly() -> None:
     """AWS's month has 730 hours."""
     assert report(*PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1

@@ -24,6 +24,8 @@ from tandem.verify.servers import examine
 from tests.tandem.deployed.mutated import JSON, mutated
 from tests.tandem.fake_network import OPEN, ClockedNetwork, Network, Reply, endless, raw, streamed, whole
 
+pytestmark = pytest.mark.slow
+
 TAG = "m:1"
 HEAD = b"HTTP/1.1 200 OK\r\n"
 DEEP = b"[" * 100_000
@@ -143,7 +145,6 @@ ROWS = [(path, f"{path}: {what}", reply, says) for path in ANY for what, reply, 
 ROWS += [(path, f"{path}: {what}", reply, says) for path, what, reply, says in ODD]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("path", "reply", "says"), [(row[0], *row[2:]) for row in ROWS], ids=[row[1] for row in ROWS])
 def test_a_reply_that_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) -> None:
     for asks in ASKED[path]:

@@ -24,6 +24,8 @@ from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, se
 from tests.tandem.deployed.pretended import Clock
 from tests.tandem.seen import ROOT, expected, facts
 
+pytestmark = pytest.mark.slow
+
 FILE = str(ROOT / "Pulumi.timeslice.yaml")
 
 
@@ -50,7 +52,6 @@ def shown(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options
     return code, printed.out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "watch"])
 @pytest.mark.parametrize(("path", "answer", "status", "says"), ERRORS["answers"])
 def test_a_server_that_is_no_api_server_is_one_line(
@@ -142,7 +143,6 @@ def test_a_login_program_that_cannot_be_run_is_one_line(
     assert "which is not on the PATH" in line
 
 
-@pytest.mark.slow
 def test_a_login_program_that_hangs_is_given_up(
     fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

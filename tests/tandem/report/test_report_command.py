@@ -13,6 +13,8 @@ from tests.command import Ended, call
 from tests.conftest import Golden
 from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session
 
+pytestmark = pytest.mark.slow
+
 
 def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> Ended:
     paths = [folder / f"{number}.json" for number in range(len(results))]
@@ -25,7 +27,6 @@ def text(folder: Path) -> str:
     return (folder / "out" / "README.md").read_text()
 
 
-@pytest.mark.slow
 def test_the_report_of_known_results_is_the_golden(tmp_path: Path, golden: Golden) -> None:
     spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
     broken = mps(runs=[*mps().runs, spilled], complete=False)
@@ -57,7 +58,6 @@ def test_a_new_address_of_the_same_server_changes_nothing(tmp_path: Path) -> Non
     assert "changed when" not in text(tmp_path)
 
 
-@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
