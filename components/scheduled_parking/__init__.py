@@ -12,16 +12,15 @@ import pulumi_kubernetes as k8s
 from components.arguments import check_arguments, check_least
 from components.iam import document
 from components.scheduled_parking import permissions
-from components.scheduled_parking.cron_jobs import SCRIPT, cron_job, script_text
+from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
 from components.scheduled_parking.permissions import Scope
 from sharing.cron import CronError, read_cron
 from sharing.names import OLLAMA_NAMESPACE, TOKEN
 
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
 
-RETRY_SECONDS = 25 * 60
-"""How long EventBridge Scheduler repeats a call that EKS refuses, e.g. while another update of the group runs. It is
-less than the time between park and wake (`SHORTEST_MINUTES`), so that a late call cannot undo the next one."""
+RETRY_SECONDS = LATE_SECONDS
+"""How long EventBridge Scheduler repeats a call that EKS refuses, e.g. while another update of the group runs."""
 KEPT_SECONDS = 14 * 24 * 3600
 """How long the dead-letter queue keeps a failure: SQS's maximum."""
 

@@ -3,15 +3,15 @@
 from collections.abc import Collection, Iterator
 
 from sharing.cron import Cron, CronError, read_cron
-from sharing.parking import find_conflicts, find_skipped, judge_timezone
+from sharing.parking import SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
 from sharing.problems import Problem
 from sharing.setting_paths import touches
 from sharing.setup import Setup
 from stacks.stack_file.shape import GpuNodes, ParkSettings, StackConfig
 
 FIXES = {
-    "schedule": "Leave at least 30 minutes between `wake` and `schedule`.",
-    "wake": "Leave at least 30 minutes between `schedule` and `wake`.",
+    "schedule": f"Leave at least {SHORTEST_MINUTES} minutes between `wake` and `schedule`.",
+    "wake": f"Leave at least {SHORTEST_MINUTES} minutes between `schedule` and `wake`.",
 }
 
 

@@ -83,7 +83,7 @@ def _wake(parsed: argparse.Namespace) -> int:
     plan, account, pools = _deployed(parsed)
     code = _resize(parsed, plan, account, pools, {pool.name: pool.most for pool in pools})
     if not (parsed.no_wait or parsed.json):
-        parsed.then = ["verify", *([parsed.stack] if parsed.stack else []), "--wait"]
+        parsed.then = ["verify", parsed.stack, "--wait"]
     return code
 
 

@@ -13,7 +13,7 @@ from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import judge
 from stacks.stack_file.model_settings import OF_CUSTOM
-from stacks.stack_file.positions import Document, locate_given, read_documents
+from stacks.stack_file.positions import locate_given, read_documents
 from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
@@ -95,8 +95,8 @@ def of_file(path: Path, settings: Values, region: str | None, budget: float | No
         ]
     if isinstance(sections.get("gpu-nodes"), list):
         sections["gpu-nodes"] = {}
-    documents = read_documents([path.parent], path.name)
-    return _read(sections, {**found.provider, **({REGION: region} if region else {})}, today, path.name, documents)
+    provider = {**found.provider, **({REGION: region} if region else {})}
+    return _read(sections, provider, today, path.name, [path.parent])
 
 
 def require_region(region: str) -> None:
@@ -132,18 +132,18 @@ def _node_values(pool: Pool) -> Values:
 
 
 def _read(
-    sections: Values, provider: Values, today: datetime.date, name: str, documents: Sequence[Document] = ()
+    sections: Values, provider: Values, today: datetime.date, name: str, folders: Sequence[Path] = ()
 ) -> BaseStack:
     """Raises `CallError` if the values themselves are wrong; the sharing is not judged yet.
 
-    `documents` are the files that have the values.
+    `folders` may have a stack file of that `name`.
     """
     found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
     of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
     wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:
         given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}
-        raise CallError("\n".join(map(_said, locate_given(wrong, given, documents) if documents else wrong)))
+        raise CallError("\n".join(map(_said, locate_given(wrong, given, read_documents(folders, name)))))
     require_region(found.config.region)
     whole = matrix.one_pool(found.setup)
     [pool] = whole.pools
@@ -154,6 +154,6 @@ def _read(
 
 
 def _said(problem: Problem) -> str:
-    place = problem.place
-    position = f"{place.file}:{place.line}:{place.column}  " if place and place.line else ""
-    return f"{position}{problem.path}: {problem.sentence}. {problem.fix}"
+    """The problem with its position; a value of the call has none."""
+    is_in_file = problem.place is not None and problem.place.line
+    return str(problem if is_in_file else replace(problem, place=None))
