@@ -21,7 +21,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from sharing.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
+from sharing.names import METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and users cannot change it."""
@@ -37,7 +37,7 @@ Peer = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelClients:
-    """Pods outside the models' namespace that can send requests to the models.
+    """Pods outside the models' namespace that can send requests to the models, or read their metrics.
 
     Raises `ValueError` for a value of the wrong type.
     """
@@ -67,16 +67,23 @@ def network_policy(
     )
 
 
-def to_models(clients: ModelClients) -> Spec:
-    """Lets the models' own namespace and `clients` reach the Ollama servers."""
-    peers: list[Peer] = [{"podSelector": {}}]
+def to_models(clients: ModelClients, scrapers: ModelClients | None = None) -> Spec:
+    """Lets the models' own namespace and `clients` reach the Ollama servers, and `scrapers` their metrics only."""
+    spec = _incoming([{"podSelector": {}}, *_peers(clients)], OLLAMA_PORT)
+    if scrapers and (peers := _peers(scrapers)):
+        spec["ingress"].append(_rule(peers, METRICS_PORT))
+    return spec
+
+
+def _peers(clients: ModelClients) -> list[Peer]:
+    peers: list[Peer] = []
     if clients.namespaces:
         named = {"key": NAMESPACE_NAME, "operator": "In", "values": [*clients.namespaces]}
         peers.append({"namespaceSelector": {"matchExpressions": [named]}})
     if clients.labels:
         # Both selectors in one peer: pods with these labels in any namespace.
         peers.append({"namespaceSelector": {}, "podSelector": {"matchLabels": {**clients.labels}}})
-    return _incoming(peers, OLLAMA_PORT)
+    return peers
 
 
 def to_proof() -> Spec:
@@ -95,8 +102,8 @@ def to_no_pod() -> Spec:
 
 
 def _incoming(peers: Sequence[Peer], port: int) -> Spec:
-    return {
-        "podSelector": {},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": [*peers], "ports": [{"protocol": "TCP", "port": port}]}],
-    }
+    return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [_rule(peers, port)]}
+
+
+def _rule(peers: Sequence[Peer], port: int) -> dict[str, Any]:
+    return {"from": [*peers], "ports": [{"protocol": "TCP", "port": port}]}

@@ -37,6 +37,7 @@ from stacks.stack_file.budget_shape import Alert, Budget
 from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
+from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
 from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
 from stacks.stack_file.ui_shape import UiSettings
@@ -61,6 +62,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}),
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
     "ui": (UiSettings, {}),
+    "monitoring": (MonitoringSettings, {}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "park": (ParkSettings, {}),

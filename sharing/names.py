@@ -27,6 +27,8 @@ UI_NAMESPACE = "open-webui"
 """Default namespace of the web interface, which it has for itself."""
 UI_LABELS = {"app.kubernetes.io/name": "open-webui"}
 """Labels of its pod."""
+MONITORING_NAMESPACE = "monitoring"
+"""Namespace of the metrics store. Its pods can read the models' metrics."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -54,6 +56,16 @@ NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
 
 OLLAMA_PORT = 11434
 UI_PORT = 8080
+METRICS_PORT = 9410
+"""Port of `/metrics` in each model's pod."""
+METRICS_PORT_NAME = "metrics"
+"""Name of that port, and of its container.
+
+The container is a native sidecar, so Kubernetes lists it as an init container. A scrape job that drops targets with
+`__meta_kubernetes_pod_container_init` never sees it; the default jobs of victoria-metrics-single 0.45.0 do that.
+"""
+METRICS_ANNOTATIONS = {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS_PORT)}
+"""Annotations of each model's pod."""
 PROOF_PORT = 7077
 """Port on which pod 0 of a share check listens for the others."""
 

@@ -181,6 +181,8 @@ class Setup:
     """The e-mail that AWS Budgets sends; None for no e-mail."""
     ui: bool = False
     """Whether the stack has a web interface, on its system nodes."""
+    metrics: bool = False
+    """Whether each model's pod has an exporter of metrics."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

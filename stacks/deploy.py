@@ -38,6 +38,7 @@ from sharing.setup import Pool
 from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
+from stacks.monitoring import find_scrapers
 from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.stack_file.judge import Plan
@@ -341,6 +342,7 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
         OllamaPairArgs(
             models=[_model(fit, base) for fit in base.plan.assessment.fits],
             clients=find_clients(base.plan),
+            scrapers=find_scrapers(base.plan),
             tags=base.tags,
         ),
         base.inside(*needs),

@@ -34,6 +34,8 @@ class OllamaPairArgs:
     """Namespace of the models, created by this component."""
     clients: ModelClients = field(default_factory=ModelClients)
     """Pods outside `namespace` that can send requests to the models."""
+    scrapers: ModelClients | None = None
+    """Pods outside `namespace` that can read the models' metrics."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on the EBS volumes."""
 
@@ -78,7 +80,7 @@ class OllamaPair(pulumi.ComponentResource):
         policy = network_policy(
             f"{name}-incoming",
             namespace,
-            to_models(args.clients),
+            to_models(args.clients, args.scrapers),
             pulumi.ResourceOptions(parent=self),
         )
         # Named after its content, so that a changed script restarts the pods.

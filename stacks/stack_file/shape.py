@@ -14,6 +14,7 @@ from sharing.parking import Park, judge_timezone
 from sharing.setup import ONE_POOL, Capacity, CostAlert, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
 from stacks.stack_file.budget_shape import Budget
 from stacks.stack_file.model_settings import ModelSettings
+from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
 from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
 from stacks.stack_file.section import Section, TagKey, TagValue, kebab
@@ -211,6 +212,9 @@ class StackConfig(Section):
     ui: UiSettings = Field(
         default=UiSettings(), description="A web page to chat with the models: Open WebUI, on the system nodes."
     )
+    monitoring: MonitoringSettings = Field(
+        default=MonitoringSettings(), description="Metrics of the models and the GPUs: a store, or monitors for yours."
+    )
     proof: bool = Field(
         default=True,
         description="Check the shares before the models first start, and after changes of `sharing` or GPU.",
@@ -327,6 +331,7 @@ class StackConfig(Section):
             park=self.park.park() if self.park else None,
             alert=self.cost_alert(),
             ui=self.ui.enabled,
+            metrics=self.monitoring.has_metrics,
             today=today,
         )
 

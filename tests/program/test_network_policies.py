@@ -131,6 +131,17 @@ def test_the_page_reaches_the_models_and_no_pod_reaches_the_page(graphs: Callabl
         assert not network(graphs("ui")).allows(source, page, 8080)
 
 
+def test_the_monitoring_namespace_reaches_the_models_metrics_and_nothing_else(
+    graphs: Callable[[str], Graph],
+) -> None:
+    store, model = Pod("monitoring", {"app.kubernetes.io/name": "store"}), pod("model")
+    assert network(graphs("monitored")).allows(store, model, 9410)
+    assert not network(graphs("monitored")).allows(store, model, 11434)
+    assert not network(graphs("dev")).allows(store, model, 9410)
+    for source in (pod("default"), pod("kube-system"), pod("client")):
+        assert not network(graphs("monitored")).allows(source, model, 9410)
+
+
 def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:
     policies = [plain(policy.inputs)["spec"] for policy in graphs(any_stack).of_type(POLICY)]
     assert policies

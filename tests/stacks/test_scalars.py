@@ -33,6 +33,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         "models": [{"name": "llama2:7b"}],
         "cluster": {"system-nodes": {}},
         "ui": {"admin-email": "ops@example.com"},
+        "monitoring": {},
         "budget": {"alert": {"max-usd": 1000, "emails": ["ops@example.com"]}},
     }
     above, _, key = path.rpartition(".")

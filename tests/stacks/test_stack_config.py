@@ -461,6 +461,7 @@ def test_sections_are_the_keys_of_the_file() -> None:
         "models",
         "models-clients",
         "ui",
+        "monitoring",
         "proof",
         "cluster",
         "park",
