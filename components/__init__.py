@@ -4,6 +4,8 @@ from components.cost_alert import CostAlert, CostAlertArgs
 from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
+from components.monitoring import Monitoring, MonitoringArgs
+from components.monitoring.dashboard import MonitoredPool
 from components.network_policies import ModelClients
 from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
 from components.open_webui import OpenWebUI, OpenWebUIArgs
@@ -24,6 +26,9 @@ __all__ = [
     "KarpenterGpuPoolArgs",
     "KarpenterPool",
     "ModelClients",
+    "MonitoredPool",
+    "Monitoring",
+    "MonitoringArgs",
     "OllamaModel",
     "OllamaPair",
     "OllamaPairArgs",

@@ -21,7 +21,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from sharing.names import METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
+from sharing.names import GPU_EXPORTER_PORT, METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT, STORE_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and users cannot change it."""
@@ -30,6 +30,9 @@ JOB_LABEL = "batch.kubernetes.io/job-name"
 """Label with the name of a pod's Job, which the Job controller sets
 (https://kubernetes.io/docs/reference/labels-annotations-taints/).
 """
+
+PROMETHEUS_LABELS = {"app.kubernetes.io/managed-by": "prometheus-operator"}
+"""Labels that the Prometheus Operator gives its pods (prometheus-operator pkg/prometheus/server/statefulset.go)."""
 
 Spec = dict[str, Any]
 Peer = dict[str, Any]
@@ -99,6 +102,17 @@ def to_nobody(job: str) -> Spec:
 def to_no_pod() -> Spec:
     """Lets no pod connect to any pod of the namespace."""
     return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
+
+
+def to_store() -> Spec:
+    """Lets the pods of a metrics store's own namespace reach the store, and no pod anything else there."""
+    return _incoming([{"podSelector": {}}], STORE_PORT)
+
+
+def to_gpu_exporter(namespaces: Sequence[str], *, prometheus: bool) -> Spec:
+    """Lets the pods of these namespaces, and those of the Prometheus Operator, read the metrics of GPUs."""
+    labels = PROMETHEUS_LABELS if prometheus else {}
+    return _incoming(_peers(ModelClients(namespaces=namespaces, labels=labels)), GPU_EXPORTER_PORT)
 
 
 def _incoming(peers: Sequence[Peer], port: int) -> Spec:

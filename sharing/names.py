@@ -27,8 +27,10 @@ UI_NAMESPACE = "open-webui"
 """Default namespace of the web interface, which it has for itself."""
 UI_LABELS = {"app.kubernetes.io/name": "open-webui"}
 """Labels of its pod."""
-MONITORING_NAMESPACE = "monitoring"
-"""Namespace of the metrics store. Its pods can read the models' metrics."""
+MONITORING_NAMESPACE = "tandem-monitoring"
+"""Default namespace of the metrics store. Not `monitoring`, in which many clusters have a Prometheus."""
+GPU_EXPORTER = "dcgm-exporter"
+"""Chart, release and namespace of the exporter of GPU metrics, which is privileged and has a namespace of its own."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -66,6 +68,9 @@ The container is a native sidecar, so Kubernetes lists it as an init container. 
 """
 METRICS_ANNOTATIONS = {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS_PORT)}
 """Annotations of each model's pod."""
+GPU_EXPORTER_PORT = 9400
+STORE_PORT = 8428
+DASHBOARDS_PORT = 3000
 PROOF_PORT = 7077
 """Port on which pod 0 of a share check listens for the others."""
 

@@ -61,6 +61,19 @@ OPEN_WEBUI_IMAGE = (
 """The web interface, by digest of the multi-platform index. Slim: without Ollama and local models for embeddings and
 speech."""
 
+# renovate: datasource=helm depName=dcgm-exporter registryUrl=https://nvidia.github.io/dcgm-exporter/helm-charts
+GPU_EXPORTER_CHART = "4.8.2"
+GPU_EXPORTER_REPOSITORY = "https://nvidia.github.io/dcgm-exporter/helm-charts"
+
+# renovate: datasource=helm depName=victoria-metrics-single registryUrl=https://victoriametrics.github.io/helm-charts
+STORE_CHART = "0.45.0"
+STORE_REPOSITORY = "https://victoriametrics.github.io/helm-charts"
+
+# renovate: datasource=helm depName=grafana registryUrl=https://grafana-community.github.io/helm-charts
+GRAFANA_CHART = "12.11.1"
+GRAFANA_REPOSITORY = "https://grafana-community.github.io/helm-charts"
+"""Grafana's own repository receives no more versions of this chart."""
+
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
 """Release of the AL2023 AMIs, all variants: the newest whose contents could be read (decision 0110)."""

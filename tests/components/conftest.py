@@ -18,6 +18,9 @@ from components import (
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
     KarpenterPool,
+    MonitoredPool,
+    Monitoring,
+    MonitoringArgs,
     OllamaModel,
     OllamaPair,
     OllamaPairArgs,
@@ -140,6 +143,17 @@ def _ui(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResou
     return OpenWebUI(name, args, opts)
 
 
+def _monitoring(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = MonitoringArgs(
+        service_monitors=True,
+        model_namespace=pulumi.Output.from_input("ollama"),
+        pools=[MonitoredPool(name="gpu", node_usd_per_hour=0.25, share_mib=7680)],
+        other_usd_per_hour=0.125,
+        namespace=f"{name}-monitoring",
+    )
+    return Monitoring(name, args, opts)
+
+
 def _parking(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
     groups = {
         "gpu": ParkedNodeGroup(
@@ -165,6 +179,7 @@ BUILDERS: dict[str, Builder] = {
     "SpotGpuNodeGroup": _nodes,
     "KarpenterGpuPool": _karpenter,
     "DevicePluginSharing": _sharing,
+    "Monitoring": _monitoring,
     "OllamaPair": _pair,
     "OpenWebUI": _ui,
     "ScheduledParking": _parking,

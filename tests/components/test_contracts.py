@@ -27,6 +27,7 @@ TOKENS = {
     "DevicePluginSharing": "tandem:index:DevicePluginSharing",
     "GpuCluster": "tandem:index:GpuCluster",
     "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",
+    "Monitoring": "tandem:index:Monitoring",
     "OllamaPair": "tandem:index:OllamaPair",
     "OpenWebUI": "tandem:index:OpenWebUI",
     "ScheduledParking": "tandem:index:ScheduledParking",

@@ -43,6 +43,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "services": {"llama2-7b": "llama2-7b", "mistral-7b": "mistral-7b"},
         "ports": {"llama2-7b": 11434, "mistral-7b": 11434},
     },
+    "Monitoring": {"url": "http://grafana.theirs-monitoring:3000"},
     "OpenWebUI": {"url": "http://open-webui.theirs-open-webui:8080"},
     "SpotJob": {"job_name": "theirs", "namespace": "theirs", "checkpoint_location": "s3://mine/theirs/"},
     "ScheduledParking": {"schedule_group_name": None, "dead_letter_queue_url": None},

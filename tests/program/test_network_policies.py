@@ -134,7 +134,7 @@ def test_the_page_reaches_the_models_and_no_pod_reaches_the_page(graphs: Callabl
 def test_the_monitoring_namespace_reaches_the_models_metrics_and_nothing_else(
     graphs: Callable[[str], Graph],
 ) -> None:
-    store, model = Pod("monitoring", {"app.kubernetes.io/name": "store"}), pod("model")
+    store, model = Pod("tandem-monitoring", {"app.kubernetes.io/name": "store"}), pod("model")
     assert network(graphs("monitored")).allows(store, model, 9410)
     assert not network(graphs("monitored")).allows(store, model, 11434)
     assert not network(graphs("dev")).allows(store, model, 9410)

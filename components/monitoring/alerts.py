@@ -1,0 +1,60 @@
+"""The alerts of `data/alerts.yaml`, a Prometheus rule file, and the same for Grafana."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILE = Path(__file__).parent / "data" / "alerts.yaml"
+KUBE_STATE_GROUP = "tandem-kube-state-metrics"
+"""Rules that need kube-state-metrics, which the store of a stack does not have."""
+LOOK_BACK_SECONDS = 300
+
+
+@cache
+def rule_groups() -> list[dict[str, Any]]:
+    """The groups of the file, as a PrometheusRule has them."""
+    groups: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"]
+    return groups
+
+
+def grafana_rules(source: str) -> dict[str, Any]:
+    """A provisioning file of Grafana with the rules that the store can evaluate; `source` is its data source."""
+    groups = [group for group in rule_groups() if group["name"] != KUBE_STATE_GROUP]
+    return {
+        "apiVersion": 1,
+        "groups": [
+            {
+                "orgId": 1,
+                "name": group["name"],
+                "folder": source,
+                "interval": "1m",
+                "rules": [_grafana_rule(rule, source) for rule in group["rules"]],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _grafana_rule(rule: dict[str, Any], source: str) -> dict[str, Any]:
+    """A Prometheus alert fires for every series of its expression, whatever its value: for Grafana, `is_number`."""
+    window = {"from": LOOK_BACK_SECONDS, "to": 0}
+    query = {"refId": "A", "expr": rule["expr"], "instant": True}
+    fires = {"refId": "B", "type": "math", "expression": "is_number($A)"}
+    return {
+        "uid": re.sub(r"(?<!^)(?=[A-Z])", "-", rule["alert"]).lower(),
+        "title": rule["alert"],
+        "condition": "B",
+        "for": rule["for"],
+        # No series means that nothing is wrong.
+        "noDataState": "OK",
+        "execErrState": "Error",
+        "labels": rule["labels"],
+        "annotations": rule["annotations"],
+        "data": [
+            {"refId": "A", "relativeTimeRange": window, "datasourceUid": source, "model": query},
+            {"refId": "B", "relativeTimeRange": window, "datasourceUid": "__expr__", "model": fires},
+        ],
+    }
