@@ -78,6 +78,12 @@ def to_models(clients: ModelClients, scrapers: ModelClients | None = None) -> Sp
     return spec
 
 
+def to_page(clients: ModelClients) -> Spec:
+    """Lets `clients` reach the web page, whose API is one address for all models."""
+    peers = _peers(clients)
+    return _incoming(peers, UI_PORT) if peers else to_no_pod()
+
+
 def _peers(clients: ModelClients) -> list[Peer]:
     peers: list[Peer] = []
     if clients.namespaces:

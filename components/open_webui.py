@@ -5,7 +5,7 @@ It has no volume: when its pod is replaced, accounts and chats are lost, and the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pulumi
@@ -14,7 +14,7 @@ import pulumi_random as random
 
 from components.arguments import check_arguments
 from components.containers import NOBODY, UNPRIVILEGED, pod_security, run_as
-from components.network_policies import network_policy, to_no_pod
+from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
 from sharing.cost_alerts import is_email
 from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
@@ -23,6 +23,8 @@ SERVICE = "open-webui"
 DATA = "/app/backend/data"
 """Folder of the database, uploads and caches: `DATA_DIR` of the image."""
 DATA_GIB = 2
+API = "/api"
+"""Below it are `/models` and `/chat/completions`, as in OpenAI's API (Open WebUI 0.11.4, open_webui/main.py)."""
 SECRET_LENGTH = 32
 """Characters; bcrypt takes 72 bytes (Open WebUI 0.11.4 open_webui/utils/auth.py, `validate_password`)."""
 CPU_MILLIS, MEMORY_MIB = 100, 1536
@@ -33,6 +35,15 @@ PROBE_SECONDS, START_PROBES = 5, 60
 
 # Read in open_webui/env.py and open_webui/config.py of version 0.11.4.
 SETTINGS = {
+    # Otherwise, only administrators would see the models.
+    "BYPASS_MODEL_ACCESS_CONTROL": "true",
+    # Otherwise, the page offers tools in every request, and Ollama refuses it for models without them, like llama2:7b.
+    "DEFAULT_MODEL_PARAMS": '{"function_calling": "legacy"}',
+    # Programs send a key instead of a password. It is valid for the list of models and for chats alone.
+    "ENABLE_API_KEYS": "true",
+    "USER_PERMISSIONS_FEATURES_API_KEYS": "true",
+    "ENABLE_API_KEYS_ENDPOINT_RESTRICTIONS": "true",
+    "API_KEYS_ALLOWED_ENDPOINTS": f"{API}/models,{API}/chat/completions",
     # Otherwise, the first start would copy most settings into its database and ignore later ones.
     "ENABLE_PERSISTENT_CONFIG": "false",
     "ENABLE_SIGNUP": "false",
@@ -71,6 +82,8 @@ class OpenWebUIArgs:
     """E-mail address of the first administrator. Nothing is sent to it. It is a secret in Pulumi's state."""
     namespace: str = UI_NAMESPACE
     """Namespace of its own, created by this component."""
+    clients: ModelClients = field(default_factory=ModelClients)
+    """Pods that can send requests to the page's API; none by default."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -82,7 +95,9 @@ class OpenWebUIArgs:
 
 
 class OpenWebUI(pulumi.ComponentResource):
-    """A chat page in the browser for Ollama servers, which only `kubectl port-forward` reaches.
+    """A chat page in the browser for Ollama servers, and one OpenAI-compatible API for all of them.
+
+    Only `kubectl port-forward` and `clients` reach it.
 
     Sign-up is closed, and the first administrator has a generated password. Chats are lost with the pod.
 
@@ -95,6 +110,9 @@ class OpenWebUI(pulumi.ComponentResource):
 
     url: pulumi.Output[str]
     """In-cluster URL, e.g. `http://open-webui.open-webui:8080`."""
+    openai_url: pulumi.Output[str]
+    """In-cluster base URL for clients of OpenAI's API, e.g. `http://open-webui.open-webui:8080/api`. It has all models.
+    Each user creates a key in the page."""
     admin_password: pulumi.Output[str]
     """Secret: password of the first administrator."""
 
@@ -107,7 +125,7 @@ class OpenWebUI(pulumi.ComponentResource):
             opts=self._child,
         ).metadata.name
         # Without it, the page accepts requests from the entire cluster, so it must exist before the page.
-        policy = network_policy(f"{name}-incoming", namespace, to_no_pod(), self._child)
+        policy = network_policy(f"{name}-incoming", namespace, to_page(args.clients), self._child)
         password = self._generate("admin-password")
         credentials = self._credentials(namespace, args.admin_email, password)
         server = self._serve(namespace, args.model_urls, credentials, policy)
@@ -123,8 +141,9 @@ class OpenWebUI(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[server]),
         )
         self.url = service.id.apply(lambda _: f"http://{SERVICE}.{args.namespace}:{UI_PORT}")
+        self.openai_url = pulumi.Output.concat(self.url, API)
         self.admin_password = password
-        self.register_outputs({"url": self.url, "adminPassword": self.admin_password})
+        self.register_outputs({"url": self.url, "openaiUrl": self.openai_url, "adminPassword": self.admin_password})
 
     def _generate(self, part: str) -> pulumi.Output[str]:
         """A random secret that stays the same. Letters and digits alone, so that any shell takes it."""

@@ -110,6 +110,8 @@ class StackOutputs(_Outputs):
     """None without the section `park`."""
     ui_url: str | None = None
     """In-cluster URL of the web page; None without `ui`."""
+    openai_url: str | None = None
+    """In-cluster base URL for clients of OpenAI's API; None without `ui`."""
     ui_admin_password: Any = None
     """Secret: `pulumi stack output ui_admin_password --show-secrets` prints it."""
     mode: str | None = None

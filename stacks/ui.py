@@ -1,6 +1,7 @@
 """The web page of a stack, if its file has `ui.enabled`, and the pods that may send requests to the models."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -11,10 +12,15 @@ from stacks.stack_file.judge import Plan
 
 
 def find_clients(plan: Plan) -> ModelClients:
-    """The clients in the stack file, and the page."""
+    """The pods that the stack file lists, and the page."""
+    listed = _listed(plan)
+    own = [UI_NAMESPACE] if plan.config.ui.enabled and UI_NAMESPACE not in listed.namespaces else []
+    return replace(listed, namespaces=[*listed.namespaces, *own])
+
+
+def _listed(plan: Plan) -> ModelClients:
     clients = plan.config.models_clients
-    own = [UI_NAMESPACE] if plan.config.ui.enabled and UI_NAMESPACE not in clients.namespaces else []
-    return ModelClients(namespaces=[*clients.namespaces, *own], labels=clients.labels)
+    return ModelClients(namespaces=clients.namespaces, labels=clients.labels)
 
 
 def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) -> Mapping[str, Any]:
@@ -24,5 +30,6 @@ def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) ->
         return {}
     assert ui.admin_email, "an accepted stack has the address"
     urls = [models.urls[fit.tenant.served.id] for fit in plan.assessment.fits]
-    page = OpenWebUI(f"{PROJECT}-ui", OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email), options)
-    return {"ui_url": page.url, "ui_admin_password": page.admin_password}
+    args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=_listed(plan))
+    page = OpenWebUI(f"{PROJECT}-ui", args, options)
+    return {"ui_url": page.url, "openai_url": page.openai_url, "ui_admin_password": page.admin_password}

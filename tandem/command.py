@@ -30,6 +30,7 @@ GROUPS = {
         "park": ("parking", "Remove the GPU nodes of a stack with the section `park` now, or later"),
         "wake": ("parking", "Bring back the GPU nodes of a parked stack"),
         "watch": ("watch", "Live view of models, GPUs, and pods"),
+        "open": ("ui", "Open the web page of a stack in the browser"),
         "leftovers": ("account", "Find (and delete) what `pulumi destroy` left behind"),
     },
     "Measure": {

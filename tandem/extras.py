@@ -24,6 +24,7 @@ NEEDED = {
     "prices": ("aws", "cluster"),
     "verify": ("cluster",),
     "watch": ("cluster",),
+    "open": ("cluster",),
     "chat": ("ollama", "cluster"),
     "bench": ("ollama", "cluster"),
     "models inspect": ("gguf",),

@@ -6,6 +6,7 @@ replacement, and `trouble` has the reason of the last failure.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sharing.printable import one_line
 from tandem.deployed.answers import FORWARD_REFUSED, ApiObject, Listing, plain
 from tandem.deployed.objects import is_ready, name, node_of, state
 from tandem.deployed.replies import MalformedError, checked
+from tandem.terminal import CallError
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 64 * 1024
@@ -163,10 +165,14 @@ async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSes
 
 
 @asynccontextmanager
-async def forwarded(api: Api, target: Target) -> AsyncIterator[Forward]:
-    """A forwarded port while the block runs."""
+async def forwarded(api: Api, target: Target, local: int = 0) -> AsyncIterator[Forward]:
+    """A forwarded port while the block runs: `local`, or any free port. Raises `CallError` if `local` is in use."""
     forward = Forward(api, target)
-    server = await asyncio.start_server(forward.accept, host=LOOPBACK, port=0)
+    try:
+        server = await asyncio.start_server(forward.accept, host=LOOPBACK, port=local)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise CallError(f"Local port {local} cannot be used ({why}). Choose another one with `--port`.") from None
     port = server.sockets[0].getsockname()[1]
     forward.url = f"http://{LOOPBACK}:{port}"
     try:

@@ -81,13 +81,13 @@ class Cluster:
         return self._ask(self._run_in, pod, container, command)
 
     def forward(
-        self, name: str, namespace: str, labels: Mapping[str, str], port: int, *, on_node: str = ""
+        self, name: str, namespace: str, labels: Mapping[str, str], port: int, *, on_node: str = "", local: int = 0
     ) -> AbstractContextManager[Forward]:
         """A local port that leads to `port` of the ready pod with these labels (on `on_node`, if given).
 
-        `name` is for messages.
+        `name` is for messages. `local` is the number of the local port; 0: any free one.
         """
-        leads = forwarded(self._api, Target(name, namespace, labels, port, on_node))
+        leads = forwarded(self._api, Target(name, namespace, labels, port, on_node), local)
         return self._portal.wrap_async_context_manager(leads)
 
     async def _create_pod(self, manifest: Object) -> None:

@@ -1,10 +1,14 @@
-"""`python -m tests.browser`: writes the screenshots of docs/how-to/work-on-the-documentation.md."""
+"""`python -m tests.browser`: writes the screenshots of the documentation.
+
+They are those of docs/how-to/work-on-the-documentation.md, and of docs/how-to/chat-in-a-browser.md if Open WebUI is installed.
+"""
 
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.chromium import VARIABLE, find_browser, opened_browser
+from tests.browser import chat_page
+from tests.browser.chromium import VARIABLE, Browser, find_browser, opened_browser
 from tests.browser.site import ROOT, build, served
 
 SHOTS = {
@@ -13,14 +17,18 @@ SHOTS = {
 }
 
 
+ASSETS = ROOT / "docs" / "assets"
+CHAT_PAGE = "chat-page.webp"
+
+
 def main() -> int:
-    """Builds the site and photographs two pages; returns the exit code."""
+    """Photographs pages of the site, and the chat page; returns the exit code."""
     program = find_browser()
     if program is None:
         print(f"error: no browser was found. Set {VARIABLE} to one.", file=sys.stderr)
         return 1
-    for name in SHOTS:
-        (ROOT / "docs" / "assets" / name).touch()  # the build fails on an image that is missing
+    for name in (*SHOTS, CHAT_PAGE):
+        (ASSETS / name).touch()  # the build fails on an image that is missing
     with tempfile.TemporaryDirectory() as folder:
         done = build(Path(folder, "site"))
         if done.returncode:
@@ -29,8 +37,21 @@ def main() -> int:
         with served(Path(folder, "site")) as address, opened_browser(program, Path(folder, "profile")) as browser:
             for name, (page, width, height, dark) in SHOTS.items():
                 browser.visit(f"{address}/{page}", width=width, height=height, dark=dark)
-                (ROOT / "docs" / "assets" / name).write_bytes(browser.screenshot())
+                (ASSETS / name).write_bytes(browser.screenshot())
+            if open_webui := chat_page.find_program():
+                photograph_chat_page(browser, open_webui, Path(folder))
     return 0
+
+
+def photograph_chat_page(browser: Browser, program: str, folder: Path) -> None:
+    """The page after logging in, with the list of models open."""
+    with chat_page.running(program, folder) as page:
+        browser.visit(page.url, width=1280, height=720)
+        page.log_in_with(browser)
+        browser.wait_for("document.querySelector('#model-selector-model-button')")
+        browser.evaluate("document.querySelector('#model-selector-model-button').click()")
+        browser.wait_for("document.body.innerText.includes('mistral:7b')")
+        (ASSETS / CHAT_PAGE).write_bytes(browser.screenshot())
 
 
 if __name__ == "__main__":

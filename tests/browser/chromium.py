@@ -15,6 +15,8 @@ from typing import Any
 VARIABLE = "TANDEM_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe")
+WAITS, PAUSE_MS = 600, 50
+"""How often to look whether a page has changed, and how long to wait between."""
 FINDINGS = """({
   width: document.documentElement.scrollWidth,
   broken: [...document.images].filter(one => !one.complete || !one.naturalWidth).map(one => one.src),
@@ -85,6 +87,27 @@ class Browser:
         for event in self._events:
             _note(visit, event["method"], event["params"])
         return visit
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page; raises `RuntimeError` if it throws."""
+        done = self.call("Runtime.evaluate", expression=expression)
+        if "exceptionDetails" in done:
+            raise RuntimeError(done["result"].get("description", done["exceptionDetails"]["text"]))
+        return done["result"].get("value")
+
+    def wait_for(self, condition: str) -> None:
+        """Waits until a JavaScript expression is true; raises `TimeoutError` after half a minute."""
+        pause = f"new Promise(done => setTimeout(done, {PAUSE_MS}))"
+        for _ in range(WAITS):
+            if self.evaluate(f"!!({condition})"):
+                return
+            self.call("Runtime.evaluate", expression=pause, awaitPromise=True)
+        raise TimeoutError(f"{condition}, in a page with: {self.evaluate('document.body.innerText')}")
+
+    def type(self, selector: str, text: str) -> None:
+        """Types into an element as a user does."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.call("Input.insertText", text=text)
 
     def screenshot(self) -> bytes:
         """The window as WebP."""

@@ -32,20 +32,15 @@ def test_the_picture_follows_the_colour_scheme(browser: Browser, site: str) -> N
     shown = "[...document.images].filter(one => one.offsetWidth).map(one => one.src.split('/').pop()).join()"
     for dark, name in ((False, "architecture-light.svg#only-light"), (True, "architecture-dark.svg#only-dark")):
         browser.visit(f"{site}/index.html", width=1280, dark=dark)
-        assert browser.call("Runtime.evaluate", expression=shown)["result"]["value"] == name
+        assert browser.evaluate(shown) == name
 
 
 def test_search_finds_a_page_without_another_host(browser: Browser, site: str) -> None:
     found = browser.visit(f"{site}/index.html?q=MPS", width=1280)
-    look = (
-        "document.querySelector('.md-search__input').focus(); document.querySelector('.md-search-result__link')?.href"
-    )
-    wait = "new Promise(done => setTimeout(done, 50))"
-    for _ in range(600):
-        result = browser.call("Runtime.evaluate", expression=look)["result"].get("value", "")
-        if result:
-            break
-        browser.call("Runtime.evaluate", expression=wait, awaitPromise=True)
+    link = "document.querySelector('.md-search-result__link')"
+    browser.evaluate("document.querySelector('.md-search__input').focus()")
+    browser.wait_for(link)
+    result = browser.evaluate(f"{link}.href")
     assert result.startswith(site)
     assert found.errors == []
 

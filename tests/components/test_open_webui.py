@@ -54,6 +54,19 @@ def test_nobody_can_sign_up_and_the_page_asks_no_other_service(graph: Graph) -> 
     assert found["OFFLINE_MODE"] == found["DO_NOT_TRACK"] == found["SCARF_NO_ANALYTICS"] == "true"
 
 
+@pytest.mark.real_world(
+    behaviour="By default, only administrators of Open WebUI see a model, and no program can log in with a key. With "
+    "endpoint restrictions, a key is valid for the listed paths and what is below them",
+    source="open-webui 0.11.4, open_webui/utils/models.py, get_filtered_models, and utils/auth.py, "
+    "get_current_user_by_api_key",
+)
+def test_all_users_see_the_models_and_keys_are_for_models_and_chats_alone(graph: Graph) -> None:
+    found = settings(graph)
+    on = ("BYPASS_MODEL_ACCESS_CONTROL", "ENABLE_API_KEYS", "USER_PERMISSIONS_FEATURES_API_KEYS")
+    assert {found[name] for name in (*on, "ENABLE_API_KEYS_ENDPOINT_RESTRICTIONS")} == {"true"}
+    assert found["API_KEYS_ALLOWED_ENDPOINTS"] == "/api/models,/api/chat/completions"
+
+
 def test_key_address_and_password_are_only_in_a_secret(graph: Graph) -> None:
     [secret] = graph.of_type("kubernetes:core/v1:Secret")
     assert holds_secret(secret.inputs["stringData"])

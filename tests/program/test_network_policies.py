@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sandbox.graph import Graph, plain
+from tests.program.conftest import graph_with
 from tests.program.flows import Network, Pod
 
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
@@ -122,13 +123,19 @@ def test_each_pool_has_a_proof_that_the_other_cannot_reach(graphs: Callable[[str
     assert not found.allows(steady, rest, 7077)
 
 
-def test_the_page_reaches_the_models_and_no_pod_reaches_the_page(graphs: Callable[[str], Graph]) -> None:
+def test_the_page_reaches_the_models_and_only_their_clients_reach_the_page(graphs: Callable[[str], Graph]) -> None:
     page, model = Pod("open-webui", {"app.kubernetes.io/name": "open-webui"}), pod("model")
     assert network(graphs("ui")).allows(page, model, 11434)
     assert not network(graphs("ui")).allows(page, model, 22)
     assert not network(graphs("dev")).allows(page, model, 11434)
     for source in (page, model, pod("default"), pod("kube-system"), pod("client")):
         assert not network(graphs("ui")).allows(source, page, 8080)
+    opened = network(graph_with("ui", {"models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}}}))
+    for source in (pod("chat"), pod("client")):
+        assert opened.allows(source, page, 8080)
+        assert not opened.allows(source, page, 22)
+    for source in (page, model, pod("default")):
+        assert not opened.allows(source, page, 8080)
 
 
 def test_the_monitoring_namespace_reaches_the_models_metrics_and_nothing_else(

@@ -42,7 +42,7 @@ WORST = "a\x1b[2J\x1b]0;owned\x07\x9b1mb\x7f\u202ec\u2028d\x85e\rf\x00g"
 """Clears a screen, sets a title, colours with C1, hides, turns text round, ends lines."""
 ASKS_WITH = {
     "init", "plan", "choose", "doctor", "sandbox", "modes", "models", "gpus", "leftovers", "quota", "prices", "verify",
-    "watch", "chat", "bench", "report", "completion", "park", "wake",
+    "watch", "chat", "bench", "report", "completion", "park", "wake", "open",
 }  # fmt: skip
 EVIL = st.text(alphabet=st.sampled_from([*"ab:|<#`[]$\n\t", *WORST, *BIDI, "\u2029"]), min_size=1, max_size=12).map(
     lambda text: f"x{text}\x1b[31m"
@@ -110,7 +110,7 @@ def test_stack_files(
         ("plan",), ("plan", "--json"), ("doctor",), ("sandbox", "status"), ("modes", "--type"), ("modes", "--stack"),
         ("choose",), ("models", "--filter"), ("models", "inspect"), ("gpus", "--filter"), ("gpus", "--region"),
         ("leftovers",), ("quota",), ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
-        ("park",), ("park", "--in"), ("wake",),
+        ("park",), ("park", "--in"), ("wake",), ("open",), ("open", "dev", "--port"),
         ("chat",), ("bench",), ("report",), ("chat", "--url"), ("bench", "--url"), (),
     ],
 )  # fmt: skip

@@ -52,6 +52,7 @@ CALLS = (
     f"sandbox delete timeslice {VPC} -- --refresh",
     *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
     *(f"{command} dev" for command in ("verify", "watch", "chat", "bench", "plan --running")),
+    *("open timeslise", "open dev", "open dev --port 65536"),
     *(
         f"sandbox {verb.format(stack)}"
         for stack in ("timeslice", "timslice", "nowhere/Pulumi.foo.yaml")
