@@ -21,7 +21,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from sharing.names import GPU_EXPORTER_PORT, METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT, STORE_PORT
+from sharing.names import GPU_EXPORTER_PORT, METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT, STORE_PORT, UI_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and users cannot change it."""

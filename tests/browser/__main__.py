@@ -1,6 +1,6 @@
 """`python -m tests.browser`: writes the screenshots of the documentation.
 
-They are those of docs/how-to/work-on-the-documentation.md, and of docs/how-to/chat-in-a-browser.md if Open WebUI is installed.
+They are those of docs/how-to/work-on-the-documentation.md, and of chat-in-a-browser.md if Open WebUI is installed.
 """
 
 import sys

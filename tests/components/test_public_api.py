@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pytest
@@ -255,10 +255,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: ui(admin_email="ops"), "OpenWebUIArgs.admin_email is not an e-mail address. Pass ops@example.com, for"),
     (
-        lambda: MonitoringArgs(store="builtni"),
+        lambda: MonitoringArgs(store=cast(Any, "builtni")),
         "MonitoringArgs.store must be one of none, builtin, not 'builtni'. Did you",
     ),
-    (lambda: MonitoringArgs(pools=["gpu"]), "MonitoringArgs.pools must be a list of "),
+    (lambda: MonitoringArgs(pools=cast(Any, ["gpu"])), "MonitoringArgs.pools must be a list of "),
     (
         lambda: MonitoringArgs(store="none"),
         'MonitoringArgs.store is "none", and service_monitors is False. Pass store=',

@@ -114,7 +114,7 @@ def test_a_machine_without_a_browser_is_no_failure(
     assert "Open the address yourself." in capsys.readouterr().err
 
 
-def test_a_stack_without_a_page_is_told_how_to_get_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_without_a_page_gets_the_lines_that_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["open", str(ROOT / "Pulumi.dev.yaml")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: stack dev has no web page. Add `tandem:ui:")
