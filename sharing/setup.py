@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from sharing.gpus import InstanceType, instance_types
+from sharing.importance import Importance
 from sharing.models import Served
 from sharing.modes import Shares, Sharing
 from sharing.parking import Park
@@ -131,6 +132,8 @@ class Tenant:
     """Path in the stack file, e.g. `models[0]`."""
     pool: str
     cache: Cache
+    importance: Importance | None = None
+    """None if the stack file has none."""
 
     @property
     def volume_gib(self) -> int:

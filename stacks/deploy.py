@@ -364,6 +364,7 @@ def _model(fit: Fit, base: Base) -> OllamaModel:
         pool=fit.pool.name,
         ready_labels=fit.pool.sharing.ready_labels,
         mode_taint=base.mode_taints[fit.pool.name],
+        importance=tenant.importance,
         resource_name=fit.verdict.shares.resource,
         page_cache_mib=host.page_cache_mib(base.plan.setup, fit.pool),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.

@@ -13,6 +13,7 @@ from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import ModelDisk, claim_disk
 from components.ollama_pair.values import OllamaModel, chart_values, digest, watch_script
 from sharing import versions
+from sharing.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
 
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
@@ -90,6 +91,16 @@ class OllamaPair(pulumi.ComponentResource):
             data={"model_watch.py": watch_script()},
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
+        self._classes = {
+            importance: k8s.scheduling.v1.PriorityClass(
+                f"{name}-{importance}",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=priority_class(args.namespace, importance)),
+                value=PRIORITIES[importance],
+                description=f"Models of importance {importance} in the namespace {args.namespace}.",
+                opts=pulumi.ResourceOptions(parent=self),
+            ).metadata.name
+            for importance in used(model.importance for model in args.models)
+        }
         releases = {model.served.id: self._release(model, namespace, script, policy) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
@@ -119,7 +130,9 @@ class OllamaPair(pulumi.ComponentResource):
             chart="ollama",
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=merge_values(chart_values(model, claim, script), model.values),
+            values=merge_values(
+                chart_values(model, claim, script, self._classes.get(model.importance or NORMAL)), model.values
+            ),
             timeout=RELEASE_SECONDS,
             skip_await=None if model.is_awaited else True,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),

@@ -12,6 +12,7 @@ import pulumi
 from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
 from sharing import host, versions
+from sharing.importance import Importance
 from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
 from sharing.modes import GPU_RESOURCE
 from sharing.names import OLLAMA_PORT, POOL_LABEL, model_id, tolerations
@@ -62,6 +63,10 @@ class OllamaModel:
     """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
     mode_taint: pulumi.Input[str] | None = None
     """Value of the taint `tandem/mode` that the pod tolerates; any other value evicts it. Defaults to any value."""
+    importance: Importance | None = None
+    """`high`, `normal` or `low`: a waiting model takes the share of a less important one. If no model has it, no model
+    evicts another; otherwise the default is `normal`.
+    """
     resource_name: str = GPU_RESOURCE
     """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
     page_cache_mib: int | None = None
@@ -104,7 +109,12 @@ class OllamaModel:
         )
 
 
-def chart_values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
+def chart_values(
+    model: OllamaModel,
+    claim: pulumi.Input[str],
+    script: pulumi.Input[str],
+    priority_class: pulumi.Input[str] | None = None,
+) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
     served = model.served
     return {
@@ -132,6 +142,7 @@ def chart_values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.In
         "tests": {"enabled": False},
         # A rolling update would wait for the share that the old pod holds.
         "updateStrategy": {"type": "Recreate"},
+        **({} if priority_class is None else {"priorityClassName": priority_class}),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sharing.importance import Importance
 from sharing.models import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
 from sharing.problems import Problem
 from sharing.setup import Cache
@@ -58,6 +59,11 @@ class ModelSettings(Section):
         description="Location of the model files: the node's disk (`node`) or a separate EBS volume (`volume`).",
     )
     pool: str | None = Field(default=None, description="Name of the pool that it runs on, if `gpu-nodes` is a list.")
+    importance: Importance | None = Field(
+        default=None,
+        description="Who keeps running when shares are short: a waiting model takes the share of a less important one. "
+        "Default: `normal` if another model has an importance.",
+    )
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
     )

@@ -310,6 +310,7 @@ class StackConfig(Section):
                 path=f"models[{index}]",
                 pool=self.models[index].pool or only,
                 cache=self.models[index].cache,
+                importance=self.models[index].importance,
             )
             for index, served in self.known_models()
         ]

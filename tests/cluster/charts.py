@@ -76,6 +76,7 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
             {"key": gpu["nvidiaResource"], "operator": "Exists", "effect": "NoSchedule"},
             *values["tolerations"],
         ],
+        **{key: values[key] for key in ("priorityClassName", "affinity") if key in values},
     }
     served = {"name": "http", "port": values["service"]["port"], "targetPort": "http", "protocol": "TCP"}
     service = {"type": values["service"]["type"], "selector": chosen, "ports": [served]}

@@ -217,6 +217,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: model(context="2k"), "OllamaModel.context must be a whole number, not '2k'. Pass a whole number."),
     (lambda: model(context=0), "OllamaModel.context is 0, but the minimum is 1. Pass 1 or more."),
     (lambda: model(kv_type="q5"), "OllamaModel.kv_type must be KvType or one of f16, q8_0, q4_0, not 'q5'."),
+    (lambda: model(importance="hihg"), "OllamaModel.importance must be one of high, normal, low or None, not 'hihg'."),
     (
         lambda: model(cache="volume"),
         'OllamaModel.zone of llama2:7b is missing, but cache="volume" needs it. Pass the zone.',

@@ -1,0 +1,32 @@
+"""Importances become PriorityClasses that Kubernetes accepts, and only if a model has one."""
+
+import pytest
+
+from sharing.importance import PRIORITIES, priority_class, used
+
+NONE_OF_OURS = 0
+"""Priority of a pod without a PriorityClass, unless the cluster has a default (kubernetes pkg/apis/scheduling)."""
+NO_NEW_NODE_BELOW = -10
+"""Priority below which the Cluster Autoscaler starts no node (cluster-autoscaler/main.go)."""
+
+
+def test_models_are_ranked_below_all_other_pods_and_still_get_nodes() -> None:
+    assert NONE_OF_OURS >= PRIORITIES["high"] > PRIORITIES["normal"] > PRIORITIES["low"] >= NO_NEW_NODE_BELOW
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([None, None], []),
+        (["high", None], ["high", "normal"]),
+        ([None, "low"], ["normal", "low"]),
+        (["low", "high", "low"], ["high", "low"]),
+        (["normal"], ["normal"]),
+    ],
+)
+def test_a_model_without_an_importance_is_normal_once_another_has_one(written: list[str], expected: list[str]) -> None:
+    assert used(written) == expected  # type: ignore[arg-type]
+
+
+def test_a_namespace_has_its_own_class() -> None:
+    assert priority_class("ollama", "high") == "tandem-ollama-high"
