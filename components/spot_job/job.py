@@ -20,8 +20,8 @@ INTERRUPTED = 143
 STOPPED = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [INTERRUPTED]}}
 """A program that exits with this code after SIGTERM has not failed.
 
-Not every SIGTERM comes with the condition `DisruptionTarget`: `kubectl delete pod` and a suspended Job (Kueue) set
-none, and the Job controller counts such pods as failed (kubernetes pkg/controller/job/job_controller.go, isPodFailed).
+Not every SIGTERM comes with the condition `DisruptionTarget`: `kubectl delete pod` sets none, and the Job controller
+counts such a pod as failed (kubernetes pkg/controller/job/job_controller.go, isPodFailed).
 """
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 
