@@ -70,10 +70,11 @@ def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
         ("Cancel", empty_pb2.Empty()),
     ):
         yield call(servicer, method, request)[1]
-    settings = {"region": "us-east-1", "skipCredentialsValidation": "true"}
+    settings = {"region": "us-east-1", "clusterIdentifier": "one", "skipCredentialsValidation": "true"}
     yield call(servicer, "CheckConfig", provider_pb2.CheckRequest(), news=settings)[1]
-    # Another region replaces the provider's resources. Other inputs only update the provider.
-    for other in ({}, {"profile": "work"}, {"region": "us-west-2"}):
+    # Another region replaces the resources of AWS, another cluster those of Kubernetes. Other inputs only update the
+    # provider.
+    for other in ({}, {"profile": "work"}, {"region": "us-west-2"}, {"clusterIdentifier": "two"}):
         news = {**settings, **other}
         yield call(servicer, "DiffConfig", provider_pb2.DiffRequest(), old_inputs=settings, news=news)[1]
     yield call(servicer, "Configure", provider_pb2.ConfigureRequest(), args=settings)[1]
