@@ -1,6 +1,7 @@
 """`make mutants`: changes 200 places of the code, one at a time, and counts the changes that no test notices.
 
-It works in a copy under `.tandem/mutants`, and continues there after an interruption.
+It works in a copy under `.tandem/mutants`, and continues there after an interruption. Run nothing else meanwhile: the
+time that each test takes decides which tests are tried.
 """
 
 import argparse
