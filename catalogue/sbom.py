@@ -46,7 +46,7 @@ def _component(artifact: Artifact) -> dict[str, Any]:
     """An image or a chart. The digest of a package is its hash; that of a manifest is part of the package URL."""
     component: dict[str, Any] = {
         "type": "container" if artifact.kind == "image" else "application",
-        "bom-ref": f"{artifact.kind}:{artifact.name}",
+        "bom-ref": f"{artifact.kind}:{artifact.name}@{artifact.version}",
         "name": artifact.name,
         "version": artifact.version,
         "scope": "required",

@@ -257,7 +257,7 @@ def _added_nodes(setup: Setup) -> float:
     system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
     found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
     for pool in setup.pools:
-        found += added_nodes(pool, setup.nodes_of(pool)) * _node_usd(pool, setup) + _beyond_planned(pool, setup)
+        found += added_nodes(pool, setup.nodes_of(pool)) * node_usd(pool, setup) + _beyond_planned(pool, setup)
     return found
 
 
@@ -274,10 +274,11 @@ def _beyond_planned(pool: Pool, setup: Setup) -> float:
 
 def pool_usd(pool: Pool, setup: Setup) -> float:
     """USD per hour of the GPU nodes of a pool of known types, with their disks and addresses."""
-    return setup.nodes_of(pool) * _node_usd(pool, setup)
+    return setup.nodes_of(pool) * node_usd(pool, setup)
 
 
-def _node_usd(pool: Pool, setup: Setup) -> float:
+def node_usd(pool: Pool, setup: Setup) -> float:
+    """USD per hour of one GPU node of a pool of known types, with its disk and address."""
     return _node_price(pool, setup).usd_per_hour + _disk_and_address(pool.volume_gib, setup)
 
 

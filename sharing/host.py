@@ -82,9 +82,9 @@ def _buffers_bytes(served: Served) -> float:
     return tokens * (mask_value_bytes(model) * masks + 8 * (model.width or WIDEST) + places)
 
 
-def room_mib(node: InstanceType, sharing: Sharing) -> int:
+def room_mib(node: InstanceType, sharing: Sharing, *, metrics: bool = False) -> int:
     """RAM that a node has for models, without the kubelet's reserve and the stack's own pods."""
-    return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing))
+    return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing, metrics=metrics))
 
 
 def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
@@ -102,5 +102,5 @@ def page_cache_mib(setup: Setup, pool: Pool) -> int:
     spare = []
     for node in pool.known_types:
         needs = crowd(setup, pool, node)
-        spare.append((room_mib(node, pool.sharing) - sum(needs)) // max(1, len(needs)))
+        spare.append((room_mib(node, pool.sharing, metrics=setup.metrics) - sum(needs)) // max(1, len(needs)))
     return max(LEAST_PAGE_CACHE_MIB, min(spare))

@@ -28,12 +28,12 @@ def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
             needs = host.crowd(setup, pool, node)
             if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
                 rule = f"is less than the {cpu / 1000:g} vCPU that {_models(len(needs))} on one {node.name} request"
-                yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(pool, node, needs))
-            if missing := _missing_mib(pool, node, needs):
-                room = host.room_mib(node, pool.sharing)
+                yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(setup, pool, node, needs))
+            if missing := _missing_mib(setup, pool, node, needs):
+                room = host.room_mib(node, pool.sharing, metrics=setup.metrics)
                 needed = f"{room + missing:,} MiB of RAM that {_models(len(needs))} on one {node.name} need"
                 rule = f"is {missing:,} MiB less than the {needed}"
-                fix = _smaller_caches(setup, pool, node) or _larger(pool, node, needs)
+                fix = _smaller_caches(setup, pool, node) or _larger(setup, pool, node, needs)
                 yield Problem(path, f"{room:,} MiB for models", rule, fix)
 
 
@@ -41,10 +41,10 @@ def pods_on_gpu_nodes(setup: Setup) -> Iterator[Problem]:
     """A GPU node has room for the pods of its models, besides the stack's own pods."""
     for pool in setup.pools:
         for path, node in _typed(pool):
-            needs, others = host.crowd(setup, pool, node), len(on_gpu_node(pool.sharing))
+            needs, others = host.crowd(setup, pool, node), len(on_gpu_node(pool.sharing, metrics=setup.metrics))
             if len(needs) + others > _most_pods(node):
                 rule = f"is too few on one {node.name} for {_models(len(needs))} and {others} other pods"
-                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(pool, node, needs))
+                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(setup, pool, node, needs))
 
 
 def system_nodes(setup: Setup) -> Iterator[Problem]:
@@ -72,9 +72,9 @@ def _most_pods(node: InstanceType) -> int:
     return min(node.max_pods, MOST_PODS_OF_FEW if node.vcpu < FEW_VCPUS else MOST_PODS)
 
 
-def _missing_mib(pool: Pool, node: InstanceType, needs: list[int]) -> int:
+def _missing_mib(setup: Setup, pool: Pool, node: InstanceType, needs: list[int]) -> int:
     wanted = sum(needs) + len(needs) * host.LEAST_PAGE_CACHE_MIB
-    return max(0, wanted - host.room_mib(node, pool.sharing))
+    return max(0, wanted - host.room_mib(node, pool.sharing, metrics=setup.metrics))
 
 
 def smaller_caches(models: Iterable[Served]) -> tuple[int, ...]:
@@ -92,21 +92,21 @@ def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
     """The largest prompt cache that lets the models fit; a change without cost."""
     for mib in smaller_caches(tenant.served for tenant in setup.tenants_of(pool)):
         tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
-        if not _missing_mib(pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
+        if not _missing_mib(setup, pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
             return f"Write `prompt-cache-mib: {mib}` for each model."
     return ""
 
 
-def _larger(pool: Pool, node: InstanceType, needs: list[int]) -> str:
+def _larger(setup: Setup, pool: Pool, node: InstanceType, needs: list[int]) -> str:
     """The smallest type with the same GPUs that has enough room."""
-    others = len(on_gpu_node(pool.sharing))
+    others = len(on_gpu_node(pool.sharing, metrics=setup.metrics))
     roomy = [
         each
         for each in instance_types().values()
         if (each.gpu, each.gpus, each.arch) == (node.gpu, node.gpus, node.arch)
         and each.vcpu * 1000 >= _cpu_millis(len(needs))
         and _most_pods(each) >= len(needs) + others
-        and not _missing_mib(pool, each, needs)
+        and not _missing_mib(setup, pool, each, needs)
     ]
     best = min(roomy, key=lambda each: (each.memory_mib, each.vcpu), default=None)
     return f"Write {best.name} instead." if best else FEWER

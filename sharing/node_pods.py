@@ -19,9 +19,11 @@ class NodePod:
     """RAM that one pod takes; see the row's source."""
 
 
-def on_gpu_node(sharing: Sharing) -> list[NodePod]:
-    """The pods on each node with this sharing mode."""
-    return _pods(("every", "gpu"), _parts(sharing))
+def on_gpu_node(sharing: Sharing, *, metrics: bool = False) -> list[NodePod]:
+    """The pods on each node with this sharing mode, and with the exporter of GPU metrics if the stack has metrics."""
+    # The GPU Operator has an exporter of its own.
+    exporter = ["metrics"] if metrics and not sharing.needs_mig_manager else []
+    return _pods(("every", "gpu"), [*_parts(sharing), *exporter])
 
 
 def on_each_system_node() -> list[NodePod]:
@@ -34,6 +36,8 @@ def on_system_nodes(setup: Setup) -> list[NodePod]:
     parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
     if setup.ui:
         parts.add("ui")
+    if setup.metrics_store:
+        parts.add("store")
     return _pods(("system",), parts, most=setup.system_nodes)
 
 

@@ -185,7 +185,9 @@ class Setup:
     ui: bool = False
     """Whether the stack has a web interface, on its system nodes."""
     metrics: bool = False
-    """Whether each model's pod has an exporter of metrics."""
+    """Whether each model's pod has an exporter of metrics, and each GPU node one for its GPUs."""
+    metrics_store: bool = False
+    """Whether the stack has a metrics store with dashboards, on its system nodes."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

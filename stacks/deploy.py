@@ -38,7 +38,7 @@ from sharing.setup import Pool
 from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
-from stacks.monitoring import find_scrapers
+from stacks.monitoring import find_scrapers, watch_metrics
 from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.stack_file.judge import Plan
@@ -81,11 +81,12 @@ def deploy(plan: Plan) -> None:
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
     models = serve_models(base, [sharing, *proofs.values()])
+    metrics = watch_metrics(plan, base.inside(base.cluster.system_nodes, models))
     ui = serve_ui(plan, models, base.inside())
     groups = {name: one.node_group_name for name, one in nodes.items() if isinstance(one, SpotGpuNodeGroup)}
     options = base.inside(models) if len(groups) < len(nodes) else pulumi.ResourceOptions(providers=[base.provider])
     schedule_group = park_nodes(plan, base.cluster.cluster_name, groups, base.tags, options)
-    export(base, sharing, proofs, models, schedule_group, ui)
+    export(base, sharing, proofs, models, schedule_group, {**ui, **metrics})
 
 
 def create_base(plan: Plan) -> Base:
@@ -380,7 +381,7 @@ def export(
     proofs: Mapping[str, ShareProof],
     models: OllamaPair,
     schedule_group: pulumi.Output[str | None],
-    ui: Mapping[str, Any],
+    pages: Mapping[str, Any],
 ) -> None:
     """Exports the fields of `stacks.outputs.StackOutputs`."""
     reported = {
@@ -389,7 +390,7 @@ def export(
         "endpoints": models.urls,
         "cluster_name": base.cluster.cluster_name,
         "kubeconfig": base.cluster.kubeconfig,
-        **ui,
+        **pages,
     }
     if len(base.plan.setup.pools) == 1:
         reported["resource_names"] = sharing.resource_names

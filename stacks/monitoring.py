@@ -1,10 +1,61 @@
 """The metrics of a stack, if its file has the section `monitoring`."""
 
-from components import ModelClients
-from sharing.names import MONITORING_NAMESPACE
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from components import ModelClients, MonitoredPool, Monitoring, MonitoringArgs
+from components.network_policies import PROMETHEUS_LABELS
+from sharing.cost import node_usd, pool_usd
+from sharing.names import MONITORING_NAMESPACE, PROJECT
+from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import Plan
 
 
 def find_scrapers(plan: Plan) -> ModelClients | None:
     """The pods that read the models' metrics; None without metrics."""
-    return ModelClients(namespaces=[MONITORING_NAMESPACE]) if plan.setup.metrics else None
+    monitoring = plan.config.monitoring
+    if not monitoring.has_metrics:
+        return None
+    return ModelClients(
+        namespaces=[MONITORING_NAMESPACE] if monitoring.store == "builtin" else [],
+        labels=PROMETHEUS_LABELS if monitoring.service_monitors else {},
+    )
+
+
+def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, Any]:
+    """The exporters, and what reads them, after the models: monitors are in their namespace.
+
+    Returns the outputs of the store; none without one.
+    """
+    settings = plan.config.monitoring
+    if not settings.has_metrics:
+        return {}
+    bill = plan.assessment.cost
+    assert bill, "an accepted stack has a bill"
+    pools = plan.setup.pools
+    monitoring = Monitoring(
+        f"{PROJECT}-monitoring",
+        MonitoringArgs(
+            store=settings.store,
+            service_monitors=settings.service_monitors,
+            gpu_exporter=not all(pool.sharing.needs_mig_manager for pool in pools),
+            pools=[_monitored(pool, plan.setup) for pool in pools],
+            other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.setup) for pool in pools), 4),
+        ),
+        options,
+    )
+    if settings.store == "none":
+        return {}
+    return {"grafana_url": monitoring.url, "grafana_admin_password": monitoring.admin_password}
+
+
+def _monitored(pool: Pool, setup: Setup) -> MonitoredPool:
+    """The numbers of a pool that the dashboard shows. With MIG, the exporter reports the size of each slice."""
+    limits = [shares.memory_mib for shares in pool.offers if shares.enforced and shares.sharers > 1]
+    return MonitoredPool(
+        name=pool.name,
+        node_usd_per_hour=round(node_usd(pool, setup), 4),
+        share_mib=limits[0] if limits and not pool.sharing.needs_mig_manager else None,
+    )

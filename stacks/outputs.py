@@ -114,6 +114,10 @@ class StackOutputs(_Outputs):
     """In-cluster base URL for clients of OpenAI's API; None without `ui`."""
     ui_admin_password: Any = None
     """Secret: `pulumi stack output ui_admin_password --show-secrets` prints it."""
+    grafana_url: str | None = None
+    """In-cluster URL of the dashboards; None without `monitoring.store`."""
+    grafana_admin_password: Any = None
+    """Secret: `pulumi stack output grafana_admin_password --show-secrets` prints it. The user is `admin`."""
     mode: str | None = None
     """The sharing mode of the only pool. Stacks with several pools have it in `pools` only."""
     shares: tuple[SharesOutputs, ...] | None = None

@@ -45,7 +45,7 @@ def values(credentials: pulumi.Input[str], dashboards: pulumi.Input[str]) -> dic
         "dashboardsConfigMaps": {SOURCE: dashboards},
         "alerting": {"rules.yaml": _escaped(grafana_rules(SOURCE))},
         # One number for the Service and the container: policies of vpc-cni need it (components/network_policies.py).
-        "service": {"port": DASHBOARDS_PORT, "targetPort": DASHBOARDS_PORT},
+        "service": {"type": "ClusterIP", "port": DASHBOARDS_PORT, "targetPort": DASHBOARDS_PORT},
         # It never calls the Kubernetes API.
         "rbac": {"create": False},
         "serviceAccount": {"automountServiceAccountToken": False},

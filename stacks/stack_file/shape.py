@@ -333,6 +333,7 @@ class StackConfig(Section):
             alert=self.cost_alert(),
             ui=self.ui.enabled,
             metrics=self.monitoring.has_metrics,
+            metrics_store=self.monitoring.store == "builtin",
             today=today,
         )
 

@@ -29,6 +29,14 @@ BRINGS: dict[str, dict[str, tuple[bool, str]]] = {
         "toolkit.enabled": (True, "nvcr.io/nvidia/k8s/container-toolkit:v1.20.0"),
         "nfd.enabled": (True, "registry.k8s.io/nfd/node-feature-discovery:v0.19.0"),
     },
+    "dcgm-exporter": {"": (True, "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless")},
+    "victoria-metrics-single": {"": (True, "docker.io/victoriametrics/victoria-metrics:v1.150.0")},
+    "grafana": {
+        "": (True, "docker.io/grafana/grafana:13.2.0"),
+        "testFramework.enabled": (True, "docker.io/bats/bats:1.14.0"),
+        "sidecar.dashboards.enabled": (False, "quay.io/kiwigrid/k8s-sidecar:2.10.1"),
+        "persistence.enabled": (False, "docker.io/library/busybox:1.38.0"),
+    },
     "karpenter": {"": (True, "public.ecr.aws/karpenter/controller:1.14.1")},
     "karpenter-crd": {},
     "ollama": {},
@@ -112,10 +120,10 @@ def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Grap
 
 
 def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None:
-    """One of four stacks, or `tandem verify --overfill`, uses each entry."""
+    """One of five stacks, or `tandem verify --overfill`, uses each entry."""
     used = {overfill.IMAGE}
     pulled: set[tuple[str, str]] = set()
-    for stack in ("timeslice", "mig", "karpenter", "ui"):
+    for stack in ("timeslice", "mig", "karpenter", "ui", "monitored"):
         used |= images(graphs(stack))
         pulled |= charts(graphs(stack))
     assert used == TABLE

@@ -58,7 +58,9 @@ def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], G
     found = releases(graphs(any_stack))
     plugin = {"gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin", "node-feature-discovery"}
     bringing = {"karpenter", "karpenter-crd"} if any_stack.startswith("karpenter") else set()
-    assert {chart(release) for release in found} == {*plugin, "ollama"} | bringing
+    watching = {"dcgm-exporter"} if any_stack in ("monitored", "with-monitors") else set()
+    watching |= {"victoria-metrics-single", "grafana"} if any_stack == "monitored" else set()
+    assert {chart(release) for release in found} == {*plugin, "ollama"} | bringing | watching
     for release in found:
         known = keys(chart(release), release.inputs["version"])
         assert not list(unknown(release.inputs.get("values") or {}, known)), release.name

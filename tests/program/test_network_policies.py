@@ -145,8 +145,25 @@ def test_the_monitoring_namespace_reaches_the_models_metrics_and_nothing_else(
     assert network(graphs("monitored")).allows(store, model, 9410)
     assert not network(graphs("monitored")).allows(store, model, 11434)
     assert not network(graphs("dev")).allows(store, model, 9410)
+    exporter = Pod("dcgm-exporter", {"app.kubernetes.io/name": "dcgm-exporter"})
+    assert network(graphs("monitored")).allows(store, exporter, 9400)
+    assert network(graphs("monitored")).allows(store, store, 8428)
+    assert not network(graphs("monitored")).allows(store, store, 3000)
     for source in (pod("default"), pod("kube-system"), pod("client")):
-        assert not network(graphs("monitored")).allows(source, model, 9410)
+        for target, port in ((model, 9410), (exporter, 9400), (store, 8428), (store, 3000)):
+            assert not network(graphs("monitored")).allows(source, target, port)
+
+
+def test_pods_of_the_prometheus_operator_read_the_metrics_where_the_stack_has_monitors(
+    graphs: Callable[[str], Graph],
+) -> None:
+    prometheus = Pod("observability", {"app.kubernetes.io/managed-by": "prometheus-operator"})
+    other = Pod("observability", {"app.kubernetes.io/name": "grafana"})
+    exporter = Pod("dcgm-exporter", {"app.kubernetes.io/name": "dcgm-exporter"})
+    for target, port in ((pod("model"), 9410), (exporter, 9400)):
+        assert network(graphs("with-monitors")).allows(prometheus, target, port)
+        assert not network(graphs("with-monitors")).allows(other, target, port)
+    assert not network(graphs("with-monitors")).allows(prometheus, pod("model"), 11434)
 
 
 def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:

@@ -26,6 +26,7 @@ def test_the_program_exports_every_output_that_the_model_has_and_no_other(
     only_some = set() if len(exported["pools"]) == 1 else {"mode", "shares", "resource_names"}
     only_some |= set() if plans(any_stack).setup.park else {"parking"}
     only_some |= set() if plans(any_stack).setup.ui else {"ui_url", "openai_url", "ui_admin_password"}
+    only_some |= set() if plans(any_stack).setup.metrics_store else {"grafana_url", "grafana_admin_password"}
     assert set(exported) == set(StackOutputs.model_fields) - only_some
     for pool in exported["pools"].values():
         assert set(pool) == set(PoolOutputs.model_fields)

@@ -70,6 +70,15 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
         ("timeslice", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
         ("volumes", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
         ("ui", {"ollama": "baseline", "share-proof-gpu": "restricted", "open-webui": "restricted"}),
+        (
+            "monitored",
+            {
+                "ollama": "baseline",
+                "share-proof-gpu": "restricted",
+                "tandem-monitoring": "restricted",
+                "dcgm-exporter": "privileged",
+            },
+        ),
         ("mps", {"ollama": "baseline", "share-proof-gpu": "baseline"}),
         ("mig", {"ollama": "baseline", "share-proof-gpu": "restricted", "gpu-operator": "privileged"}),
     ],

@@ -151,6 +151,9 @@ def test_an_unknown_width_counts_as_a_wide_one() -> None:
 def test_the_stacks_own_pods_use_memory_of_a_gpu_node(sharing: Sharing, mib: int) -> None:
     node = instance_types()["g7e.2xlarge"]
     assert node.allocatable_mib - room_mib(node, sharing) == mib
+    # The GPU Operator has the exporter anyway.
+    more = 0 if sharing.needs_mig_manager else 512
+    assert node.allocatable_mib - room_mib(node, sharing, metrics=True) == mib + more
 
 
 @pytest.mark.real_world(
@@ -190,6 +193,8 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     assert names(pools=(brought,)) == {**always, "karpenter": 2}
     assert names(pools=(brought,), system_nodes=1) == {**always, "karpenter": 1}
     assert names(ui=True) == {**always, "open-webui": 1}
+    assert names(metrics=True) == always
+    assert names(metrics=True, metrics_store=True) == {**always, "victoria-metrics": 1, "grafana": 1}
     assert [pod.name for pod in on_each_system_node()] == [
         "aws-node",
         "kube-proxy",
