@@ -18,7 +18,7 @@ import httpx_ws
 import kr8s
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kr8s.asyncio import Api
-from kr8s.asyncio.objects import DaemonSet, Deployment, Node, Pod, Secret
+from kr8s.asyncio.objects import CronJob, DaemonSet, Deployment, Job, Node, Pod, Secret
 
 from sharing.printable import one_line
 from tandem.deployed.answers import AdmissionError, Version
@@ -76,6 +76,14 @@ class Cluster:
         """Deletes a pod immediately; succeeds if there is none."""
         self._ask(self._delete_pod, name, namespace)
 
+    def start_cron_job(self, name: str, namespace: str) -> str:
+        """Starts a Job of a CronJob now, as `kubectl create job --from` does. Returns the name of the Job."""
+        return self._ask(self._start_cron_job, name, namespace)
+
+    def jobs(self, namespace: str) -> list[Object]:
+        """The Jobs of a namespace."""
+        return self._ask(listed, self._api, Job, namespace)
+
     def run_in(self, pod: Object, container: str, command: list[str]) -> str:
         """The output of a command in a container of a ready pod; raises `NotConnectedError` with the reason."""
         return self._ask(self._run_in, pod, container, command)
@@ -109,6 +117,22 @@ class Cluster:
         except kr8s.ServerError as error:
             if _status(error) != httpx.codes.NOT_FOUND:
                 raise
+
+    async def _start_cron_job(self, name: str, namespace: str) -> str:
+        found = await CronJob.get(name, namespace=namespace, api=self._api)
+        template = found.raw["spec"]["jobTemplate"]
+        # kubectl v0.36.3 pkg/cmd/create/create_job.go, createJobFromCronJob. Without a name of its own, a second call
+        # would fail while the Job of the first one is kept.
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": found.metadata.uid}
+        metadata = {
+            "generateName": f"{name}-now-",
+            "namespace": namespace,
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        job = await Job({"metadata": metadata, "spec": template["spec"]}, api=self._api)
+        await job.create()
+        return str(job.metadata.name)
 
     async def _run_in(self, pod: Object, container: str, command: list[str]) -> str:
         found, printed = await Pod(pod, api=self._api), io.BytesIO()

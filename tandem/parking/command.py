@@ -5,23 +5,26 @@ import datetime
 import re
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_profile, add_stack
+from tandem.arguments import accepted, add_cluster, add_profile, add_stack
 from tandem.parser import Commands, add_command
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stacks.stack_file.judge import Plan
     from tandem.deployed.aws.parking import PoolNodes
     from tandem.deployed.aws.session import Account
 
 SCHEMA_VERSION = 1
+KARPENTER = "karpenter"
 UNITS = {"d": 24 * 60, "h": 60, "m": 1}
 """Minutes."""
 LONGEST_MINUTES = 30 * 24 * 60
 CODES = {
-    0: "EKS accepted the change, or nothing had to change",
+    0: "the change was accepted, or nothing had to change",
     1: "a node group refuses changes, or the stack is refused",
-    2: "usage error, unreadable input, or AWS did not answer",
+    2: "usage error, unreadable input, or AWS or the cluster did not answer",
 }
 
 
@@ -37,8 +40,13 @@ def add(commands: Commands) -> None:
     )
     add_stack(park)
     add_profile(park)
+    add_cluster(park)
     park.add_argument(
-        "--in", dest="later", type=minutes, metavar="TIME", help="park once, after this time: 45m, 8h, 1h30m, 2d"
+        "--in",
+        dest="later",
+        type=minutes,
+        metavar="TIME",
+        help="park node groups once, after this time (45m, 8h, 1h30m, 2d)",
     )
     wake = add_command(
         commands,
@@ -46,11 +54,12 @@ def add(commands: Commands) -> None:
         _wake,
         description="Bring back the GPU nodes of a parked stack now. `tandem verify --wait` follows: it shows what is "
         "not ready yet, from the node to the model, until all models answer.",
-        exit_codes={**CODES, 0: "all models answer; with --no-wait or --json, EKS accepted the change"},
+        exit_codes={**CODES, 0: "all models answer; with --no-wait or --json, the change was accepted"},
     )
     add_stack(wake)
     add_profile(wake)
-    wake.add_argument("--no-wait", action="store_true", help="end when EKS has accepted the change")
+    add_cluster(wake)
+    wake.add_argument("--no-wait", action="store_true", help="end when the change was accepted")
 
 
 def minutes(text: str) -> int:
@@ -63,12 +72,19 @@ def minutes(text: str) -> int:
 
 
 def _park(parsed: argparse.Namespace) -> int:
+    plan = _planned(parsed)
+    if parsed.later is None:
+        return _scale(parsed, plan, lambda pool: 0)
+    if KARPENTER in _provisioners(plan):
+        raise CallError(
+            "--in is for pools of node groups: Kubernetes has no schedule that runs once. Run `tandem park` at that "
+            "time, or change `park.schedule`."
+        )
+
     from tandem.deployed.aws import parking
     from tandem.deployed.aws.session import explained
 
-    plan, account, pools = _deployed(parsed)
-    if parsed.later is None:
-        return _resize(parsed, plan, account, pools, {pool.name: 0 for pool in pools})
+    account, _ = _node_groups(parsed, plan)
     when = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=parsed.later)).replace(microsecond=0)
     with explained(account.region), status("Adding schedules"):
         names = parking.park_at(account, plan.stack, when)
@@ -80,51 +96,77 @@ def _park(parsed: argparse.Namespace) -> int:
 
 
 def _wake(parsed: argparse.Namespace) -> int:
-    plan, account, pools = _deployed(parsed)
-    code = _resize(parsed, plan, account, pools, {pool.name: pool.most for pool in pools})
+    code = _scale(parsed, _planned(parsed), lambda pool: pool.most)
     if not (parsed.no_wait or parsed.json):
-        parsed.then = ["verify", parsed.stack, "--wait"]
+        cluster = [word for option in ("kubeconfig", "context") for word in _given(parsed, option)]
+        parsed.then = ["verify", parsed.stack, "--wait", *cluster]
     return code
 
 
-def _deployed(parsed: argparse.Namespace) -> "tuple[Plan, Account, list[PoolNodes]]":
-    """The plan, its account, and the node groups of its pools. Raises `CallError` without the section `park`."""
+def _given(parsed: argparse.Namespace, option: str) -> list[str]:
+    value = getattr(parsed, option)
+    return [f"--{option}", value] if value is not None else []
+
+
+def _planned(parsed: argparse.Namespace) -> "Plan":
+    """The plan of the stack. Raises `CallError` without the section `park`."""
     plan = accepted(parsed.stack)
 
     from tandem.deployed.aws import parking
-    from tandem.deployed.aws.session import connect, explained
 
     if plan.setup.park is None:
         raise CallError(f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parking.SECTION}")
-    if others := [pool.name for pool in plan.setup.pools if pool.provisioner == "karpenter"]:
-        # Their nodes follow the models. A CronJob holds what to do.
-        raise CallError(
-            f"pool {others[0]} belongs to Karpenter. Run `kubectl create job --namespace ollama "
-            f"--from=cronjob/tandem-parking-{parsed.command} {parsed.command}-now`."
-        )
+    return plan
+
+
+def _provisioners(plan: "Plan") -> set[str]:
+    return {pool.provisioner for pool in plan.setup.pools}
+
+
+def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
+    """The account, and the node groups of the stack's pools."""
+    from tandem.deployed.aws import parking
+    from tandem.deployed.aws.session import connect, explained
+
     account = connect(plan.config.region, parsed.profile or plan.config.profile, plan.config.assume_roles)
     with explained(account.region), status("Reading the node groups"):
-        return plan, account, parking.find_pools(account, plan.stack)
+        return account, parking.find_pools(account, plan.stack)
+
+
+def _scale(parsed: argparse.Namespace, plan: "Plan", size: "Callable[[PoolNodes], int]") -> int:
+    """Changes the size of node groups, and the models of Karpenter's pools, whose nodes follow."""
+    provisioners = _provisioners(plan)
+    changes = _resize(*_node_groups(parsed, plan), size) if provisioners != {KARPENTER} else []
+    job = None
+    if KARPENTER in provisioners:
+        from tandem.parking.models import scale_models
+
+        job = scale_models(parsed, parsed.command)
+    if parsed.json:
+        groups = [{"group": pool.name, "was": pool.nodes, "nodes": nodes} for pool, nodes in changes]
+        print_json({"schema_version": SCHEMA_VERSION, "stack": plan.stack, "groups": groups, "job": job})
+        return FINE
+    out = open_console()
+    for pool, nodes in changes:
+        now = f"{pool.nodes} to {nodes} nodes" if pool.nodes != nodes else f"{nodes} nodes already"
+        out.print(f"{pool.pool}: {now} ({pool.name})")
+    if job is not None:
+        done = "parked" if parsed.command == "park" else "woke"
+        out.print(f"Job {job} {done} the models. Karpenter's nodes follow.")
+    return FINE
 
 
 def _resize(
-    parsed: argparse.Namespace, plan: "Plan", account: "Account", pools: "list[PoolNodes]", sizes: dict[str, int]
-) -> int:
-    """Changes the groups whose size differs, if all of them are ready."""
+    account: "Account", pools: "list[PoolNodes]", size: "Callable[[PoolNodes], int]"
+) -> "list[tuple[PoolNodes, int]]":
+    """Changes the groups whose size differs, if all of them are ready. Returns all groups with their new sizes."""
     from tandem.deployed.aws import parking
     from tandem.deployed.aws.session import explained
 
-    changing = [pool for pool in pools if pool.nodes != sizes[pool.name]]
-    parking.refuse_unready(changing)
+    sizes = [(pool, size(pool)) for pool in pools]
+    changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
+    parking.refuse_unready([pool for pool, _ in changing])
     with explained(account.region):
-        for pool in changing:
-            parking.resize(account, pool, sizes[pool.name])
-    if parsed.json:
-        changes = [{"group": pool.name, "was": pool.nodes, "nodes": sizes[pool.name]} for pool in pools]
-        print_json({"schema_version": SCHEMA_VERSION, "stack": plan.stack, "groups": changes})
-        return FINE
-    out = open_console()
-    for pool in pools:
-        now = f"{pool.nodes} to {sizes[pool.name]} nodes" if pool in changing else f"{pool.nodes} nodes already"
-        out.print(f"{pool.pool}: {now} ({pool.name})")
-    return FINE
+        for pool, nodes in changing:
+            parking.resize(account, pool, nodes)
+    return sizes

@@ -3,7 +3,11 @@
 import argparse
 import datetime
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -12,10 +16,12 @@ import yaml
 from moto.eks.models import eks_backends
 
 from tandem.deployed.aws import parking
+from tandem.deployed.patience import Patience
 from tandem.parking.command import minutes
 from tests.command import ROOT, call
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
+from tests.tandem.deployed.pretended import Clock
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +86,12 @@ def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(grou
     assert (done.returncode, done.stdout) == (0, f"gpu: 2 to 0 nodes ({group})\n")
     assert nodes(group) == {"minSize": 0, "desiredSize": 0, "maxSize": 2}
     done = call("park", file, "--json")
-    assert done.json == {"schema_version": 1, "stack": "timeslice", "groups": [{"group": group, "was": 0, "nodes": 0}]}
+    assert done.json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "groups": [{"group": group, "was": 0, "nodes": 0}],
+        "job": None,
+    }
     assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
     assert call("wake", file, "--no-wait").stdout == f"gpu: 0 to 2 nodes ({group})\n"
     assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
@@ -143,11 +154,97 @@ def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
     assert (done.returncode, "has no cluster in us-east-1" in done.stderr) == (2, True)
 
 
-def test_karpenters_pools_name_the_command(tmp_path: Path) -> None:
-    nodes_ = {"provisioner": "karpenter", "instance-types": ["g4dn.xlarge"], "max": 1}
-    done = call("wake", written(tmp_path, park=PARK, **{"gpu-nodes": nodes_}))
+@pytest.fixture
+def karpenter(tmp_path: Path) -> str:
+    """A stack whose only pool belongs to Karpenter."""
+    pool = {"provisioner": "karpenter", "instance-types": ["g4dn.xlarge"], "max": 1}
+    return written(tmp_path, park=PARK, **{"gpu-nodes": pool})
+
+
+COMPLETE = {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}
+
+
+class Jobs:
+    """A cluster that answers with these states of its only Job, one after the other."""
+
+    def __init__(self, *states: dict[str, Any]) -> None:
+        self._states = list(states)
+        self.started: list[tuple[str, str]] = []
+
+    def start_cron_job(self, name: str, namespace: str) -> str:
+        self.started.append((name, namespace))
+        return f"{name}-now-x"
+
+    def jobs(self, namespace: str) -> list[dict[str, Any]]:
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        other = {"metadata": {"name": "tandem-parking-wake-1"}, "status": COMPLETE}
+        return [other, {"metadata": {"name": f"{self.started[-1][0]}-now-x"}, "status": state}]
+
+
+@pytest.fixture
+def reach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Jobs], None]:
+    """A function that puts a cluster in the place of the stack's, in which no time passes."""
+
+    def set_(cluster: Jobs) -> None:
+        clock = Clock()
+        patience = partial(Patience, clock=clock, sleep=clock.sleep)
+        monkeypatch.setattr("tandem.parking.models.Patience", patience)
+        reached = SimpleNamespace(cluster=cluster)
+        monkeypatch.setattr("tandem.parking.models.reached", lambda parsed: nullcontext(reached))
+
+    return set_
+
+
+@pytest.mark.parametrize(("verb", "past"), [("park", "parked"), ("wake", "woke")])
+def test_karpenters_pools_run_the_job_of_the_schedule(
+    karpenter: str, reach: Callable[[Jobs], None], verb: str, past: str
+) -> None:
+    cluster = Jobs({}, {"active": 1}, COMPLETE)
+    reach(cluster)
+    done = call(verb, karpenter, *["--no-wait"] * (verb == "wake"))
+    job = f"tandem-parking-{verb}-now-x"
+    assert (done.returncode, done.stdout) == (0, f"Job {job} {past} the models. Karpenter's nodes follow.\n")
+    assert done.stderr == f"Waiting for job {job}\n"
+    assert cluster.started == [(f"tandem-parking-{verb}", "ollama")]
+    assert call(verb, karpenter, "--json").json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "groups": [],
+        "job": job,
+    }
+
+
+@pytest.mark.parametrize("state", [{"conditions": [{"type": "Failed", "status": "True"}]}, {"active": 1}])
+def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
+    karpenter: str, reach: Callable[[Jobs], None], state: dict[str, Any]
+) -> None:
+    reach(Jobs(state))
+    done = call("park", karpenter)
     assert done.returncode == 2
-    assert "--from=cronjob/tandem-parking-wake wake-now" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: job tandem-parking-park-now-x did not park the models.")
+    assert "kubectl --namespace ollama logs job/tandem-parking-park-now-x" in last
+
+
+def test_karpenters_pools_cannot_be_parked_later(karpenter: str) -> None:
+    done = call("park", karpenter, "--in", "8h")
+    assert (done.returncode, done.stderr.startswith("error: --in is for pools of node groups:")) == (2, True)
+
+
+def test_wake_hands_its_kubeconfig_to_verify(
+    karpenter: str, reach: Callable[[Jobs], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach(Jobs(COMPLETE))
+    seen = []
+
+    def verify(parsed: argparse.Namespace) -> int:
+        seen.append((parsed.kubeconfig, parsed.context))
+        return 0
+
+    monkeypatch.setattr("tandem.verify.command._run", verify)
+    assert call("wake", karpenter, "--kubeconfig", "k.yaml", "--context", "c").returncode == 0
+    assert call("wake", karpenter).returncode == 0
+    assert seen == [("k.yaml", "c"), (None, None)]
 
 
 def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Any) -> None:
