@@ -28,6 +28,8 @@ Q6_K_BYTES = 210 / 256
 """Bytes of one weight in the table of embeddings of most tags. Source: llama.cpp ggml/src/ggml-common.h, block_q6_K."""
 SIDECAR_MIB = 64
 """Limit of the sidecar that watches the model."""
+METRICS_MIB = 64
+"""Limit of the sidecar that serves the model's metrics, in stacks with metrics. It measures 20 MiB."""
 LEAST_PAGE_CACHE_MIB = 256
 """Page cache without which a model does not load; more makes it load faster."""
 
@@ -90,7 +92,8 @@ def room_mib(node: InstanceType, sharing: Sharing, *, metrics: bool = False) -> 
 def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
     """RAM of the pods that may be placed on one `node` in the worst case: the largest needs, in MiB."""
     shares = node.gpus * sum(shares.per_gpu for shares in pool.offers)
-    needs = sorted((host_need(tenant.served).total for tenant in setup.tenants_of(pool)), reverse=True)
+    metrics = METRICS_MIB if setup.metrics else 0
+    needs = sorted((host_need(tenant.served).total + metrics for tenant in setup.tenants_of(pool)), reverse=True)
     return needs[:shares]
 
 

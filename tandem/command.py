@@ -31,6 +31,7 @@ GROUPS = {
         "wake": ("parking", "Bring back the GPU nodes of a parked stack"),
         "watch": ("watch", "Live view of models, GPUs, and pods"),
         "open": ("ui", "Open the web page of a stack in the browser"),
+        "metrics": ("metrics", "Print or serve the models' metrics for Prometheus"),
         "leftovers": ("account", "Find (and delete) what `pulumi destroy` left behind"),
     },
     "Measure": {

@@ -25,6 +25,7 @@ NEEDED = {
     "verify": ("cluster",),
     "watch": ("cluster",),
     "open": ("cluster",),
+    "metrics": ("ollama", "cluster"),
     "chat": ("ollama", "cluster"),
     "bench": ("ollama", "cluster"),
     "models inspect": ("gguf",),

@@ -11,7 +11,7 @@ from components.charts import merge_values
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import ModelDisk, claim_disk
-from components.ollama_pair.values import OllamaModel, chart_values, digest, watch_script
+from components.ollama_pair.values import OllamaModel, Scripts, chart_values, digest, script
 from sharing import versions
 from sharing.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
@@ -36,7 +36,7 @@ class OllamaPairArgs:
     clients: ModelClients = field(default_factory=ModelClients)
     """Pods outside `namespace` that can send requests to the models."""
     scrapers: ModelClients | None = None
-    """Pods outside `namespace` that can read the models' metrics."""
+    """Pods outside `namespace` that can read the models' metrics. None: the pods have no exporter of metrics."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on the EBS volumes."""
 
@@ -84,13 +84,10 @@ class OllamaPair(pulumi.ComponentResource):
             to_models(args.clients, args.scrapers),
             pulumi.ResourceOptions(parent=self),
         )
-        # Named after its content, so that a changed script restarts the pods.
-        script = k8s.core.v1.ConfigMap(
-            f"{name}-model-watch",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"model-watch-{digest(watch_script())}", namespace=namespace),
-            data={"model_watch.py": watch_script()},
-            opts=pulumi.ResourceOptions(parent=self),
-        ).metadata.name
+        scripts = Scripts(
+            watch=self._script("model-watch", "model_watch.py", namespace),
+            metrics=None if args.scrapers is None else self._script("model-metrics", "model_metrics.py", namespace),
+        )
         self._classes = {
             importance: k8s.scheduling.v1.PriorityClass(
                 f"{name}-{importance}",
@@ -101,7 +98,7 @@ class OllamaPair(pulumi.ComponentResource):
             ).metadata.name
             for importance in used(model.importance for model in args.models)
         }
-        releases = {model.served.id: self._release(model, namespace, script, policy) for model in args.models}
+        releases = {model.served.id: self._release(model, namespace, scripts, policy) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
         self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
@@ -110,11 +107,21 @@ class OllamaPair(pulumi.ComponentResource):
         )
         self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
 
+    def _script(self, part: str, file: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+        """A ConfigMap with a sidecar's script, named after its content, so that a changed script restarts the pods."""
+        text = script(file)
+        return k8s.core.v1.ConfigMap(
+            f"{self._name}-{part}",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"{part}-{digest(text)}", namespace=namespace),
+            data={file: text},
+            opts=pulumi.ResourceOptions(parent=self),
+        ).metadata.name
+
     def _release(
         self,
         model: OllamaModel,
         namespace: pulumi.Input[str],
-        script: pulumi.Input[str],
+        scripts: Scripts,
         policy: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
         id = model.served.id
@@ -131,7 +138,7 @@ class OllamaPair(pulumi.ComponentResource):
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
             values=merge_values(
-                chart_values(model, claim, script, self._classes.get(model.importance or NORMAL)), model.values
+                chart_values(model, claim, scripts, self._classes.get(model.importance or NORMAL)), model.values
             ),
             timeout=RELEASE_SECONDS,
             skip_await=None if model.is_awaited else True,

@@ -1,4 +1,4 @@
-"""Helm values of the Ollama chart for one model: its server, the hook that loads the model, and the sidecar."""
+"""Helm values of the Ollama chart for one model: its server, the hook that loads the model, and the sidecars."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,7 +15,15 @@ from sharing import host, versions
 from sharing.importance import Importance
 from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
 from sharing.modes import GPU_RESOURCE
-from sharing.names import OLLAMA_PORT, POOL_LABEL, model_id, tolerations
+from sharing.names import (
+    METRICS_ANNOTATIONS,
+    METRICS_PORT,
+    METRICS_PORT_NAME,
+    OLLAMA_PORT,
+    POOL_LABEL,
+    model_id,
+    tolerations,
+)
 from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 
@@ -24,8 +32,9 @@ MODELS_DIRECTORY = "/root/.ollama/models"
 WATCH_FOLDER = "/watch"
 """Folder that the server's container shares with the sidecar. `model_start.sh` uses the same path."""
 SCRIPT_FOLDER = "/script"
-WATCH_CPU_MILLIS = 10
-"""CPU request of the sidecar, part of `POD_CPU_MILLIS`."""
+SIDECAR_CPU_MILLIS = 10
+"""CPU request of a sidecar, part of `POD_CPU_MILLIS`."""
+LOCAL_SERVER = f"http://127.0.0.1:{OLLAMA_PORT}"
 STOP_SECONDS = 30
 """Time for running requests to finish. It must be less than the two minutes' notice of a spot interruption."""
 
@@ -109,14 +118,31 @@ class OllamaModel:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scripts:
+    """Names of the ConfigMaps with the sidecars' scripts."""
+
+    watch: pulumi.Input[str]
+    metrics: pulumi.Input[str] | None
+    """None without metrics."""
+
+
 def chart_values(
     model: OllamaModel,
     claim: pulumi.Input[str],
-    script: pulumi.Input[str],
+    scripts: Scripts,
     priority_class: pulumi.Input[str] | None = None,
 ) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
     served = model.served
+    environment = server_environment(served)
+    sidecars = [watch_container(served)]
+    annotations = {}
+    if scripts.metrics is not None:
+        # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv).
+        environment["LLAMA_ARG_ENDPOINT_METRICS"] = "1"
+        sidecars.append(metrics_container(served))
+        annotations = {"podAnnotations": METRICS_ANNOTATIONS}
     return {
         "fullnameOverride": served.id,
         "replicaCount": 1 if model.running else 0,
@@ -125,13 +151,14 @@ def chart_values(
             "port": OLLAMA_PORT,
             "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name},
         },
-        "resources": resources(model),
+        "resources": resources(model, len(sidecars)),
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": tolerations(model.mode_taint),
-        "extraEnv": [{"name": key, "value": value} for key, value in server_environment(served).items()],
+        "extraEnv": [{"name": key, "value": value} for key, value in environment.items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
-        "initContainers": [watch_container(served)],
-        **_files(model, claim, script),
+        "initContainers": sidecars,
+        **annotations,
+        **_files(model, claim, scripts),
         "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
@@ -146,8 +173,8 @@ def chart_values(
     }
 
 
-def resources(model: OllamaModel) -> dict[str, Any]:
-    """CPU and memory of the server's container.
+def resources(model: OllamaModel, sidecars: int) -> dict[str, Any]:
+    """CPU and memory of the server's container, next to this number of sidecars.
 
     The request covers the memory that the server keeps. The limit adds the page cache, which the kernel reclaims before
     it kills a process.
@@ -156,7 +183,7 @@ def resources(model: OllamaModel) -> dict[str, Any]:
     weights = -(-model.served.model.file_bytes // MIB)
     page_cache = weights if model.page_cache_mib is None else min(weights, model.page_cache_mib)
     return {
-        "requests": {"cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m", "memory": f"{kept}Mi"},
+        "requests": {"cpu": f"{POD_CPU_MILLIS - sidecars * SIDECAR_CPU_MILLIS}m", "memory": f"{kept}Mi"},
         "limits": {"memory": f"{kept + page_cache}Mi"},
     }
 
@@ -173,14 +200,11 @@ def start_script() -> str:
 
 
 def watch_container(served: Served) -> dict[str, Any]:
-    """The sidecar, as an init container that keeps running: the chart supports no other extra containers.
-
-    Its readiness is part of the pod's readiness.
-    """
+    """The sidecar that watches the model. Its readiness is part of the pod's readiness."""
     settings = {
         "MODEL": served.model.name,
         "CONTEXT": str(served.effective_context),
-        "SERVER": f"http://127.0.0.1:{OLLAMA_PORT}",
+        "SERVER": LOCAL_SERVER,
         "DIRECTORY": WATCH_FOLDER,
         "PERIOD_SECONDS": "30",
         "RETRY_SECONDS": "10",
@@ -189,26 +213,10 @@ def watch_container(served: Served) -> dict[str, Any]:
         "TOKEN_SECONDS": "20",
         # A chat that pauses for less keeps its prompt in the cache.
         "IDLE_SECONDS": "300",
-        # Stops NVIDIA's runtime from giving this container a GPU.
-        "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    memory = {"memory": f"{host.SIDECAR_MIB}Mi"}
     return {
-        "name": "model-watch",
-        "image": versions.PROBER_IMAGE,
-        "restartPolicy": "Always",
-        "command": ["python", "-u", "-B", "-m", "model_watch"],
-        "workingDir": SCRIPT_FOLDER,
-        "env": [{"name": name, "value": value} for name, value in settings.items()],
-        "resources": {"requests": {"cpu": f"{WATCH_CPU_MILLIS}m", **memory}, "limits": memory},
+        **_sidecar("model-watch", "model_watch", settings, host.SIDECAR_MIB),
         "readinessProbe": {"exec": {"command": ["test", "-e", f"{WATCH_FOLDER}/ready"]}, "periodSeconds": 2},
-        "securityContext": {
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
-            "runAsNonRoot": True,
-            "readOnlyRootFilesystem": True,
-            **UNPRIVILEGED,
-        },
         "volumeMounts": [
             {"name": "watch", "mountPath": WATCH_FOLDER},
             {"name": "watch-script", "mountPath": SCRIPT_FOLDER, "readOnly": True},
@@ -216,10 +224,52 @@ def watch_container(served: Served) -> dict[str, Any]:
     }
 
 
+def metrics_container(served: Served) -> dict[str, Any]:
+    """The sidecar that serves the model's metrics. It has no probe, so its failure does not stop the model."""
+    settings = {
+        "ID": served.id,
+        "MODEL": served.model.name,
+        "SERVER": LOCAL_SERVER,
+        "PORT": str(METRICS_PORT),
+        "READY": f"{WATCH_FOLDER}/ready",
+    }
+    return {
+        **_sidecar(METRICS_PORT_NAME, "model_metrics", settings, host.METRICS_MIB),
+        "ports": [{"name": METRICS_PORT_NAME, "containerPort": METRICS_PORT}],
+        "volumeMounts": [
+            {"name": "watch", "mountPath": WATCH_FOLDER, "readOnly": True},
+            {"name": "metrics-script", "mountPath": SCRIPT_FOLDER, "readOnly": True},
+        ],
+    }
+
+
+def _sidecar(name: str, module: str, settings: Mapping[str, str], memory_mib: int) -> dict[str, Any]:
+    """An init container that keeps running: the chart supports no other extra containers."""
+    # The variable stops NVIDIA's runtime from giving this container a GPU.
+    environment = {**settings, "NVIDIA_VISIBLE_DEVICES": "void"}
+    memory = {"memory": f"{memory_mib}Mi"}
+    return {
+        "name": name,
+        "image": versions.PROBER_IMAGE,
+        "restartPolicy": "Always",
+        "command": ["python", "-u", "-B", "-m", module],
+        "workingDir": SCRIPT_FOLDER,
+        "env": [{"name": key, "value": value} for key, value in environment.items()],
+        "resources": {"requests": {"cpu": f"{SIDECAR_CPU_MILLIS}m", **memory}, "limits": memory},
+        "securityContext": {
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "runAsNonRoot": True,
+            "readOnlyRootFilesystem": True,
+            **UNPRIVILEGED,
+        },
+    }
+
+
 @cache
-def watch_script() -> str:
-    """Text of `model_watch.py`, the sidecar's script."""
-    return files(__package__).joinpath("model_watch.py").read_text(encoding="utf-8")
+def script(name: str) -> str:
+    """Text of a sidecar's script, e.g. `model_watch.py`."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def digest(text: str) -> str:
@@ -227,13 +277,14 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
+def _files(model: OllamaModel, claim: pulumi.Input[str], scripts: Scripts) -> dict[str, Any]:
     """The pod's volumes, and where the server's container mounts them."""
-    items = [{"key": "model_watch.py", "path": "model_watch.py"}]
     volumes: list[dict[str, Any]] = [
         {"name": "watch", "emptyDir": {}},
-        {"name": "watch-script", "configMap": {"name": script, "items": items}},
+        _script_volume("watch-script", scripts.watch, "model_watch.py"),
     ]
+    if scripts.metrics is not None:
+        volumes.append(_script_volume("metrics-script", scripts.metrics, "model_metrics.py"))
     mounts = [{"name": "watch", "mountPath": WATCH_FOLDER}]
     if model.cache == "volume":
         disk = {"persistentVolume": {"enabled": True, "existingClaim": claim}}
@@ -242,3 +293,7 @@ def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[st
         "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": claim}}, *volumes],
         "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}, *mounts],
     }
+
+
+def _script_volume(name: str, config_map: pulumi.Input[str], file: str) -> dict[str, Any]:
+    return {"name": name, "configMap": {"name": config_map, "items": [{"key": file, "path": file}]}}

@@ -55,12 +55,15 @@ def connect(expected: ExpectedStack, way: Way, patience: Patience | None = None)
 
 
 @contextmanager
-def forwards(connected: Connected) -> Iterator[dict[str, "Forward"]]:
-    """A forwarded port for each model, by id. Each finds its model's pod again at every connection."""
+def forwards(connected: Connected, port: int | None = None) -> Iterator[dict[str, "Forward"]]:
+    """A forwarded port for each model, by id: to this port of its pod, or else to the server's.
+
+    Each finds its model's pod again at every connection.
+    """
     with ExitStack() as stack:
         yield {
             model.id: stack.enter_context(
-                connected.cluster.forward(model.id, model.namespace, {INSTANCE_LABEL: model.id}, model.port)
+                connected.cluster.forward(model.id, model.namespace, {INSTANCE_LABEL: model.id}, port or model.port)
             )
             for model in connected.expected.models
         }

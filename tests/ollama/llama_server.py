@@ -9,6 +9,9 @@ It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, a
 `DIE` in it ends the process in the middle, one with `LONG` makes each word 64 KiB. Three files beside it change that:
 while there is `hold`, answers wait; while there is `loading`, the model loads; with `lost`, the GPU is lost, and the
 process ends when it uses it.
+
+With LLAMA_ARG_ENDPOINT_METRICS, `/metrics` counts as the real one does: llama.cpp 0c1e57098, tools/server. A prompt takes
+0.0015 s, and an answer 0.0025 s.
 """
 
 import http.server
@@ -44,8 +47,41 @@ LOAD = {
 }
 
 
+COUNTERS = {
+    "prompt_tokens_total": "Number of prompt tokens processed.",
+    "prompt_seconds_total": "Prompt process time",
+    "tokens_predicted_total": "Number of generation tokens processed.",
+    "tokens_predicted_seconds_total": "Predict process time",
+    "n_decode_total": "Total number of llama_decode() calls",
+}
+GAUGES = {
+    "prompt_tokens_seconds": "Average prompt throughput in tokens/s.",
+    "predicted_tokens_seconds": "Average generation throughput in tokens/s.",
+    "requests_processing": "Number of requests processing.",
+    "requests_deferred": "Number of requests deferred.",
+}
+counted = dict.fromkeys([*COUNTERS, *GAUGES], 0.0)
+
+
+def metrics() -> str:
+    lines = []
+    for kind, described in (("counter", COUNTERS), ("gauge", GAUGES)):
+        for name, text in described.items():
+            lines += [f"# HELP llamacpp:{name} {text}", f"# TYPE llamacpp:{name} {kind}"]
+            # C++ streams write six digits.
+            lines.append(f"llamacpp:{name} {counted[name]:.6g}")
+    return "".join(f"{line}\n" for line in lines)
+
+
 class Healthy(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/metrics":
+            is_on = os.environ.get("LLAMA_ARG_ENDPOINT_METRICS") == "1"
+            self.send_response(503 if (here / "loading").exists() else 200 if is_on else 501)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(metrics().encode() if is_on else b'{"error":{"code":501}}')
+            return
         self.send_response(200)
         self.end_headers()
         status = "loading model" if (here / "loading").exists() else "ok"
@@ -61,7 +97,9 @@ class Healthy(http.server.BaseHTTPRequestHandler):
             prompt = "\n".join(message["content"] for message in asked["messages"])
             self.wfile.write(json.dumps({"prompt": prompt}).encode())
         else:
+            counted["requests_processing"] += 1
             self.complete(asked)
+            counted["requests_processing"] -= 1
 
     def complete(self, asked: dict[str, Any]) -> None:
         prompt = str(asked.get("prompt") or asked.get("messages"))
@@ -74,6 +112,10 @@ class Healthy(http.server.BaseHTTPRequestHandler):
                 os._exit(1)
             time.sleep(0.002)
             self.say(f"w{number} ".ljust(65536 if "LONG" in prompt else 0, "w"))
+        counted["prompt_tokens_total"] += len(prompt.split())
+        counted["prompt_seconds_total"] += 0.0015
+        counted["tokens_predicted_total"] += count
+        counted["tokens_predicted_seconds_total"] += 0.0025
         timings = {"cache_n": 0, "prompt_n": len(prompt.split()), "prompt_ms": 1.5}
         self.say("", stop={**timings, "predicted_n": count, "predicted_ms": 2.5})
 

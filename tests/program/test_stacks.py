@@ -272,6 +272,59 @@ def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Grap
         assert sum(int(each["cpu"].removesuffix("m")) for each in requests) == 250
 
 
+def model_pods(graph: Graph) -> dict[str, dict[str, Any]]:
+    """The values of each model's release, by its name."""
+    found = [plain(one.inputs) for one in graph.of_type(RELEASE)]
+    return {one["name"]: one["values"] for one in found if one["chart"] == "ollama"}
+
+
+def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs) -> None:
+    """Names, port and annotations are what stores and monitors look for."""
+    [script] = [
+        plain(one.inputs)
+        for one in graphs("monitored").of_type("kubernetes:core/v1:ConfigMap")
+        if plain(one.inputs)["metadata"]["name"].startswith("model-metrics-")
+    ]
+    for name, values in model_pods(graphs("monitored")).items():
+        watch, metrics = values["initContainers"]
+        assert values["podAnnotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9410"}
+        assert {"name": "LLAMA_ARG_ENDPOINT_METRICS", "value": "1"} in values["extraEnv"]
+        assert (metrics["name"], metrics["restartPolicy"]) == ("metrics", "Always")
+        assert metrics["ports"] == [{"name": "metrics", "containerPort": 9410}]
+        given = {one["name"]: one["value"] for one in metrics["env"]}
+        assert (given["ID"], given["PORT"], given["NVIDIA_VISIBLE_DEVICES"]) == (name, "9410", "void")
+        volumes = {volume["name"]: volume for volume in values["volumes"]}
+        mounts = {mount["name"]: mount for mount in metrics["volumeMounts"]}
+        assert volumes["metrics-script"]["configMap"]["name"] == script["metadata"]["name"]
+        assert mounts["watch"]["readOnly"], "it only reads the other sidecar's verdict"
+        assert "readinessProbe" not in metrics
+        assert "readinessProbe" in watch
+
+
+def test_without_metrics_no_pod_has_an_exporter(graphs: Graphs) -> None:
+    for values in model_pods(graphs("dev")).values():
+        assert [one["name"] for one in values["initContainers"]] == ["model-watch"]
+        assert "podAnnotations" not in values
+        assert "LLAMA_ARG_ENDPOINT_METRICS" not in str(values["extraEnv"])
+
+
+def test_the_exporters_cpu_and_memory_are_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
+    """A pod requests 64 MiB more and the same CPU, and the limits on the node still do not exceed its memory."""
+    plain_pods, pods = model_pods(graphs("dev")), model_pods(graphs("monitored"))
+    limits = 0
+    for name, values in pods.items():
+        containers, others = (
+            (values, *values["initContainers"]),
+            (plain_pods[name], *plain_pods[name]["initContainers"]),
+        )
+        assert mebibytes("requests", *containers) == mebibytes("requests", *others) + 64
+        assert sum(int(one["resources"]["requests"]["cpu"].removesuffix("m")) for one in containers) == 250
+        limits += mebibytes("limits", *containers)
+    # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.
+    assert len(pods) == 2
+    assert limits <= 14_481
+
+
 def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
     return sum(int(one["resources"][kind]["memory"].removesuffix("Mi")) for one in containers)
 

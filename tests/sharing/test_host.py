@@ -211,6 +211,8 @@ def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has()
     node = instance_types()["g4dn.xlarge"]
     assert crowd(whole, two, node) == [3000, 2000]
     assert page_cache_mib(whole, two) == (14_481 - 664 - 5000) // 2
+    # With metrics, each pod has one more sidecar of 64 MiB.
+    assert crowd(replace(whole, metrics=True), two, node) == [3064, 2064]
     assert sum(crowd(whole, two, node)) + 2 * page_cache_mib(whole, two) <= room_mib(node, two.sharing)
     assert page_cache_mib(replace(whole, tenants=()), two) == 14_481 - 664
     full = replace(whole, tenants=tenants(keeping(9000), keeping(9000)))

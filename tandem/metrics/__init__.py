@@ -1,0 +1,1 @@
+"""`tandem metrics`: what the models' servers know, as Prometheus metrics."""

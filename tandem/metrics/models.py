@@ -1,0 +1,108 @@
+"""Reads the metrics of several models: from their exporters, or else from their servers."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from components.ollama_pair.model_metrics import FAMILIES, Sample, Source, collect, printable
+from sharing.names import METRICS_PORT
+from tandem.deployed import connection
+from tandem.deployed.connection import NO_SERVERS, Connected
+from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
+from tandem.deployed.wire import ERROR, Wire, WireError
+
+if TYPE_CHECKING:
+    from tandem.deployed.forwarding import Forward
+
+EXPORTER_SECONDS = 10.0
+"""Prometheus' default time limit of a scrape."""
+MOST_BYTES = 2**20
+UP = "tandem_ollama_up"
+SAMPLES = TypeAdapter(list[Sample])
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model's server."""
+
+    id: str
+    read: Callable[[], list[Sample]]
+    """Reads its metrics; raises `WireError` if its exporter fails."""
+    trouble: Callable[[], str]
+    """Why its port does not lead to it; empty if it does."""
+
+
+@contextmanager
+def servers(parsed: argparse.Namespace) -> Iterator[list[Server]]:
+    """The servers in the arguments of `add_servers` while the block runs. Raises `NotConnectedError`."""
+    if parsed.url:
+        yield [_by_url(endpoint) for endpoint in named(parsed.url, parsed.model)]
+    elif parsed.stack:
+        with connection.reached(parsed) as connected, _of_stack(connected) as found:
+            yield found
+    else:
+        raise NotConnectedError(NO_SERVERS)
+
+
+def read(found: Sequence[Server]) -> tuple[list[Sample], list[str]]:
+    """The metrics of all servers, and the reasons why some are missing."""
+    samples: list[Sample] = []
+    troubles: list[str] = []
+    for server in found:
+        try:
+            own = server.read()
+        except WireError as error:
+            own = []
+            troubles.append(f"the exporter of {server.id} does not answer: {server.trouble() or error}")
+        if any(one.name == UP and not one.value for one in own):
+            troubles.append(f"{server.id} does not answer{f': {why}' if (why := server.trouble()) else ''}")
+        samples += own
+    return samples, troubles
+
+
+def _by_url(endpoint: Endpoint) -> Server:
+    source = Source(id=endpoint.id, model=endpoint.model, server=endpoint.url)
+    return Server(endpoint.id, lambda: collect(source), str)
+
+
+@contextmanager
+def _of_stack(connected: Connected) -> Iterator[list[Server]]:
+    """Only the exporter in the pod reaches the engine. A stack without metrics has none."""
+    has_exporters = all(model.setup.metrics for model in connected.expected.models)
+    with connection.forwards(connected, METRICS_PORT if has_exporters else None) as ports:
+        yield [
+            _by_exporter(model.id, ports[model.id])
+            if has_exporters
+            else _by_forward(Endpoint(model.id, ports[model.id].url, model.tag), ports[model.id])
+            for model in connected.expected.models
+        ]
+
+
+def _by_forward(endpoint: Endpoint, forward: "Forward") -> Server:
+    return Server(endpoint.id, _by_url(endpoint).read, lambda: forward.trouble)
+
+
+def _by_exporter(id: str, forward: "Forward") -> Server:
+    return Server(id, lambda: from_exporter(id, forward.url), lambda: forward.trouble)
+
+
+def from_exporter(id: str, url: str) -> list[Sample]:
+    """The metrics that the exporter at this address serves, made safe to print. Raises `WireError`."""
+    with closing(Wire(url)) as exporter:
+        status, body = exporter.ask("GET", "/metrics.json", seconds=EXPORTER_SECONDS, most_bytes=MOST_BYTES)
+    if status >= ERROR:
+        raise WireError(f"it answered with {status}")
+    try:
+        samples = SAMPLES.validate_json(body)
+    except ValidationError:
+        raise WireError("it does not answer as the exporter of this version does") from None
+    return [
+        Sample(sample.name, {"id": id, "model": printable(sample.labels.get("model", ""))}, sample.value)
+        for sample in samples
+        if sample.name in FAMILIES and isfinite(sample.value)
+    ]
