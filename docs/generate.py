@@ -28,6 +28,7 @@ import samples
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
+from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
 from sharing.assessment import assess
 from sharing.modes import TimeSlicing, mode_names
@@ -120,6 +121,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
+    yield _with_table(ROOT / "docs" / "how-to" / "read-the-models-metrics.md", "metrics", metrics_table())
     yield _with_table(REFERENCE / "changes.md", "changes", effects.changes())
     yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", effects.upgrades())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
@@ -169,6 +171,12 @@ def checks_table() -> str:
     """The checks of `tandem doctor`, in its order."""
     rows = [("check", "requirement", "where it looks")]
     rows += [(check.title, check.about, WHERE[check.source]) for check in CHECKS]
+    return _markdown(rows)
+
+
+def metrics_table() -> str:
+    """The metrics of the models' exporters."""
+    rows = [("metric", "type", "meaning"), *((f"`{name}`", kind, text) for name, (kind, text) in FAMILIES.items())]
     return _markdown(rows)
 
 

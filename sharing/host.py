@@ -29,7 +29,7 @@ Q6_K_BYTES = 210 / 256
 SIDECAR_MIB = 64
 """Limit of the sidecar that watches the model."""
 METRICS_MIB = 64
-"""Limit of the sidecar that serves the model's metrics, in stacks with metrics. It measures 20 MiB."""
+"""Limit of the sidecar that serves the model's metrics, in stacks with metrics. It measures 23 MiB."""
 LEAST_PAGE_CACHE_MIB = 256
 """Page cache without which a model does not load; more makes it load faster."""
 

@@ -10,8 +10,8 @@ It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, a
 while there is `hold`, answers wait; while there is `loading`, the model loads; with `lost`, the GPU is lost, and the
 process ends when it uses it.
 
-With LLAMA_ARG_ENDPOINT_METRICS, `/metrics` counts as the real one does: llama.cpp 0c1e57098, tools/server. A prompt takes
-0.0015 s, and an answer 0.0025 s.
+With LLAMA_ARG_ENDPOINT_METRICS, `/metrics` counts as the real one does (llama.cpp 0c1e57098, tools/server). A prompt
+takes 0.0015 s, and an answer 0.0025 s.
 """
 
 import http.server

@@ -93,7 +93,7 @@ def test_help_groups_the_commands() -> None:
         for title, body in zip(groups[::2], groups[1::2], strict=True)
     }
     assert [*named] == ["Plan", "Operate", "Measure", "Try", "Shell", "Options"]
-    assert named["Operate"] == ["verify", "park", "wake", "watch", "open", "leftovers"]
+    assert named["Operate"] == ["verify", "park", "wake", "watch", "open", "metrics", "leftovers"]
     assert named["Measure"] == ["chat", "bench", "report"]
     assert {name for names in named.values() for name in names} == COMMANDS.keys()
 

@@ -42,7 +42,7 @@ WORST = "a\x1b[2J\x1b]0;owned\x07\x9b1mb\x7f\u202ec\u2028d\x85e\rf\x00g"
 """Clears a screen, sets a title, colours with C1, hides, turns text round, ends lines."""
 ASKS_WITH = {
     "init", "plan", "choose", "doctor", "sandbox", "modes", "models", "gpus", "leftovers", "quota", "prices", "verify",
-    "watch", "chat", "bench", "report", "completion", "park", "wake", "open",
+    "watch", "chat", "bench", "report", "completion", "park", "wake", "open", "metrics",
 }  # fmt: skip
 EVIL = st.text(alphabet=st.sampled_from([*"ab:|<#`[]$\n\t", *WORST, *BIDI, "\u2029"]), min_size=1, max_size=12).map(
     lambda text: f"x{text}\x1b[31m"
@@ -111,6 +111,7 @@ def test_stack_files(
         ("choose",), ("models", "--filter"), ("models", "inspect"), ("gpus", "--filter"), ("gpus", "--region"),
         ("leftovers",), ("quota",), ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
         ("park",), ("park", "--in"), ("wake",), ("open",), ("open", "dev", "--port"),
+        ("metrics",), ("metrics", "--url"), ("metrics", "--listen"),
         ("chat",), ("bench",), ("report",), ("chat", "--url"), ("bench", "--url"), (),
     ],
 )  # fmt: skip
@@ -165,6 +166,7 @@ def test_clusters(text: str, as_json: bool) -> None:
         patch.setattr(verification, "verify", lambda *_, patience, **__: (patience.tell(text), verdict)[1])
         said("verify", "dev", *["--json"] * as_json)
         said("watch", "dev", "--once", *["--json"] * as_json)
+        said("metrics", "dev", *["--json"] * as_json)
 
 
 def test_a_terminal_gets_only_colours_and_moves_of_richs_own() -> None:
