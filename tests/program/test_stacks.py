@@ -283,7 +283,7 @@ def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs
     [script] = [
         plain(one.inputs)
         for one in graphs("monitored").of_type("kubernetes:core/v1:ConfigMap")
-        if plain(one.inputs)["metadata"]["name"].startswith("model-metrics-")
+        if plain(one.inputs)["metadata"].get("name", "").startswith("model-metrics-")
     ]
     for name, values in model_pods(graphs("monitored")).items():
         watch, metrics = values["initContainers"]
