@@ -81,8 +81,10 @@ def cluster(plane: ControlPlane) -> Iterator[Deployment]:
     deployment.clear()
 
 
-# Karpenter's own objects need its CRDs, which no chart installs here.
-@pytest.fixture(params=[name for name in (*STACKS, *VARIANTS) if not name.startswith("karpenter")])
+# The objects of Karpenter and of the Prometheus Operator need their CRDs, which no chart installs here.
+@pytest.fixture(
+    params=[name for name in (*STACKS, *VARIANTS) if not name.startswith("karpenter") and name != "with-monitors"]
+)
 def any_stack(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

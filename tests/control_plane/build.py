@@ -90,12 +90,13 @@ class _Workshop:
             (programs / file).write_text("\n---\n".join(texts), encoding="utf-8")
 
     def _build_programs(self, programs: Path) -> None:
-        flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in self.module.variables.items())])
+        flags = ["-tags", ",".join(self.module.tags)] if self.module.tags else []
+        linked = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in self.module.variables.items())])
         if len(self.module.programs) == 1:
             [(program, package)] = self.module.programs.items()
-            self._run("build", "-ldflags", flags, "-o", str(programs / program), package)
+            self._run("build", *flags, "-ldflags", linked, "-o", str(programs / program), package)
         else:  # at once: they share most packages
-            self._run("build", "-ldflags", flags, "-o", f"{programs}{os.sep}", *self.module.programs.values())
+            self._run("build", *flags, "-ldflags", linked, "-o", f"{programs}{os.sep}", *self.module.programs.values())
 
     def _fetched(self) -> dict[str, Any]:
         """Go's description of the fetched module, with the folder of its files."""

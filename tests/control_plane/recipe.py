@@ -23,6 +23,8 @@ class Module:
     """Go variables set at link time, by package and name."""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Files of the module, joined as YAML documents, by the name of the result."""
+    tags: tuple[str, ...] = field(default=(), repr=False)
+    """Build tags. They are no part of the folder's name."""
     staged: bool = False
     """Whether the module replaces others with its own folders, whose releases a dependent must name instead."""
 
@@ -112,3 +114,36 @@ KARPENTER = Recipe(
     ),
 )
 """Karpenter's core with its provider for fake nodes; needs a control plane."""
+
+PROMETHEUS_TOOL = "promtool"
+STORE = "victoria-metrics"
+OPERATOR_CRDS = "prometheus-operator-crds.yaml"
+
+METRICS = Recipe(
+    title=f"metrics-{versions.PROMETHEUS}",
+    modules=(
+        Module(
+            path="github.com/prometheus/prometheus",
+            version=versions.PROMETHEUS,
+            programs={PROMETHEUS_TOOL: "github.com/prometheus/prometheus/cmd/promtool"},
+            # Otherwise, the build takes three times as long, for the SDKs of all clouds.
+            tags=("remove_all_sd",),
+        ),
+        Module(
+            path="github.com/VictoriaMetrics/VictoriaMetrics",
+            version=versions.VICTORIA_METRICS,
+            programs={STORE: "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics"},
+        ),
+        Module(
+            path="github.com/prometheus-operator/prometheus-operator",
+            version=versions.PROMETHEUS_OPERATOR,
+            files={
+                OPERATOR_CRDS: tuple(
+                    f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+                    for kind in ("podmonitors", "prometheusrules")
+                )
+            },
+        ),
+    ),
+)
+"""The engines that evaluate dashboards and alerts, and the custom resource definitions of the monitors."""

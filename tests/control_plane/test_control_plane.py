@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sharing import artifacts
 from sharing import versions as deployed
 from tests.control_plane import recipe, versions
 from tests.control_plane.api import Api
@@ -55,7 +56,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a `go` that notes its calls and writes empty programs; the only one on the PATH."""
     folder = tmp_path / "go"
     folder.mkdir()
-    modules = [*recipe.CONTROL_PLANE.modules, *recipe.KARPENTER.modules]
+    recipes = (recipe.CONTROL_PLANE, recipe.KARPENTER, recipe.METRICS)
+    modules = [module for each in recipes for module in each.modules]
     files = [part for module in modules for parts in module.files.values() for part in parts]
     (folder / "go").write_text(FAKE_GO.format(python=sys.executable, folder=str(folder), files=files), encoding="utf-8")
     (folder / "go").chmod(0o755)
@@ -160,9 +162,19 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert cache_folder() == tmp_path / ".cache" / "tandem" / "control-plane"
 
 
-def test_kubernetes_and_karpenter_are_of_the_releases_that_clusters_get() -> None:
+@pytest.mark.slow
+def test_the_engines_of_metrics_are_built_without_the_sdks_of_clouds(go: Path, cache: Path) -> None:
+    folder = built(recipe=recipe.METRICS, cache=cache)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {recipe.PROMETHEUS_TOOL, recipe.STORE, recipe.OPERATOR_CRDS}
+    [call] = [one for one in calls(go) if one.endswith("/cmd/promtool")]
+    assert call.startswith("build -tags remove_all_sd -ldflags ")
+
+
+def test_kubernetes_karpenter_and_the_store_are_of_the_releases_that_clusters_get() -> None:
     assert versions.KUBERNETES.startswith(f"{deployed.KUBERNETES}.")
     assert versions.KARPENTER == versions.KARPENTER_AWS == deployed.KARPENTER_CHART
+    assert artifacts.find("docker.io/victoriametrics/victoria-metrics").version == f"v{versions.VICTORIA_METRICS}"
 
 
 SLEEPER = "import os, pathlib, signal; pathlib.Path('pid').write_text(str(os.getpid())); signal.pause()"

@@ -18,3 +18,13 @@ KARPENTER = "1.14.1"
 # renovate: datasource=go depName=github.com/aws/karpenter-provider-aws
 KARPENTER_AWS = "1.14.1"
 """Its provider for AWS: only its custom resource definitions are used."""
+
+# renovate: datasource=go depName=github.com/prometheus/prometheus
+PROMETHEUS = "0.316.0"
+"""Version 3.16.0, whose Go module has another number."""
+# renovate: datasource=go depName=github.com/VictoriaMetrics/VictoriaMetrics
+VICTORIA_METRICS = "1.150.0"
+"""The store, of the chart that clusters get (a test compares the two)."""
+# renovate: datasource=go depName=github.com/prometheus-operator/prometheus-operator
+PROMETHEUS_OPERATOR = "0.85.0"
+"""Only its custom resource definitions are used."""

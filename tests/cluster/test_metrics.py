@@ -1,0 +1,256 @@
+"""Dashboard and alerts count nothing twice in any sharing mode: Prometheus's engine and the real store evaluate them.
+
+The store also reads an exporter through the component's own scrape jobs.
+"""
+
+import copy
+import http.server
+import json
+import socket
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.monitoring.alerts import rule_groups
+from components.monitoring.dashboard import MonitoredPool, Panel, panels
+from components.monitoring.scraping import gpu_job, scrape_config
+from tests.cluster.deployment import Deployment, Graphs, manifests
+from tests.cluster.metrics import READINGS, SECONDS, Case, Labels, read_cases, read_labels, read_series
+from tests.control_plane import recipe
+from tests.control_plane.api import ApiError
+from tests.control_plane.kept import StartError
+from tests.control_plane.recipe import METRICS
+
+CASES = {case.name: case for case in read_cases()}
+POOLS = [MonitoredPool(name="gpu", node_usd_per_hour=0.5, share_mib=7680)]
+PANELS = {one.title: one for one in panels(POOLS, 0.25, has_kube_state_metrics=True)}
+ALERTS = {rule["alert"]: rule for group in rule_groups() for rule in group["rules"]}
+START_SECONDS = 60
+MINUTES = (READINGS - 1) * SECONDS // 60
+MODES = ("exclusive", "timeslice", "mps", "mig")
+
+
+def expected(case: Case, panel: Panel) -> list[dict[str, float]]:
+    """The series of each query of a panel; none for a panel that the case does not name."""
+    wanted = (case.panels or {}).get(panel.title, [{}] * len(panel.queries))
+    assert len(wanted) == len(panel.queries), panel.title
+    return wanted
+
+
+@pytest.fixture(scope="session")
+def tools(programs: Callable[[recipe.Recipe], Path]) -> Path:
+    return programs(METRICS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, tools: Path, tmp_path: Path) -> None:
+    case = CASES[name]
+    groups = copy.deepcopy(rule_groups())
+    for group in groups:
+        for rule in group["rules"]:
+            del rule["annotations"]
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
+    series = [
+        {"series": one.text(), "values": f"{one.start}+{one.step}x{READINGS - 1}"} for one in read_series(case.metrics)
+    ]
+    queries = [
+        {"expr": query.expr, "eval_time": f"{MINUTES}m", "exp_samples": samples(wanted)}
+        for panel in PANELS.values()
+        if case.panels is not None
+        for query, wanted in zip(panel.queries, expected(case, panel), strict=True)
+    ]
+    alerts = [
+        {
+            "alertname": alert,
+            "eval_time": f"{MINUTES}m",
+            "exp_alerts": [
+                {"exp_labels": {**rule["labels"], **one["labels"]}} for one in case.alerts if one["alert"] == alert
+            ],
+        }
+        for alert, rule in ALERTS.items()
+    ]
+    group = {"interval": "15s", "input_series": series, "promql_expr_test": queries, "alert_rule_test": alerts}
+    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "fuzzy_compare": True, "tests": [group]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
+    command = [str(tools / recipe.PROMETHEUS_TOOL), "test", "rules", str(tmp_path / "test.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def samples(wanted: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"labels": labels, "value": value} for labels, value in wanted.items()]
+
+
+def test_each_mode_has_a_case_and_each_alert_fires_in_one() -> None:
+    assert {*MODES} <= {*CASES}
+    assert {one["alert"] for case in CASES.values() for one in case.alerts} == {*ALERTS}
+
+
+class Store:
+    """VictoriaMetrics with one case at a time."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def call(self, path: str, body: str | None = None, **query: Any) -> str:
+        address = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(address, data=None if body is None else body.encode(), timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def query(self, expr: str, at: float | None = None) -> list[tuple[Labels, float]]:
+        moment: dict[str, Any] = {} if at is None else {"time": at}
+        found = json.loads(self.call("/api/v1/query", query=expr, nocache=1, step=f"{SECONDS}s", **moment))
+        series = [
+            ({key: value for key, value in one["metric"].items() if key != "__name__"}, float(one["value"][1]))
+            for one in found["data"]["result"]
+        ]
+        return sorted(series, key=str)
+
+    def replace(self, case: Case) -> int:
+        """Deletes all series, and writes those of a case. Returns the time of their last reading."""
+        end = int(time.time()) - 60
+        self.call("/api/v1/admin/tsdb/delete_series", "", **{"match[]": '{__name__!=""}'})
+        lines = [
+            f"{one.text()} {one.start + number * one.step} {(end - (READINGS - 1 - number) * SECONDS) * 1000}"
+            for one in read_series(case.metrics)
+            for number in range(READINGS)
+        ]
+        self.call("/api/v1/import/prometheus", "\n".join(lines))
+        self.call("/internal/force_flush")
+        return end
+
+
+@contextmanager
+def running_store(tools: Path, folder: Path, *options: str) -> Iterator[Store]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (folder / "store.log").open("w") as log:
+        place = [f"-storageDataPath={folder / 'data'}", f"-httpListenAddr=127.0.0.1:{port}"]
+        process = subprocess.Popen([tools / recipe.STORE, *place, *options], stdout=log, stderr=log)
+    store = Store(port)
+    try:
+        wait_for(lambda: answers(store), lambda: (folder / "store.log").read_text())
+        yield store
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def answers(store: Store) -> bool:
+    try:
+        return store.call("/health") == "OK"
+    except OSError:
+        return False
+
+
+def wait_for(known: Callable[[], Any], shown: Callable[[], str]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not known():
+        if time.monotonic() > end:
+            raise StartError(shown())
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def store(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with running_store(tools, tmp_path_factory.mktemp("store"), "-search.latencyOffset=0s") as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_store_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, store: Store) -> None:
+    case = CASES[name]
+    end = store.replace(case)
+    for panel in PANELS.values() if case.panels is not None else ():
+        for query, wanted in zip(panel.queries, expected(case, panel), strict=True):
+            found = {name_of(labels): value for labels, value in store.query(query.expr, end)}
+            assert found == pytest.approx({name_of(read_labels(one)): wanted[one] for one in wanted}), query.expr
+    firing = {alert: [labels for labels, _ in store.query(rule["expr"], end)] for alert, rule in ALERTS.items()}
+    wanted_alerts = {alert: [one["labels"] for one in case.alerts if one["alert"] == alert] for alert in ALERTS}
+    assert firing == wanted_alerts
+
+
+def name_of(labels: Labels) -> str:
+    return str(sorted(labels.items()))
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    """dcgm-exporter on a time-sliced GPU."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(CASES["timeslice"].metrics.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_the_scrape_job_keeps_the_labels_of_pods_and_gives_none_to_the_gpu(tools: Path, tmp_path: Path) -> None:
+    """The job of the component, with a target that has the labels of Kubernetes's discovery."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    discovered = {
+        "__meta_kubernetes_pod_container_port_number": "9400",
+        "__meta_kubernetes_pod_node_name": "n1",
+        "__meta_kubernetes_node_label_tandem_pool": "gpu",
+        "__meta_kubernetes_pod_name": "dcgm-exporter-x",
+        # The Prometheus Operator gives a target these, before the rules of a PodMonitor.
+        "pod": "dcgm-exporter-x",
+        "namespace": "dcgm-exporter",
+        "container": "exporter",
+    }
+    config = scrape_config([gpu_job()])
+    config["global"]["scrape_interval"] = "1s"
+    [job] = config["scrape_configs"]
+    del job["kubernetes_sd_configs"]
+    other = {**discovered, "__meta_kubernetes_pod_container_port_number": "8080"}
+    target = f"127.0.0.1:{server.server_port}"
+    job["static_configs"] = [{"targets": [target], "labels": labels} for labels in (discovered, other)]
+    file = tmp_path / "scrape.yaml"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    options = (f"-promscrape.config={file}", "-promscrape.config.strictParse=true", "-search.latencyOffset=0s")
+    with running_store(tools, tmp_path, *options) as store:
+        wait_for(lambda: store.query("DCGM_FI_DEV_FB_USED"), lambda: (tmp_path / "store.log").read_text())
+        found = store.query("DCGM_FI_DEV_FB_USED")
+    server.shutdown()
+    wanted = [
+        ({**one.labels, "instance": target}, one.start)
+        for one in read_series(CASES["timeslice"].metrics)
+        if one.name == "DCGM_FI_DEV_FB_USED"
+    ]
+    assert sorted(found, key=itemgetter(1)) == sorted(wanted, key=itemgetter(1))
+
+
+def test_the_api_server_accepts_the_monitors_of_the_prometheus_operator(
+    cluster: Deployment, graphs: Graphs, tools: Path
+) -> None:
+    definitions = yaml.safe_load_all((tools / recipe.OPERATOR_CRDS).read_text(encoding="utf-8"))
+    for one in filter(None, definitions):
+        cluster.api.apply(one)
+
+    def known() -> bool:
+        try:
+            served = cluster.api.call("GET", "/apis/monitoring.coreos.com/v1")["resources"]
+        except ApiError:
+            return False
+        return {"PodMonitor", "PrometheusRule"} <= {one["kind"] for one in served}
+
+    cluster.wait_for("the server knew the monitors", known)
+    found = manifests(graphs("with-monitors"))
+    kinds = [one["kind"] for one in found]
+    assert (kinds.count("PodMonitor"), kinds.count("PrometheusRule")) == (2, 1)
+    for one in found:
+        if one["kind"] in ("Namespace", "PodMonitor", "PrometheusRule"):
+            cluster.api.apply(one)
