@@ -159,7 +159,7 @@ KEYS = {
     "gpu_instances": ("instance_type",),
     "gpu_memory": ("gpu",),
     "gpu_prices": ("region", "instance_type"),
-    "artifacts": ("name",),
+    "artifacts": ("name", "version"),
     "mig_profiles": ("gpu", "profile"),
     "kubernetes_versions": ("version",),
     "model_names": ("name",),
