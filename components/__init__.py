@@ -7,7 +7,7 @@ from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
 from components.monitoring import Monitoring, MonitoringArgs
 from components.monitoring.dashboard import MonitoredPool
 from components.network_policies import ModelClients
-from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
+from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs, SpillPool
 from components.open_webui import OpenWebUI, OpenWebUIArgs
 from components.scheduled_parking import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from components.share_proof import ShareProof, ShareProofArgs
@@ -40,6 +40,7 @@ __all__ = [
     "ScheduledParkingArgs",
     "ShareProof",
     "ShareProofArgs",
+    "SpillPool",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
     "SpotJob",

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import host_rules, karpenter, offerings, tables, versions, zones
+from sharing import host_rules, karpenter, offerings, spill_rules, tables, versions, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import instance_types
 from sharing.mig_rules import (
@@ -290,7 +290,7 @@ def _parked(setup: Setup) -> Iterator[Problem]:
 
 def _unused_pool(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        if not setup.tenants_of(pool):
+        if not setup.residents_of(pool):
             fix = "Name it in `models[].pool`, or remove it."
             yield Problem(pool.path, "", f"no model runs on the pool {pool.name}", fix)
 
@@ -364,6 +364,8 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes enough pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
     Rule("system nodes hold their pods", True, host_rules.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
+    Rule("models can move to the pools of `spill`", True, spill_rules.find_obstacles, ("models", "sharing", TYPES)),
+    Rule("models fit the pools of `spill`", True, spill_rules.find_misfits, ("models", "sharing", TYPES, *NODES)),
     Rule("the provisioner partitions the GPU", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
     Rule("the zones belong to the region", True, zones.misnamed, ("aws:region",)),

@@ -253,11 +253,12 @@ def _noted(price: prices.Price, note: str) -> prices.Price:
 
 
 def _added_nodes(setup: Setup) -> float:
-    """USD per hour of the extra nodes that run during a replacement, with disk and address."""
+    """USD per hour of the extra nodes during a replacement and for spilled models, with disk and address."""
     system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
     found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
     for pool in setup.pools:
-        found += added_nodes(pool, setup.nodes_of(pool)) * node_usd(pool, setup) + _beyond_planned(pool, setup)
+        nodes = added_nodes(pool, setup.nodes_of(pool)) + setup.spilled_nodes(pool)
+        found += nodes * node_usd(pool, setup) + _beyond_planned(pool, setup)
     return found
 
 

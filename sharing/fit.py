@@ -7,7 +7,7 @@ from sharing.gpus import InstanceType
 from sharing.memory import Need, need
 from sharing.models import Served
 from sharing.modes import Shares, Sharing
-from sharing.setup import Pool, Setup
+from sharing.setup import Pool, Setup, Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,26 @@ class Verdict:
 
 
 def judge_models(setup: Setup, pool: Pool) -> list[Verdict]:
-    """How the models of `pool` fit it, in their order."""
-    models = [tenant.served for tenant in setup.tenants_of(pool)]
-    return verdicts(models, pool.sharing, pool.smallest, pool.planned_nodes)
+    """How the models of `pool` fit it, in their order; with their guests, unless that does not fit."""
+    alone = _judge(pool, setup.tenants_of(pool))
+    together = _judge(pool, setup.residents_of(pool)) if setup.guests_of(pool) else []
+    return together[: len(alone)] if together and all(verdict.fits for verdict in together) else alone
+
+
+def judge_guests(setup: Setup, pool: Pool) -> list[tuple[Tenant, Verdict]]:
+    """How the models that may spill to `pool` fit it together with its own; none if its own do not fit.
+
+    The largest combination of models that contains a guest is in that guest's verdict. So where all guests fit, the
+    pool's own models still fit, too.
+    """
+    own, guests = setup.tenants_of(pool), setup.guests_of(pool)
+    if not guests or not all(verdict.fits for verdict in _judge(pool, own)):
+        return []
+    return [*zip(guests, _judge(pool, [*own, *guests])[len(own) :], strict=True)]
+
+
+def _judge(pool: Pool, tenants: Sequence[Tenant]) -> list[Verdict]:
+    return verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest, pool.planned_nodes)
 
 
 def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:

@@ -93,17 +93,17 @@ def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
     """RAM of the pods that may be placed on one `node` in the worst case: the largest needs, in MiB."""
     shares = node.gpus * sum(shares.per_gpu for shares in pool.offers)
     metrics = METRICS_MIB if setup.metrics else 0
-    needs = sorted((host_need(tenant.served).total + metrics for tenant in setup.tenants_of(pool)), reverse=True)
+    needs = sorted((host_need(tenant.served).total + metrics for tenant in setup.residents_of(pool)), reverse=True)
     return needs[:shares]
 
 
-def page_cache_mib(setup: Setup, pool: Pool) -> int:
-    """RAM for each model's page cache on any node of `pool`: an equal part of the RAM that remains.
+def page_cache_mib(setup: Setup, *pools: Pool) -> int:
+    """RAM for each model's page cache on any node of `pools`: an equal part of the RAM that remains.
 
     So the limits of all pods on a node never exceed its RAM, and the kubelet has no reason to evict.
     """
     spare = []
-    for node in pool.known_types:
+    for pool, node in ((one, node) for one in pools for node in one.known_types):
         needs = crowd(setup, pool, node)
         spare.append((room_mib(node, pool.sharing, metrics=setup.metrics) - sum(needs)) // max(1, len(needs)))
     return max(LEAST_PAGE_CACHE_MIB, min(spare))

@@ -90,7 +90,7 @@ def with_cache(served: Served, most_mib: int) -> Served:
 
 def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
     """The largest prompt cache that lets the models fit; a change without cost."""
-    for mib in smaller_caches(tenant.served for tenant in setup.tenants_of(pool)):
+    for mib in smaller_caches(tenant.served for tenant in setup.residents_of(pool)):
         tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
         if not _missing_mib(setup, pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
             return f"Write `prompt-cache-mib: {mib}` for each model."

@@ -134,6 +134,8 @@ class Tenant:
     cache: Cache
     importance: Importance | None = None
     """None if the stack file has none."""
+    spill: tuple[str, ...] = ()
+    """Names of other pools on which it may run, the first choice first."""
 
     @property
     def volume_gib(self) -> int:
@@ -189,12 +191,25 @@ class Setup:
     metrics_store: bool = False
     """Whether the stack has a metrics store with dashboards, on its system nodes."""
 
+    @property
+    def has_importance(self) -> bool:
+        """Whether the stack file gives any model an importance."""
+        return any(tenant.importance for tenant in self.tenants)
+
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
 
+    def guests_of(self, pool: Pool) -> list[Tenant]:
+        """The models of other pools that may run on this one."""
+        return [tenant for tenant in self.tenants if pool.name in tenant.spill]
+
+    def residents_of(self, pool: Pool) -> list[Tenant]:
+        """All models that may meet on this pool."""
+        return [*self.tenants_of(pool), *self.guests_of(pool)]
+
     def disk_gib(self, pool: Pool) -> int:
         """Disk that a node of the pool needs for its images and for models that keep their files on it."""
-        on_node = [tenant.served.model.file_bytes for tenant in self.tenants_of(pool) if tenant.cache == "node"]
+        on_node = [tenant.served.model.file_bytes for tenant in self.residents_of(pool) if tenant.cache == "node"]
         return NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
 
     def unproved(self, pool: Pool) -> str:
@@ -222,3 +237,10 @@ class Setup:
         if not pool.offers:  # the GPU does not support the mode: the error of another rule
             return pool.max
         return min(pool.max, -(-len(self.tenants_of(pool)) // pool.shares_per_node))
+
+    def spilled_nodes(self, pool: Pool) -> int:
+        """Nodes that Karpenter may launch in addition, for models that have no share on their own pool."""
+        if pool.provisioner == "node-group" or pool.desired == 0 or not pool.offers:
+            return 0
+        most = min(pool.max, -(-len(self.residents_of(pool)) // pool.shares_per_node))
+        return most - self.nodes_of(pool)

@@ -27,17 +27,15 @@ from components import (
 from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
 from components.karpenter_gpu_pool import KarpenterPool
-from components.ollama_pair import OllamaModel
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
-from sharing import host
-from sharing.assessment import Fit
 from sharing.karpenter import controller_replicas
 from sharing.names import PROJECT, TAG_STACK, cluster_name, stack_tags
 from sharing.setup import Pool
 from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
+from stacks.models import describe_model
 from stacks.monitoring import find_scrapers, watch_metrics
 from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
@@ -341,37 +339,15 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(
-            models=[_model(fit, base) for fit in base.plan.assessment.fits],
+            models=[
+                describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.parked)
+                for fit in base.plan.assessment.fits
+            ],
             clients=find_clients(base.plan),
             scrapers=find_scrapers(base.plan),
             tags=base.tags,
         ),
         base.inside(*needs),
-    )
-
-
-def _model(fit: Fit, base: Base) -> OllamaModel:
-    tenant, served = fit.tenant, fit.tenant.served
-    is_parked = fit.pool.name in base.parking.parked
-    return OllamaModel(
-        served.model,
-        id=served.id,
-        context=served.context,
-        slots=served.slots,
-        kv_type=served.kv_type,
-        batch=served.num_batch or None,
-        prompt_cache_mib=served.prompt_cache_mib,
-        cache=tenant.cache,
-        pool=fit.pool.name,
-        ready_labels=fit.pool.sharing.ready_labels,
-        mode_taint=base.mode_taints[fit.pool.name],
-        importance=tenant.importance,
-        resource_name=fit.verdict.shares.resource,
-        page_cache_mib=host.page_cache_mib(base.plan.setup, fit.pool),
-        # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
-        running=fit.pool.desired > 0 and not (is_parked and fit.pool.provisioner == "karpenter"),
-        is_awaited=not is_parked,
-        zone=base.volume_zones[fit.pool.name] if tenant.cache == "volume" else None,
     )
 
 

@@ -11,12 +11,12 @@ from components.charts import merge_values
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import ModelDisk, claim_disk
-from components.ollama_pair.values import OllamaModel, Scripts, chart_values, digest, script
+from components.ollama_pair.values import OllamaModel, Scripts, SpillPool, chart_values, digest, script
 from sharing import versions
 from sharing.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
 
-__all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
+__all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"]
 
 RELEASE_SECONDS = 2700
 """Time to download image and model over a slow connection. A model that cannot load logs why much earlier."""

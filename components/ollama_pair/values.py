@@ -1,7 +1,7 @@
 """Helm values of the Ollama chart for one model: its server, the hook that loads the model, and the sidecars."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -35,8 +35,26 @@ SCRIPT_FOLDER = "/script"
 SIDECAR_CPU_MILLIS = 10
 """CPU request of a sidecar, part of `POD_CPU_MILLIS`."""
 LOCAL_SERVER = f"http://127.0.0.1:{OLLAMA_PORT}"
+HOME_WEIGHT = 100
+"""Weight of a model's own pool. Those of other pools are so small that no other score of the scheduler hides it."""
 STOP_SECONDS = 30
 """Time for running requests to finish. It must be less than the two minutes' notice of a spot interruption."""
+
+
+@dataclass(frozen=True)
+class SpillPool:
+    """Another pool on which a model may run, e.g. `SpillPool("spot")`."""
+
+    pool: str
+    """The value of the label `tandem/pool` on its nodes."""
+    _: KW_ONLY
+    ready_labels: Mapping[str, str] = field(default_factory=dict)
+    """Extra node labels that the pod requires there."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the taint `tandem/mode` that the pod tolerates there. Defaults to any value."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,10 @@ class OllamaModel:
     """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
     mode_taint: pulumi.Input[str] | None = None
     """Value of the taint `tandem/mode` that the pod tolerates; any other value evicts it. Defaults to any value."""
+    spill_pools: Sequence[SpillPool] = ()
+    """Other pools that it may run on while its own has no free share, the first choice first. It must fit there."""
+    packed: bool = False
+    """Whether it prefers nodes that already run packed models of its pool, so that others become empty."""
     importance: Importance | None = None
     """`high`, `normal` or `low`: a waiting model takes the share of a less important one. If no model has it, no model
     evicts another; otherwise the default is `normal`.
@@ -152,8 +174,7 @@ def chart_values(
             "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name},
         },
         "resources": resources(model, len(sidecars)),
-        "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
-        "tolerations": tolerations(model.mode_taint),
+        **choose_nodes(model),
         "extraEnv": [{"name": key, "value": value} for key, value in environment.items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         "initContainers": sidecars,
@@ -171,6 +192,51 @@ def chart_values(
         "updateStrategy": {"type": "Recreate"},
         **({} if priority_class is None else {"priorityClassName": priority_class}),
     }
+
+
+def choose_nodes(model: OllamaModel) -> dict[str, Any]:
+    """The nodes that a model may run on, and those that it prefers.
+
+    Without other pools this is a nodeSelector, as ever: other values would restart models that run.
+    """
+    own = SpillPool(model.pool, ready_labels=model.ready_labels, mode_taint=model.mode_taint)
+    pools = [own, *model.spill_pools]
+    affinity: dict[str, Any] = {}
+    if model.spill_pools:
+        terms = [_term({POOL_LABEL: one.pool, **one.ready_labels}) for one in pools]
+        # The scheduler compares weights with the highest one, and Karpenter tries the highest first.
+        weights = [HOME_WEIGHT, *range(len(model.spill_pools), 0, -1)]
+        preferred = [
+            {"weight": weight, "preference": _term({POOL_LABEL: one.pool})}
+            for weight, one in zip(weights, pools, strict=True)
+        ]
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        }
+    if model.packed:
+        beside = {"labelSelector": {"matchLabels": {POOL_LABEL: model.pool}}, "topologyKey": "kubernetes.io/hostname"}
+        affinity["podAffinity"] = {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": beside}]
+        }
+    return {
+        "nodeSelector": {} if model.spill_pools else {POOL_LABEL: model.pool, **model.ready_labels},
+        "tolerations": _tolerations(pools),
+        **({"affinity": affinity} if affinity else {}),
+        **({"podLabels": {POOL_LABEL: model.pool}} if model.packed else {}),
+    }
+
+
+def _term(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]}
+
+
+def _tolerations(pools: Sequence[SpillPool]) -> list[dict[str, Any]]:
+    taints = [one.mode_taint for one in pools]
+    if any(taint is None for taint in taints):
+        return tolerations(None)
+    first, *others = taints
+    return [*tolerations(first), *(tolerations(taint)[1] for taint in others)]
 
 
 def resources(model: OllamaModel, sidecars: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sandbox.world.nodes import EFFECTS, HOST_LABEL, TYPE_LABEL, ZONE_LABEL, clu
 from sandbox.world.permissions import allows
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, releases
-from sandbox.world.scheduler import groups, placed
+from sandbox.world.scheduler import groups, placed, preference
 from sandbox.world.storage import has_policy
 
 CHART = "karpenter"
@@ -103,7 +103,12 @@ def placed_with_new_nodes(
 def _bought_for(entities: Entities, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
     """The node that a pool launches for pods that must run together, or why no pool launches one."""
     reasons = []
-    for pool in entities.within(server, tokens.NODE_POOL):
+    labels = "spec.template.metadata.labels"
+    preferred = sorted(
+        entities.within(server, tokens.NODE_POOL),
+        key=lambda pool: -preference(pods[0], value_at(pool.inputs, labels) or {}),
+    )
+    for pool in preferred:
         reason = _unable(entities, server, pool)
         if reason is None:
             left = _left(entities, pool, new)

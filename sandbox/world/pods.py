@@ -10,6 +10,8 @@ from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import HOST_LABEL
 
 Values = dict[str, Any]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 DISCOVERY = "node-feature-discovery"
 """The chart that labels each node with its hardware."""
 
@@ -22,6 +24,8 @@ class Pod:
     selector: dict[str, str] = field(default_factory=dict)
     terms: tuple[Values, ...] = ()
     """Required node affinity: a node must meet all expressions of one of these terms."""
+    prefers: tuple[Values, ...] = ()
+    """Preferred node affinity: weights and terms."""
     tolerations: tuple[dict[str, Any], ...] = ()
     needs: dict[str, int] = field(default_factory=dict)
     """Extended resources that the pod requests."""
@@ -60,6 +64,8 @@ def _ollama(release: str, values: Values) -> list[Pod]:
         Pod(
             name=f"{name}-{index}",
             selector=dict(values.get("nodeSelector") or {}),
+            terms=tuple(values_at(values, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")),
+            prefers=tuple(values_at(values, f"affinity.nodeAffinity.{_PREFERRED}")),
             tolerations=tuple(values.get("tolerations") or ()),
             needs=needs,
             claims=(*own, *mounted),
@@ -114,13 +120,12 @@ def pods_of_job(name: str, inputs: Values) -> list[Pod]:
     spec, pod = inputs.get("spec") or {}, value_at(inputs, "spec.template.spec") or {}
     count = spec.get("parallelism")
     at_a_time = min(1 if count is None else int(count), int(spec.get("completions") or count or 1))
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    hosts = values_at(pod, f"affinity.podAffinity.{required}.topologyKey")
+    hosts = values_at(pod, f"affinity.podAffinity.{_REQUIRED}.topologyKey")
     return [
         Pod(
             name=f"{name}-{index}",
             selector=dict(pod.get("nodeSelector") or {}),
-            terms=tuple(values_at(pod, f"affinity.nodeAffinity.{required}.nodeSelectorTerms")),
+            terms=tuple(values_at(pod, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")),
             tolerations=tuple(pod.get("tolerations") or ()),
             needs=_extended(pod),
             claims=tuple(values_at(pod, "volumes.persistentVolumeClaim.claimName")),

@@ -70,13 +70,16 @@ class _Room:
         self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
 
     def node_for(self, pods: list[Pod], there: list[Entity]) -> Entity | str:
-        """Assigns the pods to the first node that fits all of them. Returns the node, or why none fits."""
+        """Assigns the pods to the first node that fits all of them. Returns the node, or why none fits.
+
+        No pod evicts another.
+        """
         for pod in pods:
             for name in pod.claims:
                 if (problem := self._claim_problem(name)) is not None:
                     return problem
         reasons: Counter[str] = Counter()
-        for node in there:
+        for node in sorted(there, key=lambda node: -preference(pods[0], labels_seen(self.entities, node))):
             before = self.taken.copy()
             reason = self._refusal(pods, node)
             if reason is None:
@@ -128,6 +131,11 @@ class _Room:
                 return f"Insufficient {resource}"
         # The scheduler does not know this: the pod would start, and fail until the old process has stopped.
         return refuses_process(self.entities, node, [one for one in self.alive if one.outputs["node"] == node.id])
+
+
+def preference(pod: Pod, labels: dict[str, str]) -> int:
+    """How much a pod prefers a node with these labels."""
+    return sum(one["weight"] for one in pod.prefers if _meets_all(labels, one["preference"]))
 
 
 def _group(apart: str) -> str:

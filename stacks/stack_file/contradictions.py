@@ -110,6 +110,23 @@ def _pool_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pro
             yield Problem(path, "", "is missing, and the stack has several pools", f"Write the name of a pool.{listed}")
         elif settings.pool is not None and not is_named_in_doubt(config, misread):
             yield Problem(path, f"'{settings.pool}'", "unknown pool", did_you_mean(settings.pool, known))
+    if not is_named_in_doubt(config, misread):
+        yield from _spill_contradictions(config, known, misread)
+
+
+def _spill_contradictions(config: StackConfig, known: list[str], misread: set[str]) -> Iterator[Problem]:
+    """Finds pools of `spill` that are unknown, the model's own, or listed twice."""
+    for index, settings in enumerate(config.models):
+        for place, name in enumerate(settings.spill):
+            path = f"models[{index}].spill[{place}]"
+            if touches([path, f"models[{index}].pool"], misread):
+                continue
+            if name not in known:
+                yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, known))
+            elif name == (settings.pool or known[0]):
+                yield Problem(path, name, "is the model's own pool", "Remove it.")
+            elif name in settings.spill[:place]:
+                yield Problem(path, name, "is listed twice", "Keep one of the two.")
 
 
 def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

@@ -75,6 +75,7 @@ HINTS = {
     "models[].prompt-cache-mib": (
         "Write `prompt-cache-mib: 512`, or 0 for none; -1 (no limit) would end in an OOM kill."
     ),
+    "models[].spill": "Write the names of other pools: `spill: [rest]`.",
     "models[].architecture": "Write the name that `ollama show` prints, e.g. gemma3.",
     "models[].encoder": "Write `encoder: true` or `encoder: false`.",
     "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",

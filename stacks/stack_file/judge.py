@@ -43,6 +43,7 @@ STAND_INS: dict[str, Any] = {
     "models": [{"name": "llama3.2:1b"}],
     "models[]": {"name": "llama3.2:1b"},
     "models[].name": "llama3.2:1b",
+    "models[].spill[]": "gpu",
     "gpu-nodes.instance-types[]": "g4dn.xlarge",
     "gpu-nodes[]": {"name": "gpu"},
     "gpu-nodes[].name": "gpu",

@@ -64,6 +64,11 @@ class ModelSettings(Section):
         description="Who keeps running when shares are short: a waiting model takes the share of a less important one. "
         "Default: `normal` if another model has an importance.",
     )
+    spill: Annotated[list[str], Field(max_length=9)] = Field(
+        default=[],
+        description="Names of other pools that it may run on while its own has no free share, the first choice first. "
+        "The models that it meets there must fit beside it.",
+    )
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
     )

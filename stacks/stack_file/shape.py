@@ -311,6 +311,7 @@ class StackConfig(Section):
                 pool=self.models[index].pool or only,
                 cache=self.models[index].cache,
                 importance=self.models[index].importance,
+                spill=tuple(self.models[index].spill),
             )
             for index, served in self.known_models()
         ]

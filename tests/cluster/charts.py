@@ -88,7 +88,15 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
             "automountServiceAccountToken": values["serviceAccount"]["automount"],
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": service},
-        _workload("Deployment", name, chosen, pod, replicas=values["replicaCount"], strategy=values["updateStrategy"]),
+        _workload(
+            "Deployment",
+            name,
+            chosen,
+            pod,
+            values.get("podLabels"),
+            replicas=values["replicaCount"],
+            strategy=values["updateStrategy"],
+        ),
     ]
 
 
@@ -141,7 +149,9 @@ def _written(part: str, release: Mapping[str, Any]) -> Object:
     return found
 
 
-def _workload(kind: str, name: str, chosen: Mapping[str, str], pod: Object, **spec: Any) -> Object:
+def _workload(
+    kind: str, name: str, chosen: Mapping[str, str], pod: Object, labels: Mapping[str, str] | None = None, **spec: Any
+) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
@@ -149,6 +159,6 @@ def _workload(kind: str, name: str, chosen: Mapping[str, str], pod: Object, **sp
         "spec": {
             **spec,
             "selector": {"matchLabels": chosen},
-            "template": {"metadata": {"labels": chosen}, "spec": pod},
+            "template": {"metadata": {"labels": {**(labels or {}), **chosen}}, "spec": pod},
         },
     }

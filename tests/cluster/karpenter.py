@@ -187,11 +187,19 @@ class Pools:
         return True
 
     def apply_pod(
-        self, name: str, *, resources: Object | None = None, annotations: Object | None = None, **spec: Any
+        self,
+        name: str,
+        *,
+        resources: Object | None = None,
+        annotations: Object | None = None,
+        labels: Object | None = None,
+        **spec: Any,
     ) -> None:
         container = {"name": "main", "image": "pause", "resources": resources or {}}
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
-        metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
+        metadata = {
+            "name": name, "namespace": "default", "annotations": annotations or {}, "labels": labels or {}
+        }  # fmt: skip
         self.api.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def delete_pod(self, name: str) -> None:

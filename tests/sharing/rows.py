@@ -43,7 +43,8 @@ def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
     found: list[dict[str, Any]] = []
     for row in rows:
         values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
-        where = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
+        where: dict[str, Any] = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
+        where |= {"spill": tuple(values.pop("spill", ())), "importance": values.pop("importance", None)}
         times = values.pop("times", 1)
         match values:
             case {"keeping": arguments}:

@@ -1,0 +1,50 @@
+"""The models of a stack, with the pools on which each may run."""
+
+from collections.abc import Collection, Mapping
+
+import pulumi
+
+from components.ollama_pair import OllamaModel, SpillPool
+from sharing import host
+from sharing.assessment import Fit
+from stacks.stack_file.judge import Plan
+
+
+def describe_model(
+    fit: Fit,
+    plan: Plan,
+    mode_taints: Mapping[str, pulumi.Output[str]],
+    volume_zones: Mapping[str, pulumi.Output[str]],
+    parked: Collection[str],
+) -> OllamaModel:
+    """A model as `OllamaPair` serves it. `parked` names the pools without nodes."""
+    tenant, served, pool = fit.tenant, fit.tenant.served, fit.pool
+    is_parked = pool.name in parked
+    # A pool with `desired: 0` gets no model: on Karpenter, a waiting one would start a node there.
+    others = [other for name in tenant.spill for other in plan.setup.awake if other.name == name]
+    return OllamaModel(
+        served.model,
+        id=served.id,
+        context=served.context,
+        slots=served.slots,
+        kv_type=served.kv_type,
+        batch=served.num_batch or None,
+        prompt_cache_mib=served.prompt_cache_mib,
+        cache=tenant.cache,
+        pool=pool.name,
+        ready_labels=pool.sharing.ready_labels,
+        mode_taint=mode_taints[pool.name],
+        spill_pools=[
+            SpillPool(other.name, ready_labels=other.sharing.ready_labels, mode_taint=mode_taints[other.name])
+            for other in others
+        ],
+        # Only Karpenter removes a node that has become empty.
+        packed=plan.setup.has_importance and pool.provisioner == "karpenter" and pool.capacity == "on-demand",
+        importance=tenant.importance,
+        resource_name=fit.verdict.shares.resource,
+        page_cache_mib=host.page_cache_mib(plan.setup, pool, *others),
+        # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
+        running=pool.desired > 0 and not (is_parked and pool.provisioner == "karpenter"),
+        is_awaited=not is_parked,
+        zone=volume_zones[pool.name] if tenant.cache == "volume" else None,
+    )

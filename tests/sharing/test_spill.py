@@ -1,0 +1,97 @@
+"""Models that may run on other pools count there, too: on the node's disk and RAM, beside its GPU, and in the bill."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharing import compatibility, host
+from sharing.cost import cost
+from sharing.cron import read_cron
+from sharing.fit import judge_models
+from sharing.models import Served
+from sharing.parking import Park
+from sharing.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
+from tests.sharing.builders import keeping, listed, pool, setup, weighing
+
+HERE, THERE = listed(0, "here", pool()), listed(1, "there", pool())
+NIGHTS = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+
+
+def tenant(index: int, served: Served, pool: str, *spill: str) -> Tenant:
+    return Tenant(served=served, path=f"models[{index}]", pool=pool, cache="node", spill=spill)
+
+
+def stack(*tenants: Tenant, here: Pool = HERE, there: Pool = THERE) -> Setup:
+    return setup(pools=(here, there), tenants=tenants)
+
+
+def test_a_pool_has_disk_for_the_files_of_its_guests() -> None:
+    guest, own = weighing(5000), weighing(3000)
+    spilling = stack(tenant(0, guest, "here", "there"), tenant(1, own, "there"))
+    both = guest.model.file_bytes + own.model.file_bytes
+    assert spilling.disk_gib(THERE) == NODE_IMAGES_GIB + -(-both // 2**30)
+    assert spilling.disk_gib(HERE) == NODE_IMAGES_GIB + -(-guest.model.file_bytes // 2**30)
+
+
+def test_a_pools_ram_holds_its_guests_or_the_stack_is_refused() -> None:
+    # A g4dn.xlarge has 16 GiB: not enough for 7,000 and 8,500 MiB with the stack's own pods.
+    alone = stack(tenant(0, keeping(8500), "here"), tenant(1, keeping(7000), "there"))
+    assert not list(compatibility.refusals(alone))
+    spilling = stack(tenant(0, keeping(8500), "here", "there"), tenant(1, keeping(7000), "there"))
+    [problem] = compatibility.problems(spilling)
+    assert problem.path == "gpu-nodes[1].instance-types[0]"
+    assert "that 2 models on one g4dn.xlarge need" in problem.rule
+
+
+def test_the_page_cache_of_a_model_is_what_every_one_of_its_pools_can_give() -> None:
+    large = listed(0, "here", pool("g4dn.2xlarge"))
+    spilling = stack(tenant(0, keeping(2000), "here", "there"), tenant(1, keeping(3000), "there"), here=large)
+    there = host.page_cache_mib(spilling, THERE)
+    assert there < host.page_cache_mib(spilling, large)
+    assert host.page_cache_mib(spilling, large, THERE) == there
+
+
+def test_the_verdict_of_a_model_counts_the_guests_that_it_may_meet() -> None:
+    spilling = stack(tenant(0, weighing(6000), "here", "there"), tenant(1, weighing(5000), "there"))
+    [own] = judge_models(spilling, THERE)
+    assert own.crowd_mib == pytest.approx(11_000, abs=1)
+    [alone] = judge_models(spilling, HERE)
+    assert alone.crowd_mib == pytest.approx(6000, abs=1)
+
+
+def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> None:
+    there = replace(THERE, provisioner="karpenter", max=3)
+    tenants = (
+        tenant(0, weighing(900), "here", "there"),
+        tenant(1, weighing(901), "there"),
+        tenant(2, weighing(902), "there"),
+    )
+    spilling = stack(*tenants, there=there)
+    # Two shares a node: one node for its own two models, another one for the guest.
+    assert (spilling.nodes_of(there), spilling.spilled_nodes(there)) == (1, 1)
+    assert spilling.spilled_nodes(replace(there, max=1)) == 0
+    assert spilling.spilled_nodes(replace(there, desired=0)) == 0
+    assert spilling.spilled_nodes(HERE) == 0
+    staying = replace(spilling, tenants=(replace(tenants[0], spill=()), *tenants[1:]))
+    assert cost(spilling).usd_per_hour == cost(staying).usd_per_hour
+    more = cost(spilling).replacing_usd_per_hour - cost(staying).replacing_usd_per_hour
+    node = cost(stack(*tenants, there=replace(there, max=1))).usd_per_hour
+    assert 0 < more < node
+
+
+def test_a_waiting_model_of_a_node_group_would_wake_a_parked_stack_through_karpenter() -> None:
+    there = replace(THERE, provisioner="karpenter")
+    tenants = tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there", "here")
+    spilling = stack(*tenants, there=there)
+    assert not compatibility.problems(spilling)
+    [problem] = compatibility.problems(replace(spilling, park=NIGHTS))
+    assert str(problem) == (
+        "models[0].spill[0]: there is on Karpenter: a waiting model of a node group would start a node there while the "
+        "stack is parked. Remove it."
+    )
+
+
+def test_a_pool_for_guests_alone_has_a_purpose() -> None:
+    spilling = stack(tenant(0, weighing(900), "here", "there"))
+    unused = [problem for problem in compatibility.warnings(spilling) if "no model runs" in problem.rule]
+    assert unused == []
