@@ -156,5 +156,5 @@ def test_packed_models_leave_a_node_empty_and_karpenter_removes_it(pools: Pools)
             manifest["spec"]["disruption"]["consolidateAfter"] = "1s"
 
     pools.change(halves, hurry)
-    pools.wait_for("the empty node was gone", lambda: pools.nodes(halves) == 1)
+    pools.wait_for("the empty node was removed", lambda: pools.nodes(halves) == 1)
     assert pools.place_of("four") == full

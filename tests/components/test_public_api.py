@@ -71,6 +71,7 @@ PUBLIC = COMPONENTS | {
     "ParkedNodeGroup",
     "PoolSharing",
     "Slices",
+    "SpillPool",
     "TimeSlicing",
     "VolumeCheckpoints",
 }
