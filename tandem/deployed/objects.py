@@ -86,6 +86,21 @@ def requested(pod: Object, resource: str) -> int:
     return sum(_count(limit.get(resource)) for limit in limits)
 
 
+def outranked(pod: Object, pods: Sequence[Object], resource: str) -> str:
+    """Which more important models hold shares that a waiting pod needs, in words; empty if there are none.
+
+    The API server sets the priority of each pod from its PriorityClass.
+    """
+    priority = pod.get("spec", {}).get("priority") or 0
+    above = [
+        labels(one).get(INSTANCE_LABEL) or name(one)
+        for one in pods
+        if (one.get("spec", {}).get("priority") or 0) > priority and node_of(one) and requested(one, resource)
+    ]
+    waits = f"Insufficient {resource}" in unplaced(pod)
+    return f"more important models hold the shares: {', '.join(sorted(above))}" if waits and above else ""
+
+
 def settings(item: Object) -> dict[str, str]:
     """Settings of the first container of a pod, or of a Deployment's pods: its environment, and `batch`.
 

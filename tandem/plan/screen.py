@@ -7,9 +7,11 @@ from rich.console import Console
 from sharing import cost_alerts
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, Cost, Line
+from sharing.fit import judge_guests
+from sharing.importance import NORMAL, PRIORITIES
 from sharing.parking import HOURS_PER_WEEK
 from sharing.prices import FRESH_DAYS
-from sharing.setup import Pool, Setup
+from sharing.setup import Pool, Setup, Tenant
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
 from tandem.planned.startup import name_stages
@@ -35,6 +37,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False,
     _price(console, plan, f"; ready in about {count(round(planned.startup.minutes), 'minute')}" if starts else "")
     for pool in plan.setup.pools:
         _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
+    _placement(console, plan.setup)
     _cost(console, plan.setup, bill_of(plan))
     _alert(console, plan.setup)
     console.print()
@@ -105,6 +108,30 @@ def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> 
         free = f"{used:,.1f} of {_gib(total)} GiB"
         line(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}")
     print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
+
+
+def _placement(console: Console, setup: Setup) -> None:
+    """Importance and spill, if the stack file has any."""
+    spilling = [(pool, guests) for pool in setup.pools if (guests := setup.guests_of(pool))]
+    if setup.has_importance or spilling:
+        console.print()
+    if setup.has_importance:
+        ranks = ((one, [each for each in setup.tenants if (each.importance or NORMAL) == one]) for one in PRIORITIES)
+        text = "; ".join(f"{one}: {_listed(tenants)}" for one, tenants in ranks if tenants)
+        print_folded(console, f"Importance  {text}", bold="Importance")
+    if spilling:
+        text = "; ".join(f"to {pool.name}: {_spilled(setup, pool, guests)}" for pool, guests in spilling)
+        print_folded(console, f"Spill  {text}", bold="Spill")
+
+
+def _listed(tenants: Sequence[Tenant]) -> str:
+    return ", ".join(tenant.served.model.name for tenant in tenants)
+
+
+def _spilled(setup: Setup, pool: Pool, guests: Sequence[Tenant]) -> str:
+    most = max(verdict.crowd_mib for _, verdict in judge_guests(setup, pool))
+    unit = pool.offers[0].unit_mib
+    return f"{_listed(guests)} (at most {_gib(most)} of {_gib(unit)} GiB on a GPU)"
 
 
 def _loads(setup: Setup, pool: Pool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:

@@ -86,6 +86,8 @@ class ExpectedModel:
     stack: str
     tag: str
     pool: str
+    spill: tuple[str, ...]
+    """Other pools on which it may run."""
     resource: str
     settings: Mapping[str, str]
     """The settings of its server, as `tandem.deployed.objects.settings` reads them."""
@@ -186,6 +188,7 @@ def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
         stack=plan.stack,
         tag=served.model.name,
         pool=fit.pool.name,
+        spill=fit.tenant.spill,
         resource=fit.verdict.shares.resource,
         settings={**server_environment(served), BATCH: str(served.batch)},
         context=served.effective_context,

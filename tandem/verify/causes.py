@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sharing.names import MODE_TAINT, POOL_LABEL
 from tandem.deployed.answers import FORWARD_REFUSED
-from tandem.deployed.objects import Object, condition, is_cordoned, is_ready, name, state, taint, tolerated
+from tandem.deployed.objects import Object, condition, is_cordoned, is_ready, name, outranked, state, taint, tolerated
 from tandem.planned.expected import Daemon, ExpectedModel, ExpectedPool
 
 ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
@@ -69,8 +69,13 @@ def of_missing_pod(model: ExpectedModel, deployment: Object | None) -> str:
     return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
 
 
-def of_waiting_pod(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> str:
-    """Why a model's pod is not ready; `nodes` are those of its pool."""
+def of_waiting_pod(model: ExpectedModel, pod: Object, nodes: Sequence[Object], pods: Sequence[Object]) -> str:
+    """Why a model's pod is not ready; `nodes` are those of its pool, and `pods` those of all models."""
+    if above := outranked(pod, pods, model.resource):
+        return (
+            f"{above[0].upper()}{above[1:]}. It starts when one is free: when all nodes are ready, and models that "
+            "have spilled have restarted on their own pool."
+        )
     return next(_waits(model, pod, nodes), f"Run `kubectl -n {model.namespace} describe pod {name(pod)}`.")
 
 

@@ -200,14 +200,14 @@ def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
         held=pod is not None and is_ready(pod),
         expected="ready",
         found=state(pod) if pod else f"no pod{f': {refused}' if refused else ''}",
-        fix=causes.of_waiting_pod(model, pod, nodes) if pod else causes.of_missing_pod(model, deployment),
+        fix=causes.of_waiting_pod(model, pod, nodes, facts.pods) if pod else causes.of_missing_pod(model, deployment),
     )
-    node = node_of(pod) if pod else ""
+    node, pools = node_of(pod) if pod else "", [model.pool, *model.spill]
     yield Check(
         about=about,
         what="on a node of its pool",
-        held=node in map(name, nodes) if node else None,
-        expected=f"pool {model.pool}",
+        held=any(node in map(name, nodes_of(one, facts)) for one in pools) if node else None,
+        expected=f"pool {' or '.join(pools)}",
         found=node or "on no node",
         fix=f"The node lost its label {POOL_LABEL}, or somebody edited the pod's nodeSelector. Run "
         f"`kubectl get node {node} --show-labels`.",

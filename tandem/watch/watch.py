@@ -115,12 +115,17 @@ def _model(model: ExpectedModel, pods: Sequence[objects.Object], server: Ollama,
                 _, speed = server.probe()
         except OllamaError as error:
             trouble = error.what
+    above = objects.outranked(pod, pods, model.resource) if pod else ""
     return ModelLook(
         id=model.id,
         tag=model.tag,
         pod=objects.name(pod) if pod else "",
         node=objects.node_of(pod) if pod else "",
-        state=objects.state(pod) if pod else "parked" if not model.running else "no pod",
+        state=", ".join(filter(None, (objects.state(pod), above)))
+        if pod
+        else "parked"
+        if not model.running
+        else "no pod",
         ready=pod is not None and objects.is_ready(pod),
         restarts=objects.restarts(pod) if pod else 0,
         trouble=trouble,

@@ -48,6 +48,20 @@ def several(tmp_path: Path) -> str:
     return str(file)
 
 
+def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_them(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "how-to" / "rank-models.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```yaml\n(config:\n.*?)```", guide, flags=re.DOTALL)
+    file = tmp_path / "Pulumi.ranked.yaml"
+    file.write_text(text)
+    found = " ".join(" ".join(lines(str(file))).split())
+    assert "Importance high: llama3.1:8b; normal: llama2:7b; low: qwen2.5:3b " in found
+    # A model of 7 billion weights is the larger neighbour on `rest`: 5.8 + 4.8 GiB on a T4.
+    assert (
+        "Spill to steady: qwen2.5:3b (at most 8.2 of 22.0 GiB on a GPU); to rest: llama3.1:8b (at most 10.6 of" in found
+    )
+    assert not any("Importance" in line or "Spill" in line for line in lines("timeslice"))
+
+
 @pytest.mark.parametrize("stack", SHIPPED)
 def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: str) -> None:
     found = lines(stack)

@@ -16,7 +16,7 @@ from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook, looks, with_events
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import NODE, facts, pod, restarting
+from tests.tandem.seen import NODE, facts, pending, pod, restarting
 
 AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
@@ -55,6 +55,16 @@ def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: Fak
     [look] = watched(well(), llama, mistral, once=True, probe=True)
     assert [model.tokens_per_s for model in look.models] == [50.0, None]
     assert "/api/generate" not in [path for path, _ in mistral.asked], "a request would load it"
+
+
+def test_a_model_that_waits_for_a_more_important_one_says_so(llama: FakeOllama, mistral: FakeOllama) -> None:
+    cluster = well()
+    waits = pending("llama2-7b", "0/3 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    waits["spec"]["priority"] = -10
+    cluster.facts = replace(cluster.facts, pods=[waits, pod("mistral-7b")])
+    [look] = watched(cluster, llama, mistral, once=True)
+    assert look.models[0].state.endswith(", more important models hold the shares: mistral-7b")
+    assert not look.models[0].ready
 
 
 def test_a_pod_that_is_not_ready_is_shown_and_not_asked(llama: FakeOllama, mistral: FakeOllama) -> None:
