@@ -43,7 +43,10 @@ STOP_SECONDS = 30
 
 @dataclass(frozen=True)
 class SpillPool:
-    """Another pool on which a model may run, e.g. `SpillPool("spot")`."""
+    """Another pool on which a model may run, e.g. `SpillPool("spot")`.
+
+    Raises `ValueError` for a value of the wrong type.
+    """
 
     pool: str
     """The value of the label `tandem/pool` on its nodes."""
