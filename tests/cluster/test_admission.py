@@ -17,6 +17,7 @@ CASES = [
     # (stack, namespace, level, what the next level refuses in its pods)
     ("timeslice", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
     ("volumes", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("monitored", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
     ("mps", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
     ("timeslice", PROOF, "restricted", []),
     ("exclusive", PROOF, "restricted", []),

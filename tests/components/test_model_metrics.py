@@ -268,6 +268,14 @@ def drip_headers(client: socket.socket) -> None:
         threading.Event().wait(0.05)
 
 
+def drip_after_a_whole_list(client: socket.socket) -> None:
+    """Cut off at the time limit, it looks complete."""
+    client.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"models": []}')
+    while True:
+        client.sendall(b" ")
+        threading.Event().wait(0.05)
+
+
 def never_end(client: socket.socket) -> None:
     client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
     while True:
@@ -305,6 +313,7 @@ WRONG: dict[str, Say] = {
     "a number of a million digits": reply(b'{"models": ' + b"9" * 1_000_000 + b"}"),
     "no text": reply(b"\xff\xfe\x00"),
     "a gzip bomb": reply(BOMB, "200 OK", "Content-Encoding: gzip"),
+    "packed by its own account": reply(b'{"models": []}', "200 OK", "Content-Encoding: gzip"),
     "an error": reply(b'{"models": []}', "500 Internal Server Error"),
     "elsewhere": reply(b'{"models": []}', "302 Found", "Location: http://127.0.0.1:1/"),
     "cut off": lambda client: client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"models": []}'),
@@ -313,6 +322,7 @@ WRONG: dict[str, Say] = {
     "without end": never_end,
     "chunks without end": never_end_chunks,
     "a byte now and then": drip,
+    "a byte now and then after a whole list": drip_after_a_whole_list,
     "a header now and then": drip_headers,
 }
 
