@@ -23,7 +23,14 @@ WRITTEN = Path(__file__).with_name("charts.yaml").read_text(encoding="utf-8")
 def objects_of(release: Mapping[str, Any]) -> list[Object]:
     """The objects of one of our releases, from its inputs."""
     chart = release["chart"].rpartition("/")[2]
-    made = {"ollama": _ollama, PLUGIN: _device_plugin, NFD: _node_feature_discovery}[chart](release)
+    made = {
+        "ollama": _ollama,
+        PLUGIN: _device_plugin,
+        NFD: _node_feature_discovery,
+        "dcgm-exporter": _gpu_exporter,
+        "victoria-metrics-single": _store,
+        "grafana": _grafana,
+    }[chart](release)
     for one in made:
         one["metadata"].setdefault("namespace", release["namespace"])
     return made
@@ -140,6 +147,60 @@ def _node_feature_discovery(release: Mapping[str, Any]) -> list[Object]:
         kind = "DaemonSet" if role == "worker" else "Deployment"
         found.append(_workload(kind, f"{NFD}-{role}", chosen, {**pod, **shown}))
     return found
+
+
+def _gpu_exporter(release: Mapping[str, Any]) -> list[Object]:
+    values, name = release["values"], release["name"]
+    pod: Object = yaml.safe_load(WRITTEN)["exporter"]
+    resources = pod["containers"][0]["resources"]
+    resources["requests"] = values["resources"]["requests"]
+    resources["limits"] |= values["resources"]["limits"]
+    shown = {key: values[key] for key in ("hostPID", "nodeSelector", "tolerations")}
+    chosen = {f"app.kubernetes.io/{key}": name for key in ("name", "instance", "component")}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    return [account, _workload("DaemonSet", name, chosen, {"serviceAccountName": name, **pod, **shown})]
+
+
+def _store(release: Mapping[str, Any]) -> list[Object]:
+    values, name = release["values"]["server"], release["name"]
+    assert values["persistentVolume"] == {"enabled": False}
+    pod: Object = yaml.safe_load(WRITTEN)["store"]
+    secured = {part: {**values[part]} for part in ("podSecurityContext", "securityContext")}
+    assert all(one.pop("enabled") for one in secured.values())
+    pod["containers"][0] |= {"resources": values["resources"], "securityContext": secured["securityContext"]}
+    pod["volumes"].append({"name": "server-volume", "emptyDir": values["emptyDir"]})
+    pod |= {"serviceAccountName": name, "securityContext": secured["podSecurityContext"]}
+    pod["automountServiceAccountToken"] = True
+    chosen = {
+        "app": "server",
+        "app.kubernetes.io/instance": name,
+        "app.kubernetes.io/name": "victoria-metrics-single",
+    }
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    return [account, _workload("StatefulSet", name, chosen, pod, serviceName=name, replicas=1)]
+
+
+def _grafana(release: Mapping[str, Any]) -> list[Object]:
+    values, name = release["values"], release["name"]
+    pod: Object = yaml.safe_load(WRITTEN)["grafana"]
+    pod["containers"][0]["resources"] = values["resources"]
+    [(folder, dashboards)] = values["dashboardsConfigMaps"].items()
+    pod["volumes"] = [
+        {"name": "config", "configMap": {"name": name}},
+        {"name": f"dashboards-{folder}", "configMap": {"name": dashboards}},
+        {"name": "storage", "emptyDir": {}},
+        {"name": "search", "emptyDir": {}},
+    ]
+    pod["serviceAccountName"] = name
+    pod["automountServiceAccountToken"] = values["automountServiceAccountToken"]
+    chosen = {"app.kubernetes.io/name": "grafana", "app.kubernetes.io/instance": name}
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name},
+        "automountServiceAccountToken": values["serviceAccount"]["automountServiceAccountToken"],
+    }
+    return [account, _workload("Deployment", name, chosen, pod, replicas=1, strategy=values["deploymentStrategy"])]
 
 
 def _written(part: str, release: Mapping[str, Any]) -> Object:

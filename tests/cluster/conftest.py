@@ -23,7 +23,14 @@ from tests.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from tests.control_plane.running import ControlPlane, control_plane
 from tests.program.conftest import STACKS, VARIANTS, graph_of, plan_of
 
-CHARTS = (versions.DEVICE_PLUGIN_REPOSITORY, versions.GPU_OPERATOR_REPOSITORY, versions.OLLAMA_REPOSITORY)
+CHARTS = (
+    versions.DEVICE_PLUGIN_REPOSITORY,
+    versions.GPU_OPERATOR_REPOSITORY,
+    versions.OLLAMA_REPOSITORY,
+    versions.GPU_EXPORTER_REPOSITORY,
+    versions.STORE_REPOSITORY,
+    versions.GRAFANA_REPOSITORY,
+)
 """Repositories of the charts that the tests render."""
 REACH_SECONDS = 5
 

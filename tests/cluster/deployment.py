@@ -16,7 +16,14 @@ Graphs = Callable[[str], Graph]
 SECONDS = 40
 """Seconds within which pods are placed; two or three are usual."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
-CHARTS = ("node-feature-discovery", "nvidia-device-plugin", "ollama")
+CHARTS = (
+    "node-feature-discovery",
+    "nvidia-device-plugin",
+    "ollama",
+    "dcgm-exporter",
+    "victoria-metrics-single",
+    "grafana",
+)
 """The charts whose objects `charts.py` makes."""
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 """The kinds to create first, in this order."""
@@ -24,6 +31,7 @@ CLEARED = (
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "DaemonSet"),
+    ("apps/v1", "StatefulSet"),
     ("apps/v1", "ReplicaSet"),
     ("v1", "Pod"),
     ("v1", "PersistentVolumeClaim"),

@@ -25,6 +25,8 @@ CASES = [
     ("mps", PROOF, "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
     ("timeslice", PLUGIN, "privileged", ["hostPath volumes", "privileged", "non-default capabilities"]),
     ("timeslice", DISCOVERY, "privileged", ["hostPath volumes"]),
+    ("monitored", "dcgm-exporter", "privileged", ["host namespaces", "hostPath volumes", "non-default capabilities"]),
+    ("monitored", "tandem-monitoring", "restricted", []),
 ]
 STRICTER = {"privileged": "baseline", "baseline": "restricted"}
 

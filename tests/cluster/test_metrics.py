@@ -24,7 +24,7 @@ import yaml
 from components.monitoring.alerts import rule_groups
 from components.monitoring.dashboard import MonitoredPool, Panel, panels
 from components.monitoring.scraping import gpu_job, scrape_config
-from tests.cluster.deployment import Deployment, Graphs, manifests
+from tests.cluster.deployment import Deployment, Graphs, is_ready, manifests
 from tests.cluster.metrics import READINGS, SECONDS, Case, Labels, read_cases, read_labels, read_series
 from tests.control_plane import recipe
 from tests.control_plane.api import ApiError
@@ -254,3 +254,15 @@ def test_the_api_server_accepts_the_monitors_of_the_prometheus_operator(
     for one in found:
         if one["kind"] in ("Namespace", "PodMonitor", "PrometheusRule"):
             cluster.api.apply(one)
+
+
+def test_the_exporter_runs_on_the_gpu_node_and_the_rest_on_system_nodes(cluster: Deployment, graphs: Graphs) -> None:
+    cluster.deploy(graphs("monitored"))
+    cluster.wait_for_daemons("dcgm-exporter", {"tandem-gpu-group-0"}, "dcgm-exporter")
+
+    def placed() -> dict[str, str]:
+        pods = [pod for pod in cluster.pods("tandem-monitoring") if is_ready(pod)]
+        return {pod["metadata"]["labels"]["app.kubernetes.io/instance"]: pod["spec"]["nodeName"] for pod in pods}
+
+    cluster.wait_for("store and dashboards ran", lambda: {*placed()} == {"victoria-metrics", "grafana"})
+    assert {*placed().values()} == {"tandem-system-0"}
