@@ -33,7 +33,7 @@ def test_metrics_come_stay_and_go(raised: Raise) -> None:
     assert kept.inputs["stringData"]["admin-password"] == password, "the password stays"
 
     stack.configure({"monitoring": {"store": "none"}})
-    assert {*stack.comes_up().changed["delete"]} == {"tandem-monitoring"}
+    assert {*stack.comes_up().changed["delete"]} == {"tandem-monitoring", "tandem-ollama-model-metrics"}
     assert (charts(), stack.entities(SECRET)) == (set(), [])
     # The emulated cluster has no Prometheus Operator.
     stack.configure({"monitoring": {"store": "builtin", "service-monitors": True}})
