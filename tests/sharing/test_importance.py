@@ -3,6 +3,8 @@
 import pytest
 
 from sharing.importance import PRIORITIES, priority_class, used
+from sharing.setup import Tenant
+from tests.sharing.builders import setup, weighing
 
 NONE_OF_OURS = 0
 """Priority of a pod without a PriorityClass, unless the cluster has a default (kubernetes pkg/apis/scheduling)."""
@@ -30,3 +32,18 @@ def test_a_model_without_an_importance_is_normal_once_another_has_one(written: l
 
 def test_a_namespace_has_its_own_class() -> None:
     assert priority_class("ollama", "high") == "tandem-ollama-high"
+
+
+@pytest.mark.parametrize(("written", "expected"), [([None, None], False), ([None, "low"], True), (["high"], True)])
+def test_a_stack_has_importance_once_one_of_its_models_has(written: list[str | None], expected: bool) -> None:
+    tenants = tuple(
+        Tenant(
+            served=weighing(1000),
+            path=f"models[{index}]",
+            pool="gpu",
+            cache="node",
+            importance=importance,  # type: ignore[arg-type]
+        )
+        for index, importance in enumerate(written)
+    )
+    assert setup(tenants=tenants).has_importance is expected
