@@ -25,6 +25,8 @@ def values(text: str) -> dict[str, Any]:
 def test_a_rewritten_stack_file_means_the_same(text: str, every_key: bool) -> None:
     again = stack_file(values(text), ["head"], every_key=every_key)
     assert again.startswith("# head\nconfig:\n")
+    assert again.endswith("\n")
+    assert not again.endswith("\n\n")
     assert values(again) == values(text)
 
 
