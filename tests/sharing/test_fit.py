@@ -1,5 +1,7 @@
 """Whether models fit: the pair of the issue, the GPUs, and properties."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +49,15 @@ def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
 def test_only_the_largest_neighbours_count_and_no_more_than_the_gpu_has_shares() -> None:
     found = verdicts([weighing(mib) for mib in (1_000, 2_000, 3_000, 4_000)], TimeSlicing(replicas=3), instance())
     assert [round(verdict.crowd_mib) for verdict in found] == [8_000, 9_000, 9_000, 9_000]
+
+
+def test_a_model_may_fill_its_share_but_not_exceed_it() -> None:
+    (found,) = verdicts([weighing(4_000)], Mps(replicas=2), instance())
+    exact = replace(found, share_mib=4_000, need=replace(found.need, margin=0.0, weights=0.0, kv=0.0))
+    full = replace(exact, need=replace(exact.need, weights=4_000 - exact.need.total))
+    assert full.need.bound == full.share_mib
+    assert full.fits
+    assert not replace(full, share_mib=3_999).fits
 
 
 def test_the_same_model_twice_counts_twice() -> None:
