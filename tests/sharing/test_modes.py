@@ -207,6 +207,8 @@ def test_a_switch_of_mode_keeps_the_other_settings() -> None:
     assert switched(given_, "exclusive") == Exclusive(replicas=4, allocation_policy="distributed")
     assert switched(switched(given_, "exclusive"), "timeslice") == given_
     assert switched(given_, "timeslice") == given_
+    # An empty key, as in `replicas:` without a value.
+    assert switched(Exclusive(replicas=None), "mps") == Mps()
 
 
 def test_a_switch_from_plain_exclusive_uses_the_defaults() -> None:
