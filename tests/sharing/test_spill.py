@@ -1,14 +1,18 @@
 """Models that may run on other pools count there, too: on the node's disk and RAM, beside its GPU, and in the bill."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sharing import compatibility, host
+from sharing import compatibility, host, spill_rules
 from sharing.cost import cost
 from sharing.cron import read_cron
 from sharing.fit import judge_models
 from sharing.models import Served
+from sharing.modes import TimeSlicing
 from sharing.parking import Park
 from sharing.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
 from tests.sharing.builders import keeping, listed, pool, setup, weighing
@@ -57,6 +61,34 @@ def test_the_verdict_of_a_model_counts_the_guests_that_it_may_meet() -> None:
     assert own.crowd_mib == pytest.approx(11_000, abs=1)
     [alone] = judge_models(spilling, HERE)
     assert alone.crowd_mib == pytest.approx(6000, abs=1)
+
+
+@given(
+    replicas=st.integers(2, 5),
+    own=st.lists(st.integers(500, 8000), max_size=4),
+    guests=st.lists(st.integers(500, 8000), min_size=1, max_size=4),
+    nodes=st.integers(1, 2),
+)
+def test_a_spill_is_refused_exactly_if_models_that_could_share_a_gpu_do_not_fit_it(
+    replicas: int, own: list[int], guests: list[int], nodes: int
+) -> None:
+    """A GPU gives out as many shares as it has replicas, and CUDA can use 14,912 MiB of a T4 (rules.yaml)."""
+    homes = [*["there"] * len(own), *["here"] * len(guests)]
+    found = [
+        tenant(index, weighing(mib), home, *(["there"] if home == "here" else []))
+        for index, (mib, home) in enumerate(zip([*own, *guests], homes, strict=True))
+    ]
+    there = replace(THERE, sharing=TimeSlicing(replicas=replicas), desired=nodes, max=nodes)
+    refused = {problem.path for problem in spill_rules.find_misfits(stack(*found, there=there))}
+    sizes = [*enumerate([*own, *guests])]
+    groups = [group for count in range(1, replicas + 1) for group in combinations(sizes, count)]
+    too_large = [{index for index, _ in group} for group in groups if sum(mib for _, mib in group) > 14_912]
+    own_alone = set(range(len(own)))
+    if any(group <= own_alone for group in too_large):
+        assert refused == set(), "another rule refuses the pool's own models"
+    else:
+        guilty = set().union(*too_large) - own_alone
+        assert refused == {f"models[{index}].spill[0]" for index in guilty}
 
 
 def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> None:
