@@ -23,8 +23,12 @@ def find_obstacles(setup: Setup) -> Iterator[Problem]:
 
 def _obstacle(setup: Setup, home: Pool, pool: Pool) -> str:
     here, there = _resources(home), _resources(pool)
-    if here and there and (here != there or " " in here):
-        return f"has {there}, and {home.name} has {here}: a pod requests one of them everywhere"
+    if not here or not there:  # the error of another rule
+        return ""
+    if here != there:
+        return f"has {there}, but {home.name} has {here}: a pod requests the same resource on every pool"
+    if " " in here:
+        return f"has {there}: a model of such a pool cannot spill, because its slice is chosen on its own pool"
     if setup.park and home.provisioner == "node-group" and pool.provisioner == "karpenter":
         return "is on Karpenter: a waiting model of a node group would start a node there while the stack is parked"
     return ""

@@ -159,7 +159,7 @@ def in_bucket(folder: Path, server: S3) -> Program:
         AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{server.server_port}",
         AWS_ACCESS_KEY_ID="key",
         AWS_SECRET_ACCESS_KEY="secret",
-        AWS_REGION="us-east-1",
+        AWS_DEFAULT_REGION="us-east-1",
     )
 
 

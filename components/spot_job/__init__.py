@@ -16,7 +16,7 @@ from components.spot_job.checkpoints import (
     store_on_volume,
 )
 from components.spot_job.job import Manifest, SpotJobArgs, job_spec
-from sharing.names import TOKEN, safe_name
+from sharing.names import PROJECT, TOKEN, safe_name
 
 __all__ = ["BucketCheckpoints", "SpotJob", "SpotJobArgs", "VolumeCheckpoints"]
 
@@ -73,7 +73,8 @@ class SpotJob(pulumi.ComponentResource):
         # Without it, the pods accept connections from the entire cluster, so it must exist before them.
         policy = network_policy(f"{name}-incoming", namespace, to_nobody(self._job_name), self._child, self._job_name)
         storage = self._storage(namespace, account)
-        job = self._job(namespace, job_spec(args, account, storage), [policy, *storage.needs])
+        spec = job_spec(args, account, storage, self._priority_class(namespace))
+        job = self._job(namespace, spec, [policy, *storage.needs])
 
         self.job_name = job.metadata.name
         self.namespace = job.metadata.namespace
@@ -94,6 +95,26 @@ class SpotJob(pulumi.ComponentResource):
             opts=self._child,
         )
         return cast(pulumi.Output[str], namespace.metadata.name)
+
+    def _priority_class(self, namespace: pulumi.Input[str]) -> pulumi.Input[str]:
+        """The class of the caller. By default one of the Job's own, which evicts no model.
+
+        A pod without a class has priority 0, so it would take the share of a model of lower importance.
+        """
+        if self._args.priority_class is not None:
+            return self._args.priority_class
+        own = k8s.scheduling.v1.PriorityClass(
+            f"{self._name}-priority",
+            # PriorityClasses have no namespace. A dot cannot be part of the two names.
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=pulumi.Output.concat(PROJECT, "-", namespace, ".", self._job_name)
+            ),
+            value=0,
+            preemption_policy="Never",
+            description="A batch Job that waits for a free share.",
+            opts=self._child,
+        )
+        return cast(pulumi.Output[str], own.metadata.name)
 
     def _storage(self, namespace: pulumi.Input[str], account: pulumi.Input[str]) -> Storage:
         name, tags, kept = f"{self._name}-checkpoints", self._args.tags, self._args.checkpoints

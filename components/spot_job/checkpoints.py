@@ -121,7 +121,8 @@ def store_in_bucket(
     region = association.region.apply(lambda known: known or "region")
     return Storage(
         location=uri,
-        environment={URI_VARIABLE: uri, "AWS_REGION": region},
+        # boto3 reads only the second (botocore 1.44.5 configprovider.py), most other SDKs only the first.
+        environment={URI_VARIABLE: uri, "AWS_REGION": region, "AWS_DEFAULT_REGION": region},
         # A pod gets credentials only if the association exists when it is created. Without the policy, its first
         # request is denied.
         needs=[attached, association],

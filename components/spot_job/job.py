@@ -65,7 +65,9 @@ class SpotJobArgs:
     of the models.
     """
     priority_class: pulumi.Input[str] | None = None
-    """Name of the pod's PriorityClass. Pods of a higher class may displace the pod, which then waits for a share."""
+    """Name of the pod's PriorityClass. By default, the component creates one of value 0, in which the pod waits for a
+    free share. In a lower class than the models', it makes room for them; in a higher one, it takes their shares.
+    """
     retries: int = 3
     """Number of times that a failed program is started again. Interruptions do not count."""
     stop_seconds: int = 90
@@ -120,7 +122,9 @@ def _hides_signals(command: Sequence[str]) -> bool:
     return shell.rpartition("/")[2] in SHELLS and is_script and not any(re.search(r"\bexec ", word) for word in words)
 
 
-def job_spec(args: SpotJobArgs, account: pulumi.Input[str], storage: Storage) -> Manifest:
+def job_spec(
+    args: SpotJobArgs, account: pulumi.Input[str], storage: Storage, priority_class: pulumi.Input[str]
+) -> Manifest:
     """Spec of the Job."""
     options = {
         "activeDeadlineSeconds": args.deadline_seconds,
@@ -133,11 +137,13 @@ def job_spec(args: SpotJobArgs, account: pulumi.Input[str], storage: Storage) ->
         # The new pod starts only when the old one has stopped: two would write the same checkpoints.
         "podReplacementPolicy": "Failed",
         **{key: value for key, value in options.items() if value is not None},
-        "template": {"spec": _pod(args, account, storage)},
+        "template": {"spec": _pod(args, account, storage, priority_class)},
     }
 
 
-def _pod(args: SpotJobArgs, account: pulumi.Input[str], storage: Storage) -> Manifest:
+def _pod(
+    args: SpotJobArgs, account: pulumi.Input[str], storage: Storage, priority_class: pulumi.Input[str]
+) -> Manifest:
     # The volume belongs to root until its files get the pod's group.
     security = {**run_as(args.user), "fsGroup": args.user, "fsGroupChangePolicy": "OnRootMismatch"}
     pod: Manifest = {
@@ -151,9 +157,8 @@ def _pod(args: SpotJobArgs, account: pulumi.Input[str], storage: Storage) -> Man
         "tolerations": [*tolerations(args.mode_taint), *(dict(one) for one in args.tolerations)],
         "securityContext": security,
         "containers": [_container(args, storage)],
+        "priorityClassName": priority_class,
     }
-    if args.priority_class is not None:
-        pod["priorityClassName"] = args.priority_class
     if storage.claim is not None:
         pod["volumes"] = [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": storage.claim}}]
     return pod

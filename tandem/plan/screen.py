@@ -120,7 +120,10 @@ def _placement(console: Console, setup: Setup) -> None:
         text = "; ".join(f"{one}: {_listed(tenants)}" for one, tenants in ranks if tenants)
         print_folded(console, f"Importance  {text}", bold="Importance")
     if spilling:
-        text = "; ".join(f"to {pool.name}: {_spilled(setup, pool, guests)}" for pool, guests in spilling)
+        text = "; ".join(
+            f"to {pool.name}{'' if pool.desired else ', now parked'}: {_spilled(setup, pool, guests)}"
+            for pool, guests in spilling
+        )
         print_folded(console, f"Spill  {text}", bold="Spill")
 
 

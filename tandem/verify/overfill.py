@@ -51,11 +51,12 @@ def overfill(
     ready = [node for node in nodes if is_ready(node)]
     for resource in pool.shares:
         with _removed(cluster, namespace, clock, sleep):
-            free = free_shares(resource, ready, cluster.pods())
+            pods = cluster.pods()
+            free, importance = free_shares(resource, ready, pods), least_important(resource, ready, pods)
             names = [f"tandem-overfill-{secrets.token_hex(4)}" for _ in range(free + 1)]
             try:
                 for one in names:
-                    cluster.create_pod(pod(one, namespace, pool.name, resource, ready))
+                    cluster.create_pod(pod(one, namespace, pool.name, resource, ready, importance))
             except AdmissionError as error:
                 yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
                 continue
@@ -70,16 +71,44 @@ def overfill(
 
 def free_shares(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> int:
     """Free shares on these nodes; `pods` are those of all namespaces."""
-    names = {name(node) for node in nodes}
-    held = [pod for pod in pods if node_of(pod) in names and pod.get("status", {}).get("phase") not in ENDED]
-    free = sum(allocatable(node, resource) for node in nodes) - sum(requested(pod, resource) for pod in held)
+    free = sum(allocatable(node, resource) for node in nodes) - sum(
+        shares for shares, _ in _held(resource, nodes, pods)
+    )
     return max(free, 0)
 
 
-def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence[Object]) -> dict[str, Any]:
+def least_important(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> str:
+    """The PriorityClass of the least important pod that holds a share on these nodes; empty if none is below 0.
+
+    Without a class, a pod has priority 0, so the pod too many would evict a model that is less important.
+    """
+    ranks = [
+        (pod["spec"].get("priority") or 0, pod["spec"].get("priorityClassName"))
+        for _, pod in _held(resource, nodes, pods)
+    ]
+    lowest, its_class = min(ranks, key=lambda rank: rank[0], default=(0, None))
+    return str(its_class or "") if lowest < 0 else ""
+
+
+def _held(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> Iterator[tuple[int, Object]]:
+    """The pods that hold shares on these nodes, each with their number."""
+    names = {name(node) for node in nodes}
+    for pod in pods:
+        if (
+            node_of(pod) in names
+            and pod.get("status", {}).get("phase") not in ENDED
+            and (shares := requested(pod, resource))
+        ):
+            yield shares, pod
+
+
+def pod(
+    own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence[Object], importance: str = ""
+) -> dict[str, Any]:
     """A pod that requests one share and does nothing, on the current nodes.
 
-    Otherwise an autoscaler could start a node for it, which costs money and proves nothing.
+    Otherwise an autoscaler could start a node for it, which costs money and proves nothing. `importance` names its
+    PriorityClass; empty for none.
     """
     hosts = [labels(node).get(HOSTNAME_LABEL, name(node)) for node in nodes]
     here = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
@@ -90,6 +119,7 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
         "metadata": {"name": own_name, "namespace": namespace, "labels": {MARK: pool}},
         "spec": {
             "restartPolicy": "Never",
+            **({"priorityClassName": importance} if importance else {}),
             # As the strictest namespace requires: kubernetes.io/docs/concepts/security/pod-security-standards,
             # Restricted. The image's own user is 65535 as well (kubernetes build/pause/Dockerfile).
             "securityContext": {

@@ -1,6 +1,8 @@
 """SpotJob: its Job, its checkpoints and its rights, argument by argument."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pulumi
@@ -14,6 +16,7 @@ from tests.components.conftest import Mocks
 from tests.pages import ROOT, blocks
 
 JOB = "kubernetes:batch/v1:Job"
+CLASS = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 BUCKET = BucketCheckpoints(cluster_name="c", bucket="mine", prefix="runs/train")
 VOLUME = VolumeCheckpoints(zone="us-east-1a", size_gib=7)
@@ -115,7 +118,20 @@ def test_a_job_runs_on_a_share_of_the_pool_like_a_model() -> None:
         "requests": {"cpu": "500m", "memory": "4096Mi"},
         "limits": {"nvidia.com/gpu": "1", "memory": "4096Mi"},
     }
-    assert "priorityClassName" not in pod
+
+
+@pytest.mark.real_world(
+    behaviour="A pod without a PriorityClass has priority 0 and evicts pods of a lower priority",
+    source="kubernetes plugin/pkg/admission/priority/admission.go; tests/cluster/test_spot_job.py runs it",
+)
+def test_a_job_evicts_no_model_unless_its_class_says_so() -> None:
+    graph = graph_of("train", namespace="batch")
+    own = inputs_of(graph, CLASS)
+    assert own["metadata"]["name"] == "tandem-batch.train"
+    assert (own["value"], own["preemptionPolicy"]) == (0, "Never")
+    assert not own.get("globalDefault")
+    assert job_of(graph)["spec"]["template"]["spec"]["priorityClassName"] == "tandem-batch.train"
+    assert not list(graph_of(priority_class="theirs").of_type(CLASS))
 
 
 def test_a_job_runs_on_a_slice_of_another_pool() -> None:
@@ -235,11 +251,16 @@ def test_only_pods_of_the_jobs_account_get_the_role_before_the_first_one_starts(
     assert {"RolePolicyAttachment", "PodIdentityAssociation", "NetworkPolicy", "ServiceAccount"} <= needed
 
 
+@pytest.mark.slow
 def test_the_program_gets_the_uri_and_the_region_of_its_bucket() -> None:
     found = environment(checkpoints=BUCKET)
     assert found["CHECKPOINT_URI"] == "s3://mine/runs/train/"
     # The region of the emulated cloud.
     assert found["AWS_REGION"] == "us-east-1"
+    # As the program in Python finds it.
+    shown = "import boto3; print(boto3.session.Session().region_name)"
+    done = subprocess.run([sys.executable, "-c", shown], env=found, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "us-east-1"
     assert "CHECKPOINT_DIRECTORY" not in found
 
 

@@ -60,6 +60,9 @@ def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_
         "Spill to steady: qwen2.5:3b (at most 8.2 of 22.0 GiB on a GPU); to rest: llama3.1:8b (at most 10.6 of" in found
     )
     assert not any("Importance" in line or "Spill" in line for line in lines("timeslice"))
+    parked = tmp_path / "Pulumi.parked.yaml"
+    parked.write_text(text.replace("capacity: spot}", "capacity: spot, desired: 0}"))
+    assert "; to rest, now parked: llama3.1:8b" in " ".join(" ".join(lines(str(parked))).split())
 
 
 @pytest.mark.parametrize("stack", SHIPPED)

@@ -127,6 +127,33 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
     assert spec["activeDeadlineSeconds"] <= 600
 
 
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        ([(None, None), (None, None)], None),
+        ([(0, "high"), (-5, "normal")], "normal"),
+        ([(-10, "low"), (-5, "normal")], "low"),
+        # As important as a pod without a class, or more.
+        ([(0, "high"), (1000, "theirs")], None),
+    ],
+)
+def test_its_pods_are_as_important_as_the_least_important_one_that_holds_a_share(
+    ranks: list[tuple[int | None, str | None]], expected: str | None
+) -> None:
+    cluster = well()
+    for holder, (priority, its_class) in zip(cluster.facts.pods, ranks, strict=True):
+        holder["spec"].update({} if priority is None else {"priority": priority, "priorityClassName": its_class})
+    elsewhere = model_pod("other", on="another-node")
+    elsewhere["spec"].update(priority=-100, priorityClassName="elsewhere")
+    without_share = model_pod("sidecar", shares=0)
+    without_share["spec"].update(priority=-100, priorityClassName="without-share")
+    cluster.made += [elsewhere, without_share]
+    tried: list[str | None] = []
+    cluster.on_create = lambda: tried.append(cluster.made[-1]["spec"].get("priorityClassName"))
+    overfilled(cluster)
+    assert tried == [expected]
+
+
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
