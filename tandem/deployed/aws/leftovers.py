@@ -45,7 +45,7 @@ LOOKED_AT = frozenset(
         *(f"ec2:{kind}" for kind in ("instance", "launch-template", "vpc-endpoint", "network-interface", "natgateway")),
         *(f"ec2:{kind}" for kind in ("elastic-ip", "snapshot", "volume", "security-group", "route-table", "subnet")),
         *(f"ec2:{kind}" for kind in ("internet-gateway", "vpc", "security-group-rule")),
-        *(f"eks:{kind}" for kind in ("cluster", "nodegroup", "addon", "access-entry", "podidentityassociation")),
+        *(f"eks:{kind}" for kind in ("cluster", "nodegroup", "addon")),
         *(f"iam:{kind}" for kind in ("role", "policy", "instance-profile")),
         "budgets:budget",
         "events:rule",
@@ -53,8 +53,9 @@ LOOKED_AT = frozenset(
         "sqs:",
     }
 )
-"""Kinds that the tagging service also lists, by service and type: its answers lag behind the services' own.
-Access entries and pod identities do not exist without their cluster."""
+"""Kinds that the tagging service also lists, by service and type: its answers lag behind the services' own."""
+OF_A_CLUSTER = ("eks:access-entry", "eks:podidentityassociation")
+"""Kinds that do not exist without their cluster. A component may have created one in a cluster of another owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def _others(account: Account, owner: Owner) -> Iterator[Resource]:
     for page in account.pages("resourcegroupstaggingapi", "get_resources", TagFilters=filters):
         for raw in page["ResourceTagMappingList"]:
             arn, tags = raw["ResourceARN"], from_list(raw.get("Tags"))
-            if _type(arn) not in LOOKED_AT and f":log-group:{services.LOG_GROUPS}" not in arn and owner.owns(tags):
+            if not _is_found_elsewhere(arn, owner) and owner.owns(tags):
                 yield Resource(kind=OTHER, id=arn, tags=tags, detail="found by the tagging service", usd_per_day=None)
     if not owner.by_cluster:
         return
@@ -139,6 +140,14 @@ def _others(account: Account, owner: Owner) -> Iterator[Resource]:
             ):
                 command = f"created by EKS without tags; run `aws logs delete-log-group --log-group-name {name}`"
                 yield Resource(kind=OTHER, id=name, tags={}, detail=command)
+
+
+def _is_found_elsewhere(arn: str, owner: Owner) -> bool:
+    """Whether a kind of ours finds it, or it is deleted with the stack's own cluster."""
+    type = _type(arn)
+    if type in OF_A_CLUSTER and arn.split("/")[1] == owner.cluster:
+        return True
+    return type in LOOKED_AT or f":log-group:{services.LOG_GROUPS}" in arn
 
 
 def _type(arn: str) -> str:

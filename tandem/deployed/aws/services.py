@@ -241,6 +241,9 @@ QUEUES = _without_tags(
     asked={"MaxResults": 1000},
     tags=_queue_tags,
     delete=lambda account, resource: account.client("sqs").delete_queue(QueueUrl=resource.id),
+    # SQS deletes it at any time, and what is sent there is lost (EventBridge User Guide, eb-monitoring;
+    # EventBridge Scheduler User Guide, monitoring-cloudwatch).
+    after=("EventBridge rules", "schedule groups"),
 )
 
 
@@ -278,7 +281,8 @@ ROLES = Kind(
     tags=_role_tags,
     delete=_delete_role,
     # EKS then reports IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
-    after=("node groups", "instances", "EKS clusters", "instance profiles"),
+    # A schedule assumes its role for each call (EventBridge Scheduler User Guide, setting-up).
+    after=("node groups", "instances", "EKS clusters", "schedule groups", "instance profiles"),
     shared_service="IAM",
     note=ALL_REGIONS.format("IAM"),
 )

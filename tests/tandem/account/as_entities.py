@@ -5,7 +5,9 @@ from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
+from moto.events.models import events_backends
 from moto.iam.models import iam_backends
+from moto.scheduler.models import scheduler_backends
 
 from sandbox.world import tokens
 from sandbox.world.entities import Entities, Entity
@@ -18,7 +20,7 @@ def entity(type: str, id: str, **inputs: Any) -> Entity:
 
 def entities() -> Entities:
     """Everything in moto's state that can depend on something else, as entities of the emulated cloud."""
-    return Entities([*_network(), *_nodes(), *_clusters(), *_identities()])
+    return Entities([*_network(), *_nodes(), *_clusters(), *_senders(), *_identities()])
 
 
 def _network() -> Iterator[Entity]:
@@ -105,6 +107,18 @@ def _clusters() -> Iterator[Entity]:
                 launchTemplate=template,
                 subnetIds=group.subnets,
             )
+
+
+def _senders() -> Iterator[Entity]:
+    """What sends to queues: rules of EventBridge, and schedules."""
+    for rule in events_backends[ACCOUNT][REGION].event_buses["default"].rules.values():
+        for target in rule.targets:
+            yield entity(tokens.EVENT_TARGET, f"{rule.name}/{target['Id']}", queue=target["Arn"])
+    for group in scheduler_backends[ACCOUNT][REGION].schedule_groups.values():
+        for schedule in group.schedules.values():
+            target = schedule.target
+            queue = target["DeadLetterConfig"]["Arn"]
+            yield entity(tokens.SCHEDULE, f"{group.name}/{schedule.name}", role=target["RoleArn"], queue=queue)
 
 
 def _identities() -> Iterator[Entity]:

@@ -20,6 +20,8 @@ from tests.tandem.account.emulated import ACCOUNT, REGION, Emulated, Tags, pairs
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]})
 ROLE = "arn:aws:iam::123456789012:role/anyone"
+ANY_QUEUE = "arn:aws:sqs:us-east-1:123456789012:any"
+UPDATE_NODE_GROUP = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 KINDS = {
     tokens.NODE_GROUP: "node groups",
     tokens.INSTANCE: "instances",
@@ -138,16 +140,16 @@ class Creation:
         self.logs.create_log_group(logGroupName=name, tags=tags)
         return name
 
-    def EventBridge_rules(self, tags: Tags) -> str:
+    def EventBridge_rules(self, tags: Tags, queue: str = ANY_QUEUE) -> str:
         name = self._new("rule")
         self.events.put_rule(Name=name, ScheduleExpression="rate(1 hour)", Tags=pairs(tags))
-        self.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": "arn:aws:sqs:us-east-1:123456789012:any"}])
+        self.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": queue}])
         return name
 
-    def schedule_groups(self, tags: Tags) -> str:
+    def schedule_groups(self, tags: Tags, role: str = ROLE, queue: str = ANY_QUEUE) -> str:
         name = self._new("nights")
         self.scheduler.create_schedule_group(Name=name, Tags=pairs(tags))
-        target = {"Arn": "arn:aws:sqs:us-east-1:123456789012:any", "RoleArn": ROLE}
+        target = {"Arn": UPDATE_NODE_GROUP, "Input": "{}", "RoleArn": role, "DeadLetterConfig": {"Arn": queue}}
         self.scheduler.create_schedule(
             GroupName=name,
             Name="park",

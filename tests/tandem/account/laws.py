@@ -4,6 +4,7 @@ Calls are judged by the rules of the emulated cloud, `sandbox.world.RULES`. The 
 allows although another resource needs the deleted one; here the resource stays, and the harm is recorded.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,11 +44,16 @@ Finds = Callable[[Entities, Entities, Asked], str | None]
 """Takes all entities, the visible ones, and a call's arguments; returns the id of the resource that the call breaks."""
 
 
+def last(text: str) -> str:
+    """The name at the end of an ARN or of a queue's URL."""
+    return re.split("[/:]", text)[-1]
+
+
 def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
     def find(all: Entities, seen: Entities, asked: Asked) -> str | None:
         for one in seen.of(type):
             found = str(one.inputs.get(key))
-            if (found.rpartition("/")[2] if arn else found) == asked[named]:
+            if (last(found) if arn else found) == (last(asked[named]) if arn else asked[named]):
                 return one.id
         return None
 
@@ -92,6 +98,21 @@ HARMS: tuple[tuple[str, str, Finds], ...] = (
     ),
     ("DeleteRole", f"IamNodeRoleNotFound, {ISSUE}", _used_by(tokens.NODE_GROUP, "nodeRoleArn", "RoleName", arn=True)),
     ("DeleteRole", "IamRoleNotFound, API_ClusterIssue.html", _used_by(tokens.CLUSTER, "roleArn", "RoleName", arn=True)),
+    (
+        "DeleteRole",
+        "the schedule cannot assume it, scheduler/latest/UserGuide/setting-up.html",
+        _used_by(tokens.SCHEDULE, "role", "RoleName", arn=True),
+    ),
+    (
+        "DeleteQueue",
+        "InvocationsFailedToBeSentToDeadLetterCount, scheduler/latest/UserGuide/monitoring-cloudwatch.html",
+        _used_by(tokens.SCHEDULE, "queue", "QueueUrl", arn=True),
+    ),
+    (
+        "DeleteQueue",
+        "FailedInvocations, eventbridge/latest/userguide/eb-monitoring.html",
+        _used_by(tokens.EVENT_TARGET, "queue", "QueueUrl", arn=True),
+    ),
     (
         "RemoveRoleFromInstanceProfile",
         "breaks applications, API_DeleteInstanceProfile.html",

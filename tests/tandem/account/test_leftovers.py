@@ -48,12 +48,12 @@ def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: C
     ]
     assert {usd for _, usd in days[9:]} == {0.0}
     assert shown["usd_per_day"] == pytest.approx(sum(usd for _, usd in days), abs=0.001)
-    assert len(days) == 29
+    assert len(days) == 30
     assert (shown["account"], shown["region"], shown["stack"]) == ("123456789012", REGION, "timeslice")
     code, out, _ = run()
     assert code == 1
     assert "g4dn.xlarge, spot," in out
-    assert "29 resources" in out
+    assert "30 resources" in out
     assert max(len(line) for line in out.splitlines()) <= 80 + 40  # a pipe does not wrap ids and sentences
 
 
@@ -182,8 +182,9 @@ SERVICES_OWN = f"""
     arn:aws:ec2:{HERE}:elastic-ip/eipalloc-1 arn:aws:ec2:us-east-1::snapshot/snap-1 arn:aws:ec2:{HERE}:subnet/subnet-1
     arn:aws:ec2:{HERE}:security-group/sg-1 arn:aws:ec2:{HERE}:security-group-rule/sgr-1 arn:aws:ec2:{HERE}:vpc/vpc-1
     arn:aws:ec2:{HERE}:route-table/rtb-1 arn:aws:ec2:{HERE}:internet-gateway/igw-1 arn:aws:eks:{HERE}:cluster/c
-    arn:aws:eks:{HERE}:nodegroup/c/n/1 arn:aws:eks:{HERE}:addon/c/vpc-cni/1 arn:aws:eks:{HERE}:access-entry/c/role/1/r/1
-    arn:aws:eks:{HERE}:podidentityassociation/c/a-1 arn:aws:iam::123456789012:role/r arn:aws:sqs:{HERE}:queue
+    arn:aws:eks:{HERE}:nodegroup/c/n/1 arn:aws:eks:{HERE}:addon/c/vpc-cni/1 arn:aws:sqs:{HERE}:queue
+    arn:aws:eks:{HERE}:access-entry/{CLUSTER}/role/1/r/1 arn:aws:eks:{HERE}:podidentityassociation/{CLUSTER}/a-1
+    arn:aws:iam::123456789012:role/r
     arn:aws:iam::123456789012:policy/p arn:aws:iam::123456789012:instance-profile/p arn:aws:events:{HERE}:rule/r
     arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster arn:aws:budgets::123456789012:budget/tandem-alert-monthly-1
     arn:aws:scheduler:{HERE}:schedule-group/nights
@@ -191,6 +192,7 @@ SERVICES_OWN = f"""
 """Formats: AWS's Service Authorization Reference, "Resource types" of each service."""
 NOBODYS = f"""
     arn:aws:s3:::bucket arn:aws:sns:{HERE}:topic arn:aws:eks:{HERE}:fargateprofile/c/f/1
+    arn:aws:eks:{HERE}:access-entry/theirs/role/1/r/1 arn:aws:eks:{HERE}:podidentityassociation/theirs/a-1
     arn:aws:ec2:{HERE}:vpn-gateway/vgw-1 arn:aws:dynamodb:{HERE}:table/t arn:aws:logs:{HERE}:log-group:/mine
 """.split()
 

@@ -42,6 +42,8 @@ USERS: dict[str, tuple[str, ...]] = {
     "instances": (tokens.INSTANCE, tokens.INTERFACE),
     "instance profiles": (tokens.PROFILE,),
     "IAM roles": (tokens.ATTACHED_POLICY,),
+    "EventBridge rules": (tokens.EVENT_TARGET,),
+    "schedule groups": (tokens.SCHEDULE,),
 }
 """The entities of a kind that the emulated cloud's rules use."""
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}

@@ -6,6 +6,7 @@ from tests.tandem.account.emulated import CLUSTER, CLUSTER_LOGS, OURS
 GROUP = {"eks:cluster-name": CLUSTER, "eks:nodegroup-name": "system"}
 KARPENTER = {"eks:eks-cluster-name": CLUSTER, "karpenter.sh/nodepool": "gpu"}
 ROLE = "arn:aws:iam::123456789012:role/{}"
+QUEUE = "arn:aws:sqs:us-east-1:123456789012:{}"
 
 
 def make(creation: Creation) -> None:
@@ -54,7 +55,7 @@ def make(creation: Creation) -> None:
     models = creation.volumes(OURS, size=100)
     ec2.attach_volume(VolumeId=models, InstanceId=node, Device="/dev/sdf")
     creation.snapshots(OURS, models)
-    creation.EventBridge_rules(OURS)
-    creation.schedule_groups(OURS)
-    creation.SQS_queues(OURS)
+    queue = QUEUE.format(creation.SQS_queues(OURS).rpartition("/")[2])
+    creation.EventBridge_rules(OURS, queue)
+    creation.schedule_groups(OURS, ROLE.format(creation.IAM_roles(OURS, "scheduler", policy)), queue)
     creation.budgets(OURS)
