@@ -105,8 +105,10 @@ class Monitoring(pulumi.ComponentResource):
         namespace = self._namespace("gpu-namespace", GPU_EXPORTER, "privileged")
         readers = [self._args.namespace] if self._args.store == "builtin" else []
         spec = to_gpu_exporter(readers, prometheus=self._args.service_monitors)
-        network_policy(f"{self._name}-gpu-incoming", namespace, spec, self._child)
-        self._release("gpu-exporter", gpu_exporter_chart.CHART, GPU_EXPORTER, gpu_exporter_chart.values(), namespace)
+        # As for the store: the policy must exist before the pods.
+        policy = network_policy(f"{self._name}-gpu-incoming", namespace, spec, self._child)
+        values = gpu_exporter_chart.values()
+        self._release("gpu-exporter", gpu_exporter_chart.CHART, GPU_EXPORTER, values, namespace, policy)
 
     def _store(self) -> tuple[pulumi.Output[str | None], pulumi.Output[str | None]]:
         """The store with Grafana. Returns Grafana's URL and its administrator's password."""

@@ -27,6 +27,8 @@ CASES = [
     ("timeslice", DISCOVERY, "privileged", ["hostPath volumes"]),
     ("monitored", "dcgm-exporter", "privileged", ["host namespaces", "hostPath volumes", "non-default capabilities"]),
     ("monitored", "tandem-monitoring", "restricted", []),
+    ("ui", "open-webui", "restricted", []),
+    ("karpenter-scheduled", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
 ]
 STRICTER = {"privileged": "baseline", "baseline": "restricted"}
 
@@ -35,11 +37,12 @@ def pods(graph: Graph, namespace: str) -> Iterator[Object]:
     """The pods that a stack's objects and charts make in a namespace, as their controllers create them."""
     found = [one for release in releases(graph, *CHARTS) for one in objects_of(release)]
     for one in (*manifests(graph), *found):
-        if "template" in one.get("spec", {}) and one["metadata"]["namespace"] == namespace:
-            template = one["spec"]["template"]
+        spec = one.get("spec", {})
+        template = spec.get("jobTemplate", {"spec": spec})["spec"].get("template")
+        if template and one["metadata"]["namespace"] == namespace:
             # Charts create the accounts, and controllers name the pods.
             spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
-            metadata = {**template["metadata"], "name": one["metadata"]["name"], "namespace": namespace}
+            metadata = {**template.get("metadata", {}), "name": one["metadata"]["name"], "namespace": namespace}
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"restartPolicy": "Always", **spec}}
 
 

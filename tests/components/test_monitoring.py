@@ -63,6 +63,15 @@ def values(graph: Graph, chart: str) -> dict[str, Any]:
     return dict(release(graph, chart)["values"])
 
 
+def test_everything_with_a_port_starts_after_its_network_policy(graph: Graph) -> None:
+    """Until then, it would accept requests from the entire cluster."""
+    policies = {plain(one.inputs)["metadata"]["namespace"]: one.urn for one in graph.of_type(POLICY)}
+    releases = graph.of_type(RELEASE)
+    assert len(releases) == 3
+    for one in releases:
+        assert policies[plain(one.inputs)["namespace"]] in one.dependencies
+
+
 @pytest.mark.parametrize("chart", ["dcgm-exporter", "victoria-metrics-single", "grafana"])
 def test_every_value_exists_in_its_chart_with_its_type(graph: Graph, chart: str) -> None:
     found = release(graph, chart)

@@ -21,9 +21,15 @@ def pod(said: str | dict[str, Any]) -> Pod:
     return Pod(**TABLE["pods"].get(said, {"namespace": said})) if isinstance(said, str) else Pod(**said)
 
 
+def flow(row: list[Any]) -> tuple[Pod, Pod, int]:
+    """A row of `flows.yaml`: source, target and port."""
+    source, target, port = row
+    return pod(source), pod(target), port
+
+
 def flows(part: str) -> list[tuple[Pod, Pod, int]]:
-    """A part of `flows.yaml`: source, target and port."""
-    return [(pod(source), pod(target), port) for source, target, port in TABLE[part]]
+    """A part of `flows.yaml`."""
+    return [flow(row) for row in TABLE[part]]
 
 
 def network(graph: Graph) -> Network:
@@ -123,47 +129,33 @@ def test_each_pool_has_a_proof_that_the_other_cannot_reach(graphs: Callable[[str
     assert not found.allows(steady, rest, 7077)
 
 
-def test_the_page_reaches_the_models_and_only_their_clients_reach_the_page(graphs: Callable[[str], Graph]) -> None:
-    page, model = Pod("open-webui", {"app.kubernetes.io/name": "open-webui"}), pod("model")
-    assert network(graphs("ui")).allows(page, model, 11434)
-    assert not network(graphs("ui")).allows(page, model, 22)
-    assert not network(graphs("dev")).allows(page, model, 11434)
-    for source in (page, model, pod("default"), pod("kube-system"), pod("client")):
-        assert not network(graphs("ui")).allows(source, page, 8080)
-    opened = network(graph_with("ui", {"models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}}}))
-    for source in (pod("chat"), pod("client")):
-        assert opened.allows(source, page, 8080)
-        assert not opened.allows(source, page, 22)
-    for source in (page, model, pod("default")):
-        assert not opened.allows(source, page, 8080)
-
-
-def test_the_monitoring_namespace_reaches_the_models_metrics_and_nothing_else(
-    graphs: Callable[[str], Graph],
+@pytest.mark.parametrize("stack", sorted(TABLE["sections"]))
+def test_a_section_opens_the_connections_that_it_needs_and_no_others(
+    graphs: Callable[[str], Graph], stack: str
 ) -> None:
-    store, model = Pod("tandem-monitoring", {"app.kubernetes.io/name": "store"}), pod("model")
-    assert network(graphs("monitored")).allows(store, model, 9410)
-    assert not network(graphs("monitored")).allows(store, model, 11434)
-    assert not network(graphs("dev")).allows(store, model, 9410)
-    exporter = Pod("dcgm-exporter", {"app.kubernetes.io/name": "dcgm-exporter"})
-    assert network(graphs("monitored")).allows(store, exporter, 9400)
-    assert network(graphs("monitored")).allows(store, store, 8428)
-    assert not network(graphs("monitored")).allows(store, store, 3000)
-    for source in (pod("default"), pod("kube-system"), pod("client")):
-        for target, port in ((model, 9410), (exporter, 9400), (store, 8428), (store, 3000)):
-            assert not network(graphs("monitored")).allows(source, target, port)
+    """Every pod of a section is the target of a refused connection: a namespace without a policy allows all."""
+    found, rows = network(graphs(stack)), TABLE["sections"][stack]
+    assert [row for row in rows["allowed"] if not found.allows(*flow(row))] == []
+    assert [row for row in rows["refused"] if found.allows(*flow(row))] == []
+    without = network(graphs("dev"))
+    to_models = [row for row in rows["allowed"] if row[1] == "model"]
+    assert to_models
+    assert [row for row in to_models if without.allows(*flow(row))] == []
 
 
-def test_pods_of_the_prometheus_operator_read_the_metrics_where_the_stack_has_monitors(
-    graphs: Callable[[str], Graph],
-) -> None:
-    prometheus = Pod("observability", {"app.kubernetes.io/managed-by": "prometheus-operator"})
-    other = Pod("observability", {"app.kubernetes.io/name": "grafana"})
-    exporter = Pod("dcgm-exporter", {"app.kubernetes.io/name": "dcgm-exporter"})
-    for target, port in ((pod("model"), 9410), (exporter, 9400)):
-        assert network(graphs("with-monitors")).allows(prometheus, target, port)
-        assert not network(graphs("with-monitors")).allows(other, target, port)
-    assert not network(graphs("with-monitors")).allows(prometheus, pod("model"), 11434)
+def test_clients_of_the_stack_file_also_reach_the_page() -> None:
+    clients = {"models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}}}
+    found, rows = network(graph_with("ui", clients)), TABLE["clients-of-the-page"]
+    assert [row for row in rows["allowed"] if not found.allows(*flow(row))] == []
+    assert [row for row in rows["refused"] if found.allows(*flow(row))] == []
+
+
+def test_every_namespace_of_ours_with_a_server_has_a_policy(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    """All namespaces except those of NVIDIA's charts and of NFD, whose pods serve metrics at most."""
+    graph = graphs(any_stack)
+    named = {plain(one.inputs)["metadata"]["name"] for one in graph.of_type(NAMESPACE)}
+    guarded = {plain(one.inputs)["metadata"]["namespace"] for one in graph.of_type(POLICY)}
+    assert named - guarded <= {"nvidia-device-plugin", "node-feature-discovery", "gpu-operator"}
 
 
 def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:

@@ -24,9 +24,11 @@ def own_pods(graph: Graph) -> Iterator[tuple[Object, list[Object]]]:
     for values in servers(graph):
         server = {"securityContext": values["securityContext"], "resources": values["resources"]}
         yield values["podSecurityContext"], [server, *values["initContainers"]]
-    for job in (*graph.of_type("kubernetes:batch/v1:Job"), *graph.of_type("kubernetes:apps/v1:Deployment")):
-        pod = plain(job.inputs)["spec"]["template"]["spec"]
-        yield pod["securityContext"], pod["containers"]
+    for resource in graph:
+        if resource.type.startswith(("kubernetes:batch/", "kubernetes:apps/")):
+            spec = plain(resource.inputs)["spec"]
+            pod = spec.get("jobTemplate", {"spec": spec})["spec"]["template"]["spec"]
+            yield pod["securityContext"], [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def test_no_container_has_a_capability_or_gets_privileges_or_takes_memory_without_limit(
