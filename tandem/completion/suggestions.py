@@ -32,7 +32,9 @@ def suggest(parser: Parser) -> None:
 def _stacks() -> list[str]:
     from tandem.arguments import stack_file
 
-    return [path.name.split(".")[1] for path in stack_file("x").parent.glob("Pulumi.*.yaml")]
+    names = [path.name.split(".")[1] for path in stack_file("x").parent.glob("Pulumi.*.yaml")]
+    # The shell shows what it gets, and no stack has such a name.
+    return [name for name in names if name.isprintable()]
 
 
 def _instance_types() -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moto.eks.models import eks_backends
 
 from tandem import command
 from tandem.command import main
@@ -25,7 +27,8 @@ from tandem.verify import screen
 from tandem.verify import verify as verification
 from tests.tandem.account.conftest import cleaning, creation, emulated
 from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import OURS, Emulated
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
+from tests.tandem.account.test_parking import PARK, schedules, written
 from tests.tandem.deployed.pretended import Cluster, connected, well
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.models import gguf_files
@@ -47,6 +50,14 @@ ASKS_WITH = {
 EVIL = st.text(alphabet=st.sampled_from([*"ab:|<#`[]$\n\t", *WORST, *BIDI, "\u2029"]), min_size=1, max_size=12).map(
     lambda text: f"x{text}\x1b[31m"
 )
+NEWER: dict[str, dict[str, Any]] = {
+    "park.schedule": {"wake": "0 8 * * *"},
+    "park.timezone": {"schedule": "0 20 * * *", "wake": "0 8 * * *"},
+    "ui.admin-email": {"enabled": True},
+    "monitoring.store": {},
+    "budget.alert": {},
+}
+"""Keys of optional sections, and the rest of the section."""
 FILE_NAMES = EVIL.map(lambda text: re.sub(r"[/\x00]", "", text))
 
 
@@ -78,7 +89,7 @@ def test_every_command_is_here() -> None:
 
 
 @settings(max_examples=30)
-@given(EVIL, FILE_NAMES, st.sampled_from(["key", "section", "value", "model", "tag"]))
+@given(EVIL, FILE_NAMES, st.sampled_from(["key", "section", "value", "model", "tag", *NEWER]))
 @pytest.mark.parametrize(
     "call", [("plan",), ("plan", "--json"), ("choose", "--stack"), ("modes", "--stack"), ("quota",)]
 )
@@ -93,6 +104,9 @@ def test_stack_files(
         config[f"tandem:{text}"] = text
     elif where == "value":
         config["tandem:sharing"]["mode"] = text
+    elif where in NEWER:
+        section, _, key = where.partition(".")
+        config[f"tandem:{section}"] = {**NEWER[where], key: text}
     elif where == "model":
         config["tandem:models"][0]["name"] = text
     else:
@@ -109,7 +123,9 @@ def test_stack_files(
     [
         ("plan",), ("plan", "--json"), ("doctor",), ("sandbox", "status"), ("modes", "--type"), ("modes", "--stack"),
         ("choose",), ("models", "--filter"), ("models", "inspect"), ("gpus", "--filter"), ("gpus", "--region"),
-        ("leftovers",), ("quota",), ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
+        ("leftovers",), ("quota",),
+        ("completion",), ("init", "--region"), ("init", "--model"), ("init", "--budget"), ("init", "--allow-cidr"),
+        ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
         ("park",), ("park", "--in"), ("wake",), ("open",), ("open", "dev", "--port"),
         ("metrics",), ("metrics", "--url"), ("metrics", "--listen"),
         ("chat",), ("bench",), ("report",), ("chat", "--url"), ("bench", "--url"), (),
@@ -127,7 +143,7 @@ def evil() -> Iterator[FakeOllama]:
 
 @settings(max_examples=15)
 @given(EVIL, st.sampled_from(["", "says", "refuses"]), st.integers(0, 2), st.booleans())
-@pytest.mark.parametrize("name", ["chat", "bench"])
+@pytest.mark.parametrize("name", ["chat", "bench", "metrics"])
 def test_servers(
     tmp_path_factory: pytest.TempPathFactory,
     evil: FakeOllama,
@@ -140,11 +156,15 @@ def test_servers(
     evil.version = evil.digest = evil.error = text
     evil.models, evil.pieces, evil.fault = [f"{text}{number}" for number in range(models)], [text, text], fault
     folder = tmp_path_factory.mktemp("t")
-    more = ["--transcript", str(folder / "t.md"), "--turns", "2"] if name == "chat" else ["-o", str(folder / "r.json")]
-    more += ["--requests", "1", "--warmup", "0", "--repeats", "1", "--concurrency", "1"] if name == "bench" else []
+    once = ["--requests", "1", "--warmup", "0", "--repeats", "1", "--concurrency", "1"]
+    more = {
+        "chat": ["--transcript", str(folder / "t.md"), "--turns", "2"],
+        "bench": ["-o", str(folder / "r.json"), *once],
+        "metrics": [],
+    }[name]
     said(name, "--url", f"a={evil.url}", "--url", f"b={evil.url}", *more, *["--json"] * as_json)
-    for written in folder.iterdir():
-        assert steering(written.read_text(encoding="utf-8")) == set()
+    for path in folder.iterdir():
+        assert steering(path.read_text(encoding="utf-8")) == set()
 
 
 @settings(max_examples=30)
@@ -204,6 +224,13 @@ def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
 
 
 @settings(max_examples=10)
+@given(FILE_NAMES, st.sampled_from([(), ("--yes",), ("--yes", "--json")]))
+def test_new_stack_files(tmp_path_factory: pytest.TempPathFactory, name: str, more: tuple[str, ...]) -> None:
+    folder = tmp_path_factory.mktemp("n")
+    said("init", str(folder / f"Pulumi.{name}.yaml"), *more)
+
+
+@settings(max_examples=10)
 @given(EVIL, st.booleans())
 def test_gguf_metadata(tmp_path_factory: pytest.TempPathFactory, text: str, as_json: bool) -> None:
     values: dict[str, Any] = {text: 1}
@@ -221,3 +248,34 @@ def test_names_and_errors_of_aws(emulated: Emulated, creation: Creation, more: t
     file = str(ROOT / "Pulumi.timeslice.yaml")
     for call in (("leftovers", "timeslice", "--region", "us-east-1"), ("quota", file), ("doctor", file)):
         assert "owned" in said(*call, *more)
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_parked_stack(
+    emulated: Emulated,
+    creation: Creation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+) -> None:
+    """What EKS says about a node group, and what EventBridge Scheduler wrote into the dead-letter queue."""
+    creation.EKS_clusters(OURS, name=CLUSTER)
+    pool = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 0, "desiredSize": 1, "maxSize": 2}}
+    group = creation.node_groups(OURS, cluster=CLUSTER, **pool).partition("/")[2]
+    path = written(tmp_path, park=PARK)
+    queue = schedules(creation, group)
+    call = {"NodegroupName": WORST, "ScalingConfig": {"DesiredSize": 0}}
+    named = WORST.translate(dict.fromkeys(range(0x20)))  # SQS refuses C0
+    attributes = {
+        name: {"DataType": "String", "StringValue": f"{named} owned"} for name in ("ERROR_CODE", "ERROR_MESSAGE")
+    }
+    creation.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(call), MessageAttributes=attributes)
+    assert "owned" in said("doctor", path, *more)
+    there = eks_backends[ACCOUNT][REGION].clusters[CLUSTER].nodegroups[group]
+    monkeypatch.setattr(there, "status", "DEGRADED")
+    monkeypatch.setattr(there, "health", {"issues": [{"code": WORST, "message": WORST, "resourceIds": [WORST]}]})
+    for name in ("park", "wake"):
+        assert "owned" in said(name, path, *more)
+    emulated.denied = {"DescribeNodegroup": WORST}
+    for name in ("park", "wake"):
+        assert "owned" in said(name, path, *more)

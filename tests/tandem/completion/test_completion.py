@@ -57,7 +57,8 @@ OFFERED = {
 def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"`{shell}` is not on the PATH")
-    for name in ("Pulumi.yaml", "Pulumi.my-first.yaml", "Pulumi.my-second.yaml", "dir/Pulumi.other.yaml"):
+    stacks = ("my-first", "my-second", "my-\x1b[2J")
+    for name in ("Pulumi.yaml", *(f"Pulumi.{stack}.yaml" for stack in stacks), "dir/Pulumi.other.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     program = tmp_path / "bin" / "tandem"
