@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.graph import plain
+from sharing import artifacts
 from tandem.doctor.case import RELEASE, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
@@ -19,8 +20,7 @@ RENEWING = ("ecr-login",)
 """Credential helpers that fetch a new token on every call."""
 PULLS = 100
 """Pulls per address in six hours, without a login (docker/docs, docker-hub/usage, 2025-03-27)."""
-CHART_IMAGES = {"ollama": "ollama/ollama"}
-"""`image.repository` in the values of charts that we do not change (ollama-helm 1.77.0, values.yaml)."""
+HUB = "docker.io/"
 PULL_FIX = (
     "If a pull fails with `toomanyrequests`, wait up to six hours until the pod starts. Before the first `up`, you can "
     "set `nat: none` to give each node an address; later this replaces all node groups."
@@ -130,14 +130,16 @@ def check_images(case: Case) -> Iterator[Finding]:
         yield ok("no image comes from Docker Hub")
         return
     setup = stack.plan.setup
-    nodes = sum(pool.max for pool in setup.pools)
-    needed = len(images) * (nodes if setup.nat != "none" else 1)
+    nodes = sum(pool.max for pool in setup.pools) if setup.nat != "none" else 1
+    # Pods without a share run once, on a system node.
+    once = {one.name.removeprefix(HUB) for one in artifacts.known() if not one.compressed_mib}
+    needed = sum(1 if image in once else nodes for image in images)
     named = f"{', '.join(images)} from Docker Hub without a login"
     if needed <= PULLS:
         yield ok(f"{named}: at most {needed} of the {PULLS} pulls per address in six hours")
     else:
         yield warning(
-            f"{named}: {nodes} nodes behind one address need {needed} of its {PULLS} pulls in six hours",
+            f"{named}: {nodes} GPU nodes behind one address need {needed} of its {PULLS} pulls in six hours",
             PULL_FIX,
         )
 
@@ -146,8 +148,8 @@ def _hub_images(inputs: Any) -> Iterator[str]:
     """Images in a resource's inputs, at any depth, that come from Docker Hub."""
     if isinstance(inputs, Mapping):
         chart = str(inputs.get("chart", ""))
-        if chart in CHART_IMAGES and "repository" not in (inputs.get("values", {}).get("image") or {}):
-            yield CHART_IMAGES[chart]
+        if chart and "repository" not in (inputs.get("values", {}).get("image") or {}):
+            yield from _images_of_chart(chart)
         for key, value in inputs.items():
             if key == "image":
                 yield from _hub_image(value)
@@ -155,6 +157,13 @@ def _hub_images(inputs: Any) -> Iterator[str]:
     elif isinstance(inputs, list | tuple):
         for value in inputs:
             yield from _hub_images(value)
+
+
+def _images_of_chart(chart: str) -> Iterator[str]:
+    """Images from Docker Hub in the values of a chart, which we do not change."""
+    for one in artifacts.known():
+        if one.kind == "image" and chart in one.charts and one.name.startswith(HUB):
+            yield one.name.removeprefix(HUB)
 
 
 def _hub_image(image: Any) -> Iterator[str]:

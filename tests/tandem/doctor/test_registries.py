@@ -7,6 +7,8 @@ import pytest
 
 from tandem.doctor.case import Stack
 from tandem.doctor.checks import checks_for
+from tandem.planned.plan import run
+from tests.program.conftest import plan_of
 from tests.tandem.doctor.conftest import Cases, planned
 from tests.tandem.doctor.findings import finding, summary
 from tests.tandem.doctor.scenes import PUBLIC, Play, Scene, scenes, with_charts
@@ -41,6 +43,17 @@ def test_the_images_of_a_shipped_stack_are_far_below_docker_hubs_limit(case: Cas
     found = finding("images", case("timeslice"))
     assert found.verdict == "ok"
     assert "ollama/ollama" in found.found
+
+
+def test_the_store_and_the_dashboards_come_from_docker_hub_as_well_once_for_each_stack(case: Cases) -> None:
+    """Their images' registries: values.yaml of both charts. Only the models run on each of the 60 GPU nodes."""
+    plan = plan_of("monitored")
+    pools = (replace(plan.setup.pools[0], max=60),)
+    crowded = case("dev")
+    crowded.stack = Stack(replace(plan, setup=replace(plan.setup, pools=pools, nat="single")), run(plan))
+    found = finding("images", crowded)
+    names = "grafana/grafana, ollama/ollama, victoriametrics/victoria-metrics from Docker Hub without a login"
+    assert (found.verdict, found.found) == ("ok", f"{names}: at most 62 of the 100 pulls per address in six hours")
 
 
 @pytest.mark.real_world(
@@ -93,6 +106,8 @@ def test_an_image_without_a_registry_comes_from_docker_hub(image: Any, hub: str)
         ("ollama", {"image": {"tag": "0.32.15"}}, ["ollama/ollama"]),
         ("ollama", {"image": {"repository": "quay.io/a/ollama"}}, []),
         ("ollama", {"image": {"repository": "a/ollama"}}, ["a/ollama"]),
+        ("grafana", {"resources": {}}, ["grafana/grafana"]),
+        ("victoria-metrics-single", {}, ["victoriametrics/victoria-metrics"]),
         ("nvidia-device-plugin", {}, []),
     ],
 )
