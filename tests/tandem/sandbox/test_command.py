@@ -93,6 +93,15 @@ def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factor
     assert not (project / ".tandem").exists()
 
 
+def test_a_stack_file_elsewhere_belongs_to_the_project_of_the_current_folder(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = (project / "Pulumi.timeslice.yaml").rename(tmp_path_factory.mktemp("elsewhere") / "Pulumi.own.yaml")
+    (project / "docs").mkdir()
+    for folder in (project, project / "docs"):
+        assert "`pulumi` is not on the PATH" in refused(folder, "status", str(elsewhere))
+
+
 @pytest.mark.parametrize(
     ("version", "hosts", "says"),
     [
