@@ -98,6 +98,8 @@ class _Toleration(Reply):
 
 class _Spec(Reply):
     nodeName: Text | None = None
+    priority: int | None = None
+    priorityClassName: Text | None = None
     replicas: Number | None = None
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None

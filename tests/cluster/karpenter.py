@@ -36,6 +36,8 @@ NUMBERS = count(1)
 """Numbers for the names of pools and pods."""
 CLEARED = (
     ("batch/v1", "Job"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
     ("v1", "Pod"),
     (V1, "NodePool"),
     (V1, "NodeClaim"),

@@ -1,5 +1,6 @@
 """Models on several pools: the real scheduler and Karpenter's core choose the first pool with room, and pack nodes."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,17 +9,17 @@ from components import OllamaPair, OllamaPairArgs
 from components.ollama_pair import OllamaModel, SpillPool
 from components.ollama_pair.values import choose_nodes
 from sandbox.preview.program import run
-from tests.cluster.deployment import Deployment, Graphs, instance_of, releases
+from sharing.importance import Importance
+from tests.cluster.deployment import SECONDS, Deployment, Graphs, Object, instance_of, is_ready, manifests, releases
 from tests.cluster.karpenter import POOLS, Pool, Pools
 from tests.cluster.nodes import nodes
-from tests.cluster.test_importance import apply
+from tests.cluster.test_importance import apply, pair
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT
 from tests.control_plane.karpenter_types import for_sale
 
 STEADY, REST = "tandem-steady-group-0", "tandem-rest-group-0"
 HOMES = {"llama2-7b": STEADY, "mistral-7b": REST, "llama3-2-1b": REST}
 """Of the stack `placed`: the first model is of high importance, the last of low importance."""
-INTERRUPTED = {"key": "interrupted", "effect": "NoExecute"}
 HALVES = POOLS["timeslice-2"]
 
 
@@ -35,8 +36,21 @@ def identity(cluster: Deployment, id: str) -> str:
 
 
 def lose(cluster: Deployment, node: str) -> None:
-    """A node of which every pod is evicted, and which takes no other."""
-    cluster.taint(node, [INTERRUPTED])
+    """A spot interruption as EKS handles it for a node group: no new pods, every pod is evicted, the node disappears.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, Spot
+    """
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+
+    def there() -> list[Object]:
+        return cluster.api.list("v1", "Pod", "ollama", fieldSelector=f"spec.nodeName={node}")
+
+    for pod in there():
+        name = pod["metadata"]["name"]
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "ollama"}}
+        cluster.api.call("POST", f"/api/v1/namespaces/ollama/pods/{name}/eviction", eviction)
+    cluster.wait_for(f"{node} was drained", lambda: not there())
+    cluster.api.call("DELETE", f"/api/v1/nodes/{node}")
 
 
 def test_when_the_spot_node_is_lost_high_stays_low_spills_and_the_model_without_spill_waits(placed: Deployment) -> None:
@@ -59,9 +73,19 @@ def test_a_waiting_model_starts_on_the_first_pool_that_has_room_again(placed: De
     [back] = [one for one in nodes(graphs("placed")) if one["metadata"]["name"] == STEADY]
     lose(placed, STEADY)
     placed.wait_for_models("llama2-7b", "mistral-7b")
-    placed.taint(STEADY, back["spec"]["taints"])
+    placed.join(back)
     # The model that has spilled keeps its share; the other one finds room on the pool to which it may spill.
     assert placed.wait_for_models(*HOMES) == {"llama2-7b": REST, "mistral-7b": REST, "llama3-2-1b": STEADY}
+
+
+@pytest.mark.real_world(
+    behaviour="Pods of a node that does not exist are deleted after 40 seconds, by a controller that looks every 20",
+    source="kubernetes v1.36 pkg/controller/podgc/gc_controller.go, quarantineTime and gcCheckPeriod",
+)
+def test_when_the_spot_node_vanishes_without_notice_its_models_move_all_the_same(placed: Deployment) -> None:
+    placed.api.call("DELETE", f"/api/v1/nodes/{REST}")
+    expected = {"llama2-7b": STEADY, "llama3-2-1b": STEADY}
+    placed.plane.wait_for(f"models ran on {expected}", lambda: placed.models() == expected, 3 * SECONDS)
 
 
 @pytest.mark.real_world(
@@ -96,13 +120,109 @@ def only_buy(capacity: str) -> Any:
     return change
 
 
-def ask(pools: Pools, name: str, home: Pool, *others: Pool, packed: bool = False) -> None:
-    """A pod that requests a share, on the nodes that our component chooses for a model."""
+def choose(home: Pool, *others: Pool, packed: bool = False) -> dict[str, Any]:
+    """The part of a pod's spec with which our component chooses the nodes of a model."""
     taint = home.sharing.config_name
     spill = [SpillPool(one.name, mode_taint=one.sharing.config_name) for one in others]
-    chosen = choose_nodes(OllamaModel("llama2:7b", pool=home.name, mode_taint=taint, spill_pools=spill, packed=packed))
+    return choose_nodes(OllamaModel("llama2:7b", pool=home.name, mode_taint=taint, spill_pools=spill, packed=packed))
+
+
+def ask(pools: Pools, name: str, home: Pool, *others: Pool, packed: bool = False) -> None:
+    """A pod that requests a share, on the nodes that our component chooses for a model."""
+    chosen = choose(home, *others, packed=packed)
     labels = chosen.pop("podLabels", {})
     pools.apply_pod(name, resources={"limits": {home.asked: "1"}}, labels=labels, **chosen)
+
+
+def serve(pools: Pools, importance: Importance, home: Pool, *others: Pool) -> None:
+    """A Deployment of such a pod, which has the importance as its name."""
+    graph = pair(one=importance)
+    [ranked] = [one for one in manifests(graph) if one["kind"] == "PriorityClass"]
+    pools.api.apply(ranked)
+    labels = {"importance": importance}
+    container = {"name": "main", "image": "pause", "resources": {"limits": {home.asked: "1"}}}
+    spec = {
+        **choose(home, *others),
+        "containers": [container],
+        "priorityClassName": ranked["metadata"]["name"],
+        "terminationGracePeriodSeconds": 0,
+    }
+    deployed = {
+        "selector": {"matchLabels": labels},
+        "strategy": {"type": "Recreate"},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    }
+    metadata = {"name": importance, "namespace": "default"}
+    pools.api.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": deployed})
+    pools.wait_for(f"{importance} ran", lambda: importance in served(pools))
+
+
+def served(pools: Pools) -> dict[str, str]:
+    """The node of each model that runs, by its importance."""
+    return {
+        one["metadata"]["labels"]["importance"]: one["spec"]["nodeName"]
+        for one in pools.api.list("v1", "Pod", "default", labelSelector="importance")
+        if is_ready(one) and "deletionTimestamp" not in one["metadata"]
+    }
+
+
+def interrupt(pools: Pools, pool: Pool) -> None:
+    """What Karpenter does after a notice of a spot interruption: it deletes the NodeClaim, which drains the node.
+
+    karpenter-provider-aws v1.14.1 pkg/controllers/interruption/controller.go, deleteNodeClaim
+    """
+    [claim] = pools.claims(pool)
+    pools.api.call("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{claim['metadata']['name']}")
+
+
+def add_no_node(manifest: dict[str, Any]) -> None:
+    if manifest["kind"] == "NodePool":
+        manifest["spec"]["limits"] = dict.fromkeys(manifest["spec"]["limits"], "0")
+
+
+@pytest.fixture
+def sell_no_spot(pools: Pools) -> Iterator[Callable[[], None]]:
+    yield lambda: pools.karpenter.sell(for_sale(without_spot=[one["name"] for one in for_sale()]))
+    pools.karpenter.sell(for_sale())
+
+
+def test_when_karpenters_spot_node_is_lost_its_model_moves_to_an_on_demand_node(
+    pools: Pools, sell_no_spot: Callable[[], None]
+) -> None:
+    spot, steady = pools.make(HALVES, only_buy("spot")), pools.make(HALVES, only_buy("on-demand"))
+    serve(pools, "normal", spot, steady)
+    assert (pools.nodes(spot), pools.nodes(steady)) == (1, 0)
+    before = served(pools)
+    sell_no_spot()
+    interrupt(pools, spot)
+    pools.wait_for("the model ran on another node", lambda: served(pools).get("normal") not in (None, before["normal"]))
+    assert [capacity for capacity, _ in pools.bought(steady)] == ["on-demand"]
+    assert pools.nodes(spot) == 0
+
+
+def test_when_karpenters_on_demand_node_is_lost_high_takes_the_share_of_low_on_spot(pools: Pools) -> None:
+    rest, steady = pools.make(HALVES, max_nodes=1), pools.make(HALVES, only_buy("on-demand"))
+    serve(pools, "high", steady, rest)
+    serve(pools, "normal", rest)
+    serve(pools, "low", rest)
+    before = served(pools)
+    assert before["normal"] == before["low"] != before["high"]
+    pools.change(steady, add_no_node)
+    interrupt(pools, steady)
+    expected = dict.fromkeys(("high", "normal"), before["normal"])
+    pools.wait_for(f"models ran on {expected}", lambda: served(pools) == expected)
+
+
+def test_an_important_model_takes_a_share_at_once_and_karpenter_starts_a_node_for_the_other_one(pools: Pools) -> None:
+    halves = pools.make(HALVES)
+    serve(pools, "normal", halves)
+    serve(pools, "low", halves)
+    [node] = set(served(pools).values())
+    serve(pools, "high", halves)
+    pools.wait_for("all models ran", lambda: len(served(pools)) == 3)
+    places = served(pools)
+    assert (places["high"], places["normal"], pools.nodes(halves)) == (node, node, 2)
+    assert places["low"] != node
 
 
 @pytest.mark.parametrize(("own", "other"), [("spot", "on-demand"), ("on-demand", "spot")])
@@ -113,8 +233,10 @@ def test_karpenter_starts_a_node_of_the_models_own_pool_while_it_can(pools: Pool
     assert (pools.nodes(home), pools.nodes(spill)) == (1, 0)
 
 
-def test_without_spot_capacity_karpenter_starts_an_on_demand_node_for_the_model_that_may_spill(pools: Pools) -> None:
-    pools.karpenter.sell(for_sale(without_spot=[one["name"] for one in for_sale()]))
+def test_without_spot_capacity_karpenter_starts_an_on_demand_node_for_the_model_that_may_spill(
+    pools: Pools, sell_no_spot: Callable[[], None]
+) -> None:
+    sell_no_spot()
     spot, steady = pools.make(HALVES, only_buy("spot")), pools.make(HALVES, only_buy("on-demand"))
     ask(pools, "spills", spot, steady)
     ask(pools, "stays", spot)
@@ -123,7 +245,6 @@ def test_without_spot_capacity_karpenter_starts_an_on_demand_node_for_the_model_
     pools.wait_until_karpenter_refuses("stays")
     assert pools.nodes(spot) == 0
     pools.delete_pod("stays")
-    pools.karpenter.sell(for_sale())
 
 
 def test_a_full_pool_spills_and_each_model_fills_its_own_pool_first(pools: Pools) -> None:

@@ -12,6 +12,7 @@ from sandbox.preview.program import run
 from sharing.modes import GPU_RESOURCE
 from tests.cluster.deployment import Deployment, Graphs, Object, manifests
 from tests.cluster.nodes import nodes
+from tests.cluster.test_importance import apply, pair
 from tests.cluster.test_placement import GPU_NODE
 from tests.control_plane.running import HELD
 
@@ -142,6 +143,46 @@ def test_a_program_that_fails_is_started_again_as_often_as_the_retries_allow(rea
     ready.wait_for("the Job had failed", lambda: job.conditions().get("Failed") == "BackoffLimitExceeded")
 
 
+def test_a_job_waits_for_a_free_share_beside_less_important_models(ready: Deployment) -> None:
+    for release in apply(ready, pair(one="normal", two="low")).values():
+        ready.install(release)
+    ready.wait_for_models("one", "two")
+    before = {one["metadata"]["uid"] for one in ready.pods("ollama")}
+    job = Job(ready, ARGS)
+    ready.wait_until_unplaced(NAME, lambda pod: True, "not eligible due to preemptionPolicy=Never")
+    assert {one["metadata"]["uid"] for one in ready.pods("ollama")} == before
+    ready.offer(GPU_NODE, GPU_RESOURCE, 3)
+    job.ends(job.wait_for_pod(), 0)
+    ready.wait_for("the Job was complete", lambda: "Complete" in job.conditions())
+
+
+def test_a_job_of_a_lower_class_makes_room_for_a_model_and_goes_on_later(ready: Deployment) -> None:
+    lowest = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "lowest"},
+        "value": -20,
+    }
+    ready.api.apply(lowest)
+    found = apply(ready, pair(one="normal", two="low"))
+    ready.install(found["one"])
+    ready.wait_for_models("one")
+    job = Job(ready, SpotJobArgs(image=ARGS.image, command=ARGS.command, retries=0, priority_class="lowest"))
+    pod = job.wait_for_pod()
+    ready.install(found["two"])
+    ready.wait_for("the pod of the Job was evicted", lambda: is_being_deleted(ready, pod))
+    job.ends(pod, 143)
+    ready.wait_for_models("one", "two")
+    ready.offer(GPU_NODE, GPU_RESOURCE, 3)
+    job.ends(job.wait_for_pod(), 0)
+    ready.wait_for("the Job was complete", lambda: "Complete" in job.conditions())
+    assert job.status().get("failed", 0) == 0
+
+
+def is_being_deleted(cluster: Deployment, pod: Object) -> bool:
+    return "deletionTimestamp" in (cluster.api.get("v1", "Pod", pod["metadata"]["name"], NAME) or pod)["metadata"]
+
+
 def test_a_job_in_a_queue_has_no_pod_until_it_is_admitted_and_survives_its_preemption(ready: Deployment) -> None:
     """Kueue admits a Job by setting `suspend` to false, and preempts it by setting it to true."""
     job = Job(ready, SpotJobArgs(image=ARGS.image, command=ARGS.command, retries=0, queue="rest"))
@@ -150,12 +191,7 @@ def test_a_job_in_a_queue_has_no_pod_until_it_is_admitted_and_survives_its_preem
     ready.api.patch(job.path, {"spec": {"suspend": False}})
     first = job.wait_for_pod()
     ready.api.patch(job.path, {"spec": {"suspend": True}})
-    ready.wait_for(
-        "the pod was being deleted",
-        lambda: (
-            "deletionTimestamp" in (ready.api.get("v1", "Pod", first["metadata"]["name"], NAME) or first)["metadata"]
-        ),
-    )
+    ready.wait_for("the pod was being deleted", lambda: is_being_deleted(ready, first))
     job.ends(first, 143)
     ready.api.patch(job.path, {"spec": {"suspend": False}})
     job.ends(job.wait_for_pod(), 0)

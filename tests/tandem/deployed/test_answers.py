@@ -65,6 +65,13 @@ def test_only_used_fields_are_kept_and_all_are_printable() -> None:
     assert "data" not in found
 
 
+def test_the_priority_of_a_pod_is_kept_with_its_class() -> None:
+    ranked = pod("llama2-7b")
+    ranked["spec"].update(priority=-10, priorityClassName="low")
+    [found] = listed({"items": [ranked]})
+    assert (found["spec"]["priority"], found["spec"]["priorityClassName"]) == (-10, "low")
+
+
 def test_a_thousand_shares_are_read_in_kubernetes_notation() -> None:
     """apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes: 1000 is 1k."""
     many = node()
