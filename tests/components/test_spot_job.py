@@ -244,6 +244,8 @@ def test_only_pods_of_the_jobs_account_get_the_role_before_the_first_one_starts(
     trust = json.loads(plain(role.inputs)["assumeRolePolicy"])["Statement"]
     assert [one["Principal"] for one in trust] == [{"Service": "pods.eks.amazonaws.com"}]
     assert trust[0]["Action"] == ["sts:AssumeRole", "sts:TagSession"]
+    # The account of the emulated caller.
+    assert trust[0]["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
     for one in (plain(role.inputs), plain(policy.inputs), identity):
         assert one["tags"] == {"owner": "us"}
     [job] = graph.of_type(JOB)
