@@ -39,7 +39,7 @@ def pods(graph: Graph, namespace: str) -> Iterator[Object]:
     for one in (*manifests(graph), *found):
         spec = one.get("spec", {})
         template = spec.get("jobTemplate", {"spec": spec})["spec"].get("template")
-        if template and one["metadata"]["namespace"] == namespace:
+        if template and one["metadata"].get("namespace") == namespace:
             # Charts create the accounts, and controllers name the pods.
             spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
             metadata = {**template.get("metadata", {}), "name": one["metadata"]["name"], "namespace": namespace}
