@@ -9,7 +9,7 @@ from components import ModelClients, MonitoredPool, Monitoring, MonitoringArgs
 from components.network_policies import PROMETHEUS_LABELS
 from sharing.cost import node_usd, pool_usd
 from sharing.names import MONITORING_NAMESPACE, PROJECT
-from sharing.setup import Pool, Setup
+from sharing.setup import Pool
 from stacks.stack_file.judge import Plan
 
 
@@ -41,7 +41,8 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
             store=settings.store,
             service_monitors=settings.service_monitors,
             gpu_exporter=not all(pool.sharing.needs_mig_manager for pool in pools),
-            pools=[_monitored(pool, plan.setup) for pool in pools],
+            karpenter=any(pool.provisioner == "karpenter" for pool in pools),
+            pools=[_monitored(pool, plan) for pool in pools],
             other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.setup) for pool in pools), 4),
         ),
         options,
@@ -51,11 +52,12 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
     return {"grafana_url": monitoring.url, "grafana_admin_password": monitoring.admin_password}
 
 
-def _monitored(pool: Pool, setup: Setup) -> MonitoredPool:
+def _monitored(pool: Pool, plan: Plan) -> MonitoredPool:
     """The numbers of a pool that the dashboard shows. With MIG, the exporter reports the size of each slice."""
     limits = [shares.memory_mib for shares in pool.offers if shares.enforced and shares.sharers > 1]
     return MonitoredPool(
         name=pool.name,
-        node_usd_per_hour=round(node_usd(pool, setup), 4),
+        node_usd_per_hour=round(node_usd(pool, plan.setup), 4),
         share_mib=limits[0] if limits and not pool.sharing.needs_mig_manager else None,
+        models=[tenant.served.id for tenant in plan.setup.tenants_of(pool)],
     )

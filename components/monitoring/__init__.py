@@ -14,7 +14,7 @@ from components.containers import pod_security
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
 from components.monitoring.alerts import rule_groups
 from components.monitoring.dashboard import MonitoredPool, dashboard, panels
-from components.monitoring.scraping import Job, gpu_job, models_job, pod_monitor
+from components.monitoring.scraping import Job, gpu_job, karpenter_job, models_job, pod_monitor
 from components.network_policies import network_policy, to_gpu_exporter, to_store
 from sharing.names import (
     DASHBOARDS_PORT,
@@ -48,8 +48,10 @@ class MonitoringArgs:
     """Whether to deploy dcgm-exporter. False if the GPU Operator manages all GPU nodes: it has an exporter."""
     model_namespace: pulumi.Input[str] = OLLAMA_NAMESPACE
     """Existing namespace of the models, e.g. that of `OllamaPair`. It also gets the monitors."""
+    karpenter: bool = False
+    """Whether Karpenter launches nodes, for the alert about spot interruptions."""
     pools: Sequence[MonitoredPool] = ()
-    """Pools of GPU nodes, for the panel with costs. Without any, there is no such panel."""
+    """Pools of GPU nodes. Without any, there is no panel with costs, and no alert about models without a pod."""
     other_usd_per_hour: float | None = None
     """Costs of everything besides the GPU nodes, for the same panel."""
     monitor_labels: Mapping[str, str] = field(default_factory=lambda: {"release": "kube-prometheus-stack"})
@@ -115,7 +117,7 @@ class Monitoring(pulumi.ComponentResource):
         namespace = self._namespace("namespace", self._args.namespace, "restricted")
         # Without it, both accept requests from the entire cluster, so it must exist before them.
         policy = network_policy(f"{self._name}-incoming", namespace, to_store(), self._child)
-        values = store_chart.values(self._args.model_namespace)
+        values = store_chart.values([*self._jobs().values()])
         self._release("store", store_chart.CHART, store_chart.NAME, values, namespace, policy)
         kept = random.RandomPassword(f"{self._name}-password", length=SECRET_LENGTH, special=False, opts=self._child)
         password: pulumi.Output[str] = pulumi.Output.secret(kept.result)
@@ -126,7 +128,7 @@ class Monitoring(pulumi.ComponentResource):
             opts=self._child,
         ).metadata.name
         dashboards = self._dashboards("dashboards", namespace, {}, has_kube_state_metrics=False)
-        values = grafana_chart.values(credentials, dashboards)
+        values = grafana_chart.values(credentials, dashboards, self._args.pools)
         grafana = self._release("grafana", grafana_chart.CHART, grafana_chart.NAME, values, namespace, policy)
         url = f"http://{grafana_chart.NAME}.{self._args.namespace}:{DASHBOARDS_PORT}"
         return grafana.id.apply(lambda _: url), password
@@ -134,13 +136,15 @@ class Monitoring(pulumi.ComponentResource):
     def _register(self) -> None:
         """What the Prometheus Operator reads. The dashboard is for the sidecar of kube-prometheus-stack's Grafana."""
         namespace = self._args.model_namespace
-        self._monitor("gpus", gpu_job(), namespace)
-        self._monitor("models", models_job(namespace), namespace)
-        self._custom("rules", "PrometheusRule", namespace, {"groups": rule_groups()})
+        for part, job in self._jobs().items():
+            self._custom(part, "PodMonitor", namespace, pod_monitor(job))
+        self._custom("rules", "PrometheusRule", namespace, {"groups": rule_groups(self._args.pools)})
         self._dashboards("shared-dashboards", namespace, {"grafana_dashboard": "1"}, has_kube_state_metrics=True)
 
-    def _monitor(self, part: str, job: Job, namespace: pulumi.Input[str]) -> None:
-        self._custom(part, "PodMonitor", namespace, pod_monitor(job))
+    def _jobs(self) -> dict[str, Job]:
+        """What the store or the Prometheus Operator reads, with a name for each monitor."""
+        jobs = {"gpus": gpu_job(), "models": models_job(self._args.model_namespace)}
+        return jobs | {"karpenter": karpenter_job()} if self._args.karpenter else jobs
 
     def _custom(self, part: str, kind: str, namespace: pulumi.Input[str], spec: dict[str, Any]) -> None:
         k8s.apiextensions.CustomResource(

@@ -1,28 +1,54 @@
 """The alerts of `data/alerts.yaml`, a Prometheus rule file, and the same for Grafana."""
 
 import re
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from components.monitoring.dashboard import MonitoredPool
+
 FILE = Path(__file__).parent / "data" / "alerts.yaml"
 KUBE_STATE_GROUP = "tandem-kube-state-metrics"
 """Rules that need kube-state-metrics, which the store of a stack does not have."""
+MODELS_GROUP = "tandem-models"
 LOOK_BACK_SECONDS = 300
 
 
-@cache
-def rule_groups() -> list[dict[str, Any]]:
-    """The groups of the file, as a PrometheusRule has them."""
+def rule_groups(pools: Sequence[MonitoredPool] = ()) -> list[dict[str, Any]]:
+    """The groups of the file, as a PrometheusRule has them, and a rule for the models of the pools."""
     groups: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"]
+    if any(pool.models for pool in pools):
+        groups.append({"name": MODELS_GROUP, "rules": [_without_pod(pools)]})
     return groups
 
 
-def grafana_rules(source: str) -> dict[str, Any]:
+def _without_pod(pools: Sequence[MonitoredPool]) -> dict[str, Any]:
+    """A pod that waits for a share has no metrics, so only their absence shows it.
+
+    The rule is silent while no node of the model's pool reports: a parked pool has none.
+    """
+    absent = [
+        f'absent(tandem_ollama_up{{id="{model}"}}) and on () count(DCGM_FI_DEV_FB_FREE{{pool="{pool.name}"}}) > 0'
+        for pool in pools
+        for model in pool.models
+    ]
+    return {
+        "alert": "TandemModelWithoutPod",
+        "expr": "\nor ".join(absent),
+        "for": "15m",
+        "labels": {"severity": "critical"},
+        "annotations": {
+            "summary": "Model {{ $labels.id }} has no running pod",
+            "description": "Perhaps no share of a GPU is free. Look at the events of its pod: `kubectl describe pod`.",
+        },
+    }
+
+
+def grafana_rules(source: str, pools: Sequence[MonitoredPool] = ()) -> dict[str, Any]:
     """A provisioning file of Grafana with the rules that the store can evaluate; `source` is its data source."""
-    groups = [group for group in rule_groups() if group["name"] != KUBE_STATE_GROUP]
+    groups = [group for group in rule_groups(pools) if group["name"] != KUBE_STATE_GROUP]
     return {
         "apiVersion": 1,
         "groups": [

@@ -31,6 +31,8 @@ class MonitoredPool:
     """Price of one node."""
     share_mib: int | None = None
     """Memory of one share, if the sharing mode enforces it without MIG; None otherwise."""
+    models: Sequence[str] = ()
+    """Ids of the models that have a pod whenever the pool has a node. An alert expects them."""
 
     def __post_init__(self) -> None:
         check_arguments(self)

@@ -1,5 +1,6 @@
 """The Helm chart of Grafana: dashboards, and the alerts that it evaluates itself."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -7,6 +8,7 @@ import pulumi
 from components.charts import Chart
 from components.monitoring import store_chart
 from components.monitoring.alerts import grafana_rules
+from components.monitoring.dashboard import MonitoredPool
 from sharing import versions
 from sharing.names import DASHBOARDS_PORT
 
@@ -21,14 +23,19 @@ SETTINGS = {
         ("check_for_updates", "check_for_plugin_updates", "reporting_enabled", "feedback_links_enabled"), False
     ),
     "news": {"news_feed_enabled": False},
-    # Otherwise, every start downloads plugins from grafana.com. The image has all that the dashboard needs.
+    # Otherwise, every start looks for newer plugins at grafana.com, and can lose the one for Prometheus that the image
+    # has (grafana/grafana#132528).
     "plugins": {"preinstall_disabled": True},
 }
 """Grafana sends nothing to its makers."""
 
 
-def values(credentials: pulumi.Input[str], dashboards: pulumi.Input[str]) -> dict[str, Any]:
+def values(
+    credentials: pulumi.Input[str], dashboards: pulumi.Input[str], pools: Sequence[MonitoredPool] = ()
+) -> dict[str, Any]:
     """The chart's values: `credentials` names the Secret of the administrator, `dashboards` a ConfigMap.
+
+    `pools` have the models that an alert expects.
 
     The chart can watch for dashboards with a sidecar, which may read all Secrets and has no limit of memory. A mounted
     ConfigMap needs neither.
@@ -43,7 +50,7 @@ def values(credentials: pulumi.Input[str], dashboards: pulumi.Input[str]) -> dic
         "datasources": {"datasources.yaml": {"apiVersion": 1, "datasources": [source]}},
         "dashboardProviders": {"dashboardproviders.yaml": {"apiVersion": 1, "providers": [provider]}},
         "dashboardsConfigMaps": {SOURCE: dashboards},
-        "alerting": {"rules.yaml": _escaped(grafana_rules(SOURCE))},
+        "alerting": {"rules.yaml": _escaped(grafana_rules(SOURCE, pools))},
         # One number for the Service and the container: policies of vpc-cni need it (components/network_policies.py).
         "service": {"type": "ClusterIP", "port": DASHBOARDS_PORT, "targetPort": DASHBOARDS_PORT},
         # It never calls the Kubernetes API.

@@ -17,6 +17,8 @@ from sharing.names import (
 
 SECONDS = 15
 """Time between two readings. The dashboard's rates need several readings in their two minutes."""
+KARPENTER, KARPENTER_PORT = "karpenter", 8080
+INTERRUPTIONS = "karpenter_interruption_received_messages_total"
 NODE_META = f"__meta_kubernetes_node_label_{POOL_LABEL.replace('/', '_')}"
 
 Rule = dict[str, Any]
@@ -30,6 +32,8 @@ class Job:
     """Value of the label `job`."""
     namespaces: Sequence[pulumi.Input[str]]
     port: int
+    port_name: str = METRICS_PORT_NAME
+    """dcgm-exporter, also the GPU Operator's, has the same name for it as the models' exporter."""
     rules: Sequence[Rule]
     """Relabeling of targets."""
     metric_rules: Sequence[Rule] = ()
@@ -66,6 +70,23 @@ def models_job(namespace: pulumi.Input[str]) -> Job:
             {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
             {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
         ),
+    )
+
+
+def karpenter_job() -> Job:
+    """Karpenter's count of interruptions, and nothing else of its metrics (charts/karpenter 1.14.1, `http-metrics`)."""
+    named = "__meta_kubernetes_pod_label_app_kubernetes_io_name"
+    return Job(
+        name=KARPENTER,
+        namespaces=("kube-system",),
+        port=KARPENTER_PORT,
+        port_name="http-metrics",
+        rules=(
+            *_common(KARPENTER, KARPENTER_PORT),
+            {"action": "keep", "source_labels": [named], "regex": KARPENTER},
+            {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
+        ),
+        metric_rules=({"action": "keep", "source_labels": ["__name__"], "regex": INTERRUPTIONS},),
     )
 
 
@@ -107,8 +128,7 @@ def pod_monitor(job: Job) -> dict[str, Any]:
         "attachMetadata": {"node": True},
         "podMetricsEndpoints": [
             {
-                # dcgm-exporter, also the operator's, has the same name for it.
-                "port": METRICS_PORT_NAME,
+                "port": job.port_name,
                 "interval": f"{SECONDS}s",
                 "honorLabels": True,
                 "relabelings": [_camel(rule) for rule in job.rules],

@@ -1,12 +1,11 @@
 """The Helm chart of VictoriaMetrics in a single pod: it reads the metrics and keeps them for two days."""
 
+from collections.abc import Sequence
 from typing import Any
-
-import pulumi
 
 from components.charts import Chart
 from components.containers import NOBODY, UNPRIVILEGED, run_as
-from components.monitoring.scraping import gpu_job, models_job, scrape_config
+from components.monitoring.scraping import Job, scrape_config
 from sharing import versions
 from sharing.names import STORE_PORT
 
@@ -24,7 +23,7 @@ CPU_MILLIS, MEMORY_MIB = 50, 256
 DISK_GIB = 1
 
 
-def values(model_namespace: pulumi.Input[str]) -> dict[str, Any]:
+def values(jobs: Sequence[Job]) -> dict[str, Any]:
     """The chart's values. It has no volume: the chart's own would outlive `pulumi destroy`."""
     return {
         "server": {
@@ -34,7 +33,7 @@ def values(model_namespace: pulumi.Input[str]) -> dict[str, Any]:
             "emptyDir": {"sizeLimit": f"{DISK_GIB}Gi"},
             # A changed ConfigMap restarts no pod.
             "extraArgs": {"promscrape.configCheckInterval": "30s"},
-            "scrape": {"enabled": True, "config": scrape_config([gpu_job(), models_job(model_namespace)])},
+            "scrape": {"enabled": True, "config": scrape_config(jobs)},
             "podSecurityContext": {"enabled": True, **run_as(NOBODY), "fsGroup": NOBODY},
             "securityContext": {"enabled": True, **UNPRIVILEGED},
             "resources": {

@@ -26,6 +26,8 @@ class Case:
     panels: Panels | None
     """By title, each query's series by their labels. None if the case is about alerts alone."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+    """Ids of the models that pool `gpu` must have."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class Series:
     labels: Labels
     start: float
     step: float
+    first: int = 0
+    """Number of the first reading; the series does not exist before it."""
+
+    def readings(self) -> list[tuple[int, float]]:
+        """Number and value of each reading."""
+        return [(number, self.start + (number - self.first) * self.step) for number in range(self.first, READINGS)]
 
     def text(self) -> str:
         shown = ",".join(f'{key}="{value}"' for key, value in self.labels.items())
@@ -53,7 +61,7 @@ def _case(name: str, rows: dict[str, Any]) -> Case:
     for old, new in row.get("replaced", {}).items():
         assert old in text, (name, old)
         text = text.replace(old, new)
-    return Case(name, text + row.get("more", ""), row.get("panels"), row.get("alerts", []))
+    return Case(name, text + row.get("more", ""), row.get("panels"), row.get("alerts", []), row.get("models", []))
 
 
 def read_series(text: str) -> list[Series]:
@@ -62,18 +70,21 @@ def read_series(text: str) -> list[Series]:
     for line in text.splitlines():
         match = LINE.fullmatch(line)
         assert match, line
-        start, _, step = match["value"].partition("+")
+        value, _, first = match["value"].partition("@")
+        start, _, step = value.partition("+")
         labels = dict(LABEL.findall(match["labels"]))
         node = {labels.pop(key, None) for key in ("Hostname", "hostname")} - {None}
         assert node <= {"n1"}
         labels = {"job": _job(match["name"]), "node": "n1", "pool": "gpu", **labels}
-        found.append(Series(match["name"], labels, float(start), float(step or 0)))
+        found.append(Series(match["name"], labels, float(start), float(step or 0), int(first or 0)))
     return found
 
 
 def _job(metric: str) -> str:
     if metric.startswith("tandem_"):
         return "tandem-models"
+    if metric.startswith("karpenter_"):
+        return "karpenter"
     return "kube-state-metrics" if metric.startswith("kube_") else "dcgm-exporter"
 
 

@@ -5,15 +5,10 @@ The store also reads an exporter through the component's own scrape jobs.
 
 import copy
 import http.server
-import json
-import socket
 import subprocess
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,18 +21,25 @@ from components.monitoring.dashboard import MonitoredPool, Panel, panels
 from components.monitoring.scraping import gpu_job, scrape_config
 from tests.cluster.deployment import Deployment, Graphs, is_ready, manifests
 from tests.cluster.metrics import READINGS, SECONDS, Case, Labels, read_cases, read_labels, read_series
+from tests.cluster.store import Store, running_store, wait_for
 from tests.control_plane import recipe
 from tests.control_plane.api import ApiError
-from tests.control_plane.kept import StartError
 from tests.control_plane.recipe import METRICS
 
 CASES = {case.name: case for case in read_cases()}
 POOLS = [MonitoredPool(name="gpu", node_usd_per_hour=0.5, share_mib=7680)]
 PANELS = {one.title: one for one in panels(POOLS, 0.25, has_kube_state_metrics=True)}
-ALERTS = {rule["alert"]: rule for group in rule_groups() for rule in group["rules"]}
-START_SECONDS = 60
 MINUTES = (READINGS - 1) * SECONDS // 60
 MODES = ("exclusive", "timeslice", "mps", "mig")
+
+
+def rules_of(case: Case) -> list[dict[str, Any]]:
+    """The groups of rules in a stack with the models of the case."""
+    return rule_groups([MonitoredPool(name="gpu", node_usd_per_hour=0.5, models=case.models)])
+
+
+def alerts_of(case: Case) -> dict[str, dict[str, Any]]:
+    return {rule["alert"]: rule for group in rules_of(case) for rule in group["rules"]}
 
 
 def expected(case: Case, panel: Panel) -> list[dict[str, float]]:
@@ -55,13 +57,14 @@ def tools(programs: Callable[[recipe.Recipe], Path]) -> Path:
 @pytest.mark.parametrize("name", CASES)
 def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, tools: Path, tmp_path: Path) -> None:
     case = CASES[name]
-    groups = copy.deepcopy(rule_groups())
+    groups = copy.deepcopy(rules_of(case))
     for group in groups:
         for rule in group["rules"]:
             del rule["annotations"]
     (tmp_path / "alerts.yaml").write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
     series = [
-        {"series": one.text(), "values": f"{one.start}+{one.step}x{READINGS - 1}"} for one in read_series(case.metrics)
+        {"series": one.text(), "values": " ".join(["_"] * one.first + [str(value) for _, value in one.readings()])}
+        for one in read_series(case.metrics)
     ]
     queries = [
         {"expr": query.expr, "eval_time": f"{MINUTES}m", "exp_samples": samples(wanted)}
@@ -77,7 +80,7 @@ def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, t
                 {"exp_labels": {**rule["labels"], **one["labels"]}} for one in case.alerts if one["alert"] == alert
             ],
         }
-        for alert, rule in ALERTS.items()
+        for alert, rule in alerts_of(case).items()
     ]
     group = {"interval": "15s", "input_series": series, "promql_expr_test": queries, "alert_rule_test": alerts}
     test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "fuzzy_compare": True, "tests": [group]}
@@ -93,73 +96,8 @@ def samples(wanted: dict[str, float]) -> list[dict[str, Any]]:
 
 def test_each_mode_has_a_case_and_each_alert_fires_in_one() -> None:
     assert {*MODES} <= {*CASES}
-    assert {one["alert"] for case in CASES.values() for one in case.alerts} == {*ALERTS}
-
-
-class Store:
-    """VictoriaMetrics with one case at a time."""
-
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-
-    def call(self, path: str, body: str | None = None, **query: Any) -> str:
-        address = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(address, data=None if body is None else body.encode(), timeout=30) as answer:
-            return str(answer.read().decode())
-
-    def query(self, expr: str, at: float | None = None) -> list[tuple[Labels, float]]:
-        moment: dict[str, Any] = {} if at is None else {"time": at}
-        found = json.loads(self.call("/api/v1/query", query=expr, nocache=1, step=f"{SECONDS}s", **moment))
-        series = [
-            ({key: value for key, value in one["metric"].items() if key != "__name__"}, float(one["value"][1]))
-            for one in found["data"]["result"]
-        ]
-        return sorted(series, key=str)
-
-    def replace(self, case: Case) -> int:
-        """Deletes all series, and writes those of a case. Returns the time of their last reading."""
-        end = int(time.time()) - 60
-        self.call("/api/v1/admin/tsdb/delete_series", "", **{"match[]": '{__name__!=""}'})
-        lines = [
-            f"{one.text()} {one.start + number * one.step} {(end - (READINGS - 1 - number) * SECONDS) * 1000}"
-            for one in read_series(case.metrics)
-            for number in range(READINGS)
-        ]
-        self.call("/api/v1/import/prometheus", "\n".join(lines))
-        self.call("/internal/force_flush")
-        return end
-
-
-@contextmanager
-def running_store(tools: Path, folder: Path, *options: str) -> Iterator[Store]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (folder / "store.log").open("w") as log:
-        place = [f"-storageDataPath={folder / 'data'}", f"-httpListenAddr=127.0.0.1:{port}"]
-        process = subprocess.Popen([tools / recipe.STORE, *place, *options], stdout=log, stderr=log)
-    store = Store(port)
-    try:
-        wait_for(lambda: answers(store), lambda: (folder / "store.log").read_text())
-        yield store
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def answers(store: Store) -> bool:
-    try:
-        return store.call("/health") == "OK"
-    except OSError:
-        return False
-
-
-def wait_for(known: Callable[[], Any], shown: Callable[[], str]) -> None:
-    end = time.monotonic() + START_SECONDS
-    while not known():
-        if time.monotonic() > end:
-            raise StartError(shown())
-        time.sleep(0.2)
+    known = {alert for case in CASES.values() for alert in alerts_of(case)}
+    assert {one["alert"] for case in CASES.values() for one in case.alerts} == known
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +109,19 @@ def store(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sto
 @pytest.mark.parametrize("name", CASES)
 def test_the_store_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, store: Store) -> None:
     case = CASES[name]
-    end = store.replace(case)
+    end = int(time.time()) - 60
+    store.replace(
+        f"{one.text()} {value} {(end - (READINGS - 1 - number) * SECONDS) * 1000}"
+        for one in read_series(case.metrics)
+        for number, value in one.readings()
+    )
     for panel in PANELS.values() if case.panels is not None else ():
         for query, wanted in zip(panel.queries, expected(case, panel), strict=True):
             found = {name_of(labels): value for labels, value in store.query(query.expr, end)}
             assert found == pytest.approx({name_of(read_labels(one)): wanted[one] for one in wanted}), query.expr
-    firing = {alert: [labels for labels, _ in store.query(rule["expr"], end)] for alert, rule in ALERTS.items()}
-    wanted_alerts = {alert: [one["labels"] for one in case.alerts if one["alert"] == alert] for alert in ALERTS}
+    alerts = alerts_of(case)
+    firing = {alert: [labels for labels, _ in store.query(rule["expr"], end)] for alert, rule in alerts.items()}
+    wanted_alerts = {alert: [one["labels"] for one in case.alerts if one["alert"] == alert] for alert in alerts}
     assert firing == wanted_alerts
 
 

@@ -18,7 +18,7 @@ CONFIG_MAP, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"
 POLICY, NAMESPACE = "kubernetes:networking.k8s.io/v1:NetworkPolicy", "kubernetes:core/v1:Namespace"
 POD_MONITOR = "kubernetes:monitoring.coreos.com/v1:PodMonitor"
 RULE = "kubernetes:monitoring.coreos.com/v1:PrometheusRule"
-POOLS = [MonitoredPool(name="gpu", node_usd_per_hour=0.5, share_mib=7680)]
+POOLS = [MonitoredPool(name="gpu", node_usd_per_hour=0.5, share_mib=7680, models=["llama"])]
 MODELS_METRICS = {
     "tandem_model_loaded",
     "tandem_model_size_bytes",
@@ -36,6 +36,8 @@ KUBE_STATE_METRICS = {
     "kube_pod_container_status_restarts_total",
 }
 """kubernetes/kube-state-metrics v2.16.0, docs/metrics/workload/pod-metrics.md."""
+KARPENTER_METRICS = {"karpenter_interruption_received_messages_total"}
+"""karpenter-provider-aws 1.14.1, pkg/controllers/interruption/metrics.go."""
 
 
 def build(**changed: Any) -> Graph:
@@ -133,6 +135,26 @@ def test_the_store_reads_native_sidecars_and_nothing_besides_models_and_gpus(gra
     assert kept == ["9400", "9410"]
 
 
+@pytest.mark.real_world(
+    behaviour="Karpenter counts the messages about interruptions by kind, on the port `http-metrics`",
+    source="karpenter-provider-aws 1.14.1, pkg/controllers/interruption/metrics.go and charts/karpenter/templates",
+)
+def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_metrics() -> None:
+    jobs = values(build(karpenter=True), "victoria-metrics-single")["server"]["scrape"]["config"]["scrape_configs"]
+    [job] = [one for one in jobs if one["job_name"] == "karpenter"]
+    assert job["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["kube-system"]
+    kept = {one["source_labels"][0]: one["regex"] for one in job["relabel_configs"] if one.get("action") == "keep"}
+    assert kept == {
+        "__meta_kubernetes_pod_container_port_number": "8080",
+        "__meta_kubernetes_pod_label_app_kubernetes_io_name": "karpenter",
+    }
+    assert job["metric_relabel_configs"] == [
+        {"action": "keep", "source_labels": ["__name__"], "regex": "karpenter_interruption_received_messages_total"}
+    ]
+    monitors = [plain(one.inputs) for one in build(karpenter=True, service_monitors=True).of_type(POD_MONITOR)]
+    assert {one["spec"]["podMetricsEndpoints"][0]["port"] for one in monitors} == {"metrics", "http-metrics"}
+
+
 def test_the_store_has_no_volume_that_outlives_the_stack(graph: Graph) -> None:
     assert values(graph, "victoria-metrics-single")["server"]["persistentVolume"] == {"enabled": False}
     assert "persistence" not in values(graph, "grafana")
@@ -176,7 +198,7 @@ def test_grafana_and_the_operator_have_the_same_alerts_as_far_as_the_store_has_t
 ) -> None:
     [rule] = registered.of_type(RULE)
     groups = plain(rule.inputs)["spec"]["groups"]
-    assert groups == yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"]
+    assert groups[:-1] == yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"]
     grafana = values(graph, "grafana")["alerting"]["rules.yaml"]["groups"]
     shown = {one["title"]: one for group in grafana for one in group["rules"]}
     for group in groups:
@@ -192,6 +214,14 @@ def test_grafana_and_the_operator_have_the_same_alerts_as_far_as_the_store_has_t
     assert shown == {}
 
 
+def test_an_alert_expects_each_model_while_a_node_of_its_pool_reports(graph: Graph) -> None:
+    groups = values(graph, "grafana")["alerting"]["rules.yaml"]["groups"]
+    [rule] = [one for group in groups for one in group["rules"] if one["title"] == "TandemModelWithoutPod"]
+    expected = 'absent(tandem_ollama_up{id="llama"}) and on () count(DCGM_FI_DEV_FB_FREE{pool="gpu"}) > 0'
+    assert rule["data"][0]["model"]["expr"] == expected
+    assert "TandemModelWithoutPod" not in str(values(build(pools=[]), "grafana"))
+
+
 def dashboards(graph: Graph) -> list[dict[str, Any]]:
     return [json.loads(plain(one.inputs)["data"]["shared-gpus.json"]) for one in graph.of_type(CONFIG_MAP)]
 
@@ -201,19 +231,19 @@ def expressions(graph: Graph) -> list[str]:
 
 
 def named(expression: str) -> set[str]:
-    return set(re.findall(r"\b(?:DCGM|tandem|kube)_\w+", re.sub(r'"[^"]*"', "", expression)))
+    return set(re.findall(r"\b(?:DCGM|tandem|kube|karpenter)_\w+", re.sub(r'"[^"]*"', "", expression)))
 
 
 def test_dashboard_and_alerts_use_metrics_that_exist(graph: Graph, registered: Graph) -> None:
     exported = set(re.findall(r"^DCGM_\w+", values(graph, "dcgm-exporter")["customMetrics"], flags=re.MULTILINE))
     rules = values(graph, "grafana")["alerting"]["rules.yaml"]["groups"][0]["rules"]
     used = [*expressions(graph), *(rule["data"][0]["model"]["expr"] for rule in rules)]
-    assert set().union(*map(named, used)) <= exported | MODELS_METRICS
+    assert set().union(*map(named, used)) <= exported | MODELS_METRICS | KARPENTER_METRICS
     more = [
         *expressions(registered),
         *(rule["expr"] for rule in yaml.safe_load(FILE.read_text())["groups"][1]["rules"]),
     ]
-    assert set().union(*map(named, more)) <= exported | MODELS_METRICS | KUBE_STATE_METRICS
+    assert set().union(*map(named, more)) <= exported | MODELS_METRICS | KARPENTER_METRICS | KUBE_STATE_METRICS
     assert exported - set().union(*map(named, used)) == set(), "read, but shown nowhere"
 
 

@@ -1,0 +1,39 @@
+"""What the section `monitoring` takes from the plan: the models of each pool, and who launches the nodes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sandbox.graph import Graph, plain
+from tests.program.conftest import graph_with
+
+Graphs = Callable[[str], Graph]
+BUILTIN = {"monitoring": {"store": "builtin"}}
+
+
+def values(graph: Graph, chart: str) -> dict[str, Any]:
+    releases = [plain(one.inputs) for one in graph.of_type("kubernetes:helm.sh/v3:Release")]
+    [found] = [one["values"] for one in releases if one["chart"] == chart]
+    return dict(found)
+
+
+def expression(graph: Graph) -> str:
+    """The alert about models without a pod."""
+    groups = values(graph, "grafana")["alerting"]["rules.yaml"]["groups"]
+    [rule] = [one for group in groups for one in group["rules"] if one["title"] == "TandemModelWithoutPod"]
+    return str(rule["data"][0]["model"]["expr"])
+
+
+def test_each_model_is_expected_while_its_own_pool_has_a_node(graphs: Graphs) -> None:
+    assert expression(graphs("monitored")).splitlines() == [
+        'absent(tandem_ollama_up{id="llama2-7b"}) and on () count(DCGM_FI_DEV_FB_FREE{pool="gpu"}) > 0',
+        'or absent(tandem_ollama_up{id="mistral-7b"}) and on () count(DCGM_FI_DEV_FB_FREE{pool="gpu"}) > 0',
+    ]
+
+
+def test_karpenter_is_read_only_where_it_launches_nodes(graphs: Graphs) -> None:
+    def jobs(graph: Graph) -> list[str]:
+        config = values(graph, "victoria-metrics-single")["server"]["scrape"]["config"]
+        return [one["job_name"] for one in config["scrape_configs"]]
+
+    assert jobs(graphs("monitored")) == ["dcgm-exporter", "tandem-models"]
+    assert jobs(graph_with("karpenter", BUILTIN)) == ["dcgm-exporter", "tandem-models", "karpenter"]
