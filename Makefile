@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # `make help` lists the targets by the text after `##`.
-.PHONY: help plan test test-browser test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs recording bench refresh lock sbom site clean
+.PHONY: help plan test test-browser test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-scale test-slow test-wheel check lint coverage mutants docs recording bench refresh lock sbom site clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,6 +32,10 @@ test-random: .venv/test  ## Run `test` and `test-slow` in random order (SEED=7)
 # then 3 to test.
 test-cluster: .venv/test  ## Test against a real Kubernetes API server (needs Go)
 	@.venv/bin/python -m pytest tests/cluster
+
+# KEDA's real programs on that control plane: a request wakes a model, and Karpenter's core brings its node. Built once, too.
+test-scale: .venv/test  ## Test scale-to-zero with the real KEDA (needs Go)
+	@.venv/bin/python -m pytest tests/scale
 
 # The real engine against the emulated cloud; skipped with that reason if `pulumi` is not on the PATH. A failing engine
 # waits for seconds before it ends, so more tests run than there are cores.

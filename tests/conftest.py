@@ -28,6 +28,7 @@ TIERS = {
     "engine": "engine",
     "ollama": "ollama",
     "live": "live",
+    "scale": "scale",
     "wheel": "wheel",
     "gpu": "program",
 }
@@ -42,6 +43,7 @@ ON_REQUEST = {
     "engine": "make test-engine",
     "live": "make test-live",
     "ollama": "make test-ollama",
+    "scale": "make test-scale",
     "wheel": "make test-wheel",
 }
 """Folders that run only if they are named, since they take minutes, with the command that runs each."""

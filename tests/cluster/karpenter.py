@@ -34,15 +34,18 @@ V1 = "karpenter.sh/v1"
 ALPHA = "karpenter.sh/v1alpha1"
 NUMBERS = count(1)
 """Numbers for the names of pools and pods."""
+POOL_KINDS = (
+    (V1, "NodePool"),
+    (V1, "NodeClaim"),
+    (ALPHA, "NodeOverlay"),
+    ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass"),
+)
 CLEARED = (
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),
     ("v1", "Pod"),
-    (V1, "NodePool"),
-    (V1, "NodeClaim"),
-    (ALPHA, "NodeOverlay"),
-    ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass"),
+    *POOL_KINDS,
 )
 
 
@@ -296,14 +299,14 @@ class Pools:
         log = (self.plane.folder / "karpenter.log").read_text(encoding="utf-8").splitlines()
         yield from (f"  {line[:300]}" for line in log[-10:])
 
-    def clear(self) -> None:
+    def clear(self, kinds: Iterable[tuple[str, str]] = CLEARED) -> None:
         """Deletes pods and pools. Karpenter deletes the nodes in the meantime; no test waits for that."""
         for namespace in self.api.list("v1", "Namespace"):
-            for api_version, kind in CLEARED:
+            for api_version, kind in kinds:
                 path = self.api.collection(api_version, kind, namespace["metadata"]["name"])
                 self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
-        self.wait_for("only nodes that are being deleted were left", self._is_clear)
+        self.wait_for("only nodes that are being deleted were left", lambda: self._is_clear(kinds))
         self._pools.clear()
 
-    def _is_clear(self) -> bool:
-        return not self._claims() and not any(self.api.list(*kind) for kind in CLEARED if kind != (V1, "NodeClaim"))
+    def _is_clear(self, kinds: Iterable[tuple[str, str]]) -> bool:
+        return not self._claims() and not any(self.api.list(*kind) for kind in kinds if kind != (V1, "NodeClaim"))

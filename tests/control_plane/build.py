@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,23 +111,25 @@ class _Workshop:
             self._run("get", f"{self.module.path}@v{self.module.version}")
             return
         described: dict[str, Any] = json.loads(self._run("mod", "edit", "-json", self._fetched()["GoMod"]))
-        staged = [
-            replaced["Old"]["Path"]
-            for replaced in described["Replace"]
-            if replaced["New"]["Path"].startswith("./staging/")
-        ]
         # k8s.io/kubernetes 1.36.3 is released with k8s.io/api 0.36.3 and so on.
         release = f"v0.{self.module.version.partition('.')[2]}"
         lines = [
             "module local/control-plane",
             f"go {described['Go']}",
             f"require {self.module.path} v{self.module.version}",
-            *(f"replace {path} => {path} {release}" for path in staged),
+            *(_replacement(one["Old"]["Path"], one["New"], release) for one in described["Replace"]),
         ]
         (self.folder / "go.mod").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
     def _run(self, *arguments: str) -> str:
         return _run(self.go, *arguments, making=f"{self.module.path} {self.module.version}", folder=self.folder)
+
+
+def _replacement(path: str, by: Mapping[str, str], release: str) -> str:
+    """A line of go.mod. A folder of the module's repository is replaced by the release of the module in it."""
+    if by["Path"].startswith("./staging/"):
+        return f"replace {path} => {path} {release}"
+    return f"replace {path} => {by['Path']} {by['Version']}"
 
 
 def _make_certificate_maker(go: str, programs: Path) -> None:

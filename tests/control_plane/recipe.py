@@ -26,7 +26,7 @@ class Module:
     tags: tuple[str, ...] = field(default=(), repr=False)
     """Build tags. They are no part of the folder's name."""
     staged: bool = False
-    """Whether the module replaces others with its own folders, whose releases a dependent must name instead."""
+    """Whether the module replaces others, which a dependent must repeat: its own folders by their releases."""
 
 
 CERTIFICATE_MAKER = "make-certificate"
@@ -147,3 +147,48 @@ METRICS = Recipe(
     ),
 )
 """The engines that evaluate dashboards and alerts, and the custom resource definitions of the monitors."""
+
+KEDA_CRDS = "keda-crds.yaml"
+KEDA_HTTP_CRDS = "keda-http-crds.yaml"
+_KEDA, _KEDA_HTTP = "github.com/kedacore/keda/v2", "github.com/kedacore/http-add-on"
+_KEDA_KINDS = (
+    "eventing.keda.sh_cloudeventsources",
+    "eventing.keda.sh_clustercloudeventsources",
+    "keda.sh_clustertriggerauthentications",
+    "keda.sh_scaledjobs",
+    "keda.sh_scaledobjects",
+    "keda.sh_triggerauthentications",
+)
+_KEDA_HTTP_KINDS = ("http.keda.sh_httpscaledobjects", "http.keda.sh_interceptorroutes")
+
+KEDA_DEFINITIONS = Recipe(
+    title=f"keda-definitions-{versions.KEDA}",
+    modules=(
+        Module(
+            path=_KEDA,
+            version=versions.KEDA,
+            files={KEDA_CRDS: tuple(f"config/crd/bases/{kind}.yaml" for kind in _KEDA_KINDS)},
+        ),
+        Module(
+            path=_KEDA_HTTP,
+            version=versions.KEDA_HTTP,
+            files={KEDA_HTTP_CRDS: tuple(f"config/crd/bases/{kind}.yaml" for kind in _KEDA_HTTP_KINDS)},
+        ),
+    ),
+)
+"""The custom resource definitions of KEDA and its HTTP add-on. Nothing is compiled."""
+
+KEDA_PROGRAM = "keda"
+
+KEDA = Recipe(
+    title=f"keda-{versions.KEDA}",
+    modules=(
+        Module(path=_KEDA, version=versions.KEDA, programs={KEDA_PROGRAM: f"{_KEDA}/cmd/operator"}, staged=True),
+        Module(
+            path=_KEDA_HTTP,
+            version=versions.KEDA_HTTP,
+            programs={program: f"{_KEDA_HTTP}/{program}" for program in ("interceptor", "scaler")},
+        ),
+    ),
+)
+"""KEDA's operator, and the two programs of its HTTP add-on that we install; needs a control plane."""

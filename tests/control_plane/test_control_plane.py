@@ -34,7 +34,8 @@ if arguments[:2] == ["mod", "download"]:
     print(json.dumps({{"GoMod": "go.mod", "Dir": str(module)}}))
 elif arguments[:2] == ["mod", "edit"]:
     staged = {{"Old": {{"Path": "k8s.io/api"}}, "New": {{"Path": "./staging/src/k8s.io/api"}}}}
-    print(json.dumps({{"Go": "1.26.0", "Replace": [staged]}}))
+    older = {{"Old": {{"Path": "k8s.io/metrics"}}, "New": {{"Path": "k8s.io/metrics", "Version": "v0.35.5"}}}}
+    print(json.dumps({{"Go": "1.26.0", "Replace": [staged, older]}}))
 elif arguments[0] == "env":
     print(here)
 elif arguments[0] == "build":
@@ -56,7 +57,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a `go` that notes its calls and writes empty programs; the only one on the PATH."""
     folder = tmp_path / "go"
     folder.mkdir()
-    recipes = (recipe.CONTROL_PLANE, recipe.KARPENTER, recipe.METRICS)
+    recipes = (recipe.CONTROL_PLANE, recipe.KARPENTER, recipe.METRICS, recipe.KEDA_DEFINITIONS, recipe.KEDA)
     modules = [module for each in recipes for module in each.modules]
     files = [part for module in modules for parts in module.files.values() for part in parts]
     (folder / "go").write_text(FAKE_GO.format(python=sys.executable, folder=str(folder), files=files), encoding="utf-8")
@@ -169,6 +170,21 @@ def test_the_engines_of_metrics_are_built_without_the_sdks_of_clouds(go: Path, c
     assert names == {recipe.PROMETHEUS_TOOL, recipe.STORE, recipe.OPERATOR_CRDS}
     [call] = [one for one in calls(go) if one.endswith("/cmd/promtool")]
     assert call.startswith("build -tags remove_all_sd -ldflags ")
+
+
+@pytest.mark.slow
+def test_keda_is_built_with_the_versions_that_its_module_replaces_and_its_definitions_without_a_build(
+    go: Path, cache: Path
+) -> None:
+    folder = built(recipe=recipe.KEDA_DEFINITIONS, cache=cache)
+    assert {path.name for path in folder.iterdir()} == {recipe.KEDA_CRDS, recipe.KEDA_HTTP_CRDS}
+    assert not any(call.startswith("build") for call in calls(go))
+    assert len((folder / recipe.KEDA_CRDS).read_text(encoding="utf-8").split("\n---\n")) == 6
+    folder = built(recipe=recipe.KEDA, cache=cache)
+    assert {path.name for path in folder.iterdir()} == {recipe.KEDA_PROGRAM, "interceptor", "scaler"}
+    lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
+    assert f"require github.com/kedacore/keda/v2 v{versions.KEDA}" in lines
+    assert "replace k8s.io/metrics => k8s.io/metrics v0.35.5" in lines
 
 
 def test_kubernetes_karpenter_and_the_store_are_of_the_releases_that_clusters_get() -> None:

@@ -28,3 +28,10 @@ VICTORIA_METRICS = "1.150.0"
 # renovate: datasource=go depName=github.com/prometheus-operator/prometheus-operator
 PROMETHEUS_OPERATOR = "0.85.0"
 """Only its custom resource definitions are used."""
+
+# renovate: datasource=go depName=github.com/kedacore/keda/v2
+KEDA = "2.20.2"
+"""Its operator, of the chart that clusters get (a test compares the two)."""
+# renovate: datasource=go depName=github.com/kedacore/http-add-on
+KEDA_HTTP = "0.15.0"
+"""Interceptor, scaler and operator of the HTTP add-on, of the chart that clusters get (a test compares the two)."""
