@@ -9,6 +9,7 @@ from components.monitoring.dashboard import MonitoredPool
 from components.network_policies import ModelClients
 from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs, SpillPool
 from components.open_webui import OpenWebUI, OpenWebUIArgs
+from components.scale_to_zero import ScaleToZero, ScaleToZeroArgs, Scaling
 from components.scheduled_parking import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from components.share_proof import ShareProof, ShareProofArgs
 from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
@@ -36,6 +37,9 @@ __all__ = [
     "OpenWebUIArgs",
     "ParkedNodeGroup",
     "PoolSharing",
+    "ScaleToZero",
+    "ScaleToZeroArgs",
+    "Scaling",
     "ScheduledParking",
     "ScheduledParkingArgs",
     "ShareProof",

@@ -21,7 +21,19 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from sharing.names import GPU_EXPORTER_PORT, METRICS_PORT, OLLAMA_PORT, PROOF_LABEL, PROOF_PORT, STORE_PORT, UI_PORT
+from sharing.names import (
+    GPU_EXPORTER_PORT,
+    INTERCEPTOR_ADMIN_PORT,
+    INTERCEPTOR_LABELS,
+    INTERCEPTOR_PORT,
+    METRICS_PORT,
+    OLLAMA_PORT,
+    PROOF_LABEL,
+    PROOF_PORT,
+    SCALER_LABELS,
+    STORE_PORT,
+    UI_PORT,
+)
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and users cannot change it."""
@@ -70,9 +82,19 @@ def network_policy(
     )
 
 
-def to_models(clients: ModelClients, scrapers: ModelClients | None = None) -> Spec:
-    """Lets the models' own namespace and `clients` reach the Ollama servers, and `scrapers` their metrics only."""
-    spec = _incoming([{"podSelector": {}}, *_peers(clients)], OLLAMA_PORT)
+def to_models(clients: ModelClients, scrapers: ModelClients | None = None, interceptors: Sequence[str] = ()) -> Spec:
+    """Lets the models' own namespace and `clients` reach the Ollama servers, and `scrapers` their metrics only.
+
+    `interceptors` are namespaces of KEDA's HTTP add-on, whose interceptor may reach the servers, too.
+    """
+    forwarding = [
+        {
+            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: one}},
+            "podSelector": {"matchLabels": INTERCEPTOR_LABELS},
+        }
+        for one in interceptors
+    ]
+    spec = _incoming([{"podSelector": {}}, *_peers(clients), *forwarding], OLLAMA_PORT)
     if scrapers and (peers := _peers(scrapers)):
         spec["ingress"].append(_rule(peers, METRICS_PORT))
     return spec
@@ -82,6 +104,16 @@ def to_page(clients: ModelClients) -> Spec:
     """Lets `clients` reach the web page, whose API is one address for all models."""
     peers = _peers(clients)
     return _incoming(peers, UI_PORT) if peers else to_no_pod()
+
+
+def to_interceptor(clients: ModelClients) -> Spec:
+    """Lets `clients` reach the interceptor, and the scaler of its namespace the number of waiting requests.
+
+    It selects only the interceptor: the control plane checks KEDA's other pods.
+    """
+    scaler = _rule([{"podSelector": {"matchLabels": SCALER_LABELS}}], INTERCEPTOR_ADMIN_PORT)
+    spec = _incoming(_peers(clients), INTERCEPTOR_PORT)
+    return {**spec, "podSelector": {"matchLabels": INTERCEPTOR_LABELS}, "ingress": [*spec["ingress"], scaler]}
 
 
 def _peers(clients: ModelClients) -> list[Peer]:

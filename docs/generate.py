@@ -40,6 +40,7 @@ from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
+from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
 from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
 from stacks.stack_file.ui_shape import UiSettings
 from tandem.doctor.checks import CHECKS
@@ -67,6 +68,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "park": (ParkSettings, {}),
+    "scale-to-zero": (ScaleToZeroSettings, {}),
     "budget": (Budget, {"max-usd-per-hour": 1.25}),
     "budget.alert": (Alert, {}),
 }

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import host_rules, karpenter, offerings, spill_rules, tables, versions, zones
+from sharing import host_rules, karpenter, offerings, scale_to_zero, spill_rules, tables, versions, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import instance_types
 from sharing.mig_rules import (
@@ -364,6 +364,8 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes enough pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
     Rule("system nodes hold their pods", True, host_rules.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
+    Rule("idle models save a node", True, scale_to_zero.on_node_groups, ("gpu-nodes.provisioner",)),
+    Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start, ("models",)),
     Rule("models can move to the pools of `spill`", True, spill_rules.find_obstacles, ("models", "sharing", TYPES)),
     Rule("models fit the pools of `spill`", True, spill_rules.find_misfits, ("models", "sharing", TYPES, *NODES)),
     Rule("the provisioner partitions the GPU", True, karpenter.no_partitions, ("sharing",)),

@@ -67,6 +67,8 @@ class Cost:
     """The highest cost while nodes are updated or replaced, including the extra nodes."""
     week: Week | None
     """A week with the schedule of `park`; None without one."""
+    idle_usd_per_hour: float | None
+    """The cost while all models have scaled to zero; None if they do not."""
     models: int
     dedicated_usd_per_hour: float
     """The cost of the same stack, at the same capacity type, with one GPU per model."""
@@ -140,6 +142,7 @@ def cost(setup: Setup) -> Cost:
         cheapest_usd_per_hour=sum(line.usd_per_hour for line in lines) - _cheaper_types(setup),
         replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
         week=_week(setup, lines),
+        idle_usd_per_hour=_idle(setup),
         models=len(setup.tenants),
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
         awake_usd_per_hour=sum(line.usd_per_hour for line in (lines if is_awake else _lines(_awake(setup)))),
@@ -162,6 +165,12 @@ def _week(setup: Setup, lines: tuple[Line, ...]) -> Week | None:
         running_usd_per_hour=sum(line.usd_per_hour for line in lines),
         parked_lines=tuple(line for line in _lines(setup.parked()) if line.usd_per_hour),
     )
+
+
+def _idle(setup: Setup) -> float | None:
+    if setup.scale_to_zero is None:
+        return None
+    return sum(line.usd_per_hour for line in _lines(setup.parked()))
 
 
 def in_extended_support(kubernetes: str, today: datetime.date) -> bool:

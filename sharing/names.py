@@ -27,6 +27,12 @@ UI_NAMESPACE = "open-webui"
 """Default namespace of the web interface, which it has for itself."""
 UI_LABELS = {"app.kubernetes.io/name": "open-webui"}
 """Labels of its pod."""
+KEDA_NAMESPACE = "keda"
+"""Default namespace of KEDA and its HTTP add-on."""
+INTERCEPTOR_LABELS = {"app.kubernetes.io/component": "interceptor", "app.kubernetes.io/name": "http-add-on"}
+"""Labels of the add-on's pod that receives requests. Source: chart 0.15.0, templates/interceptor/deployment.yaml."""
+SCALER_LABELS = {**INTERCEPTOR_LABELS, "app.kubernetes.io/component": "scaler"}
+"""Labels of its pod that reports them to KEDA."""
 MONITORING_NAMESPACE = "tandem-monitoring"
 """Default namespace of the metrics store. Not `monitoring`, in which many clusters have a Prometheus."""
 GPU_EXPORTER = "dcgm-exporter"
@@ -68,6 +74,11 @@ The container is a native sidecar, so Kubernetes lists it as an init container. 
 """
 METRICS_ANNOTATIONS = {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS_PORT)}
 """Annotations of each model's pod."""
+INTERCEPTOR_PORT = OLLAMA_PORT
+"""Ollama's port, so that an address without a port means the same with the interceptor in between."""
+INTERCEPTOR_ADMIN_PORT = 9090
+"""Port on which the interceptor reports its waiting requests."""
+SCALER_PORT = 9090
 GPU_EXPORTER_PORT = 9400
 STORE_PORT = 8428
 DASHBOARDS_PORT = 3000

@@ -38,6 +38,8 @@ def on_system_nodes(setup: Setup) -> list[NodePod]:
         parts.add("ui")
     if setup.metrics_store:
         parts.add("store")
+    if setup.scale_to_zero:
+        parts.add("keda")
     return _pods(("system",), parts, most=setup.system_nodes)
 
 

@@ -20,6 +20,7 @@ Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
 AlertPeriod = Literal["monthly", "daily"]
 AlertScope = Literal["account", "stack"]
+ColdRequests = Literal["wait", "refuse"]
 
 ONE_POOL = "gpu-nodes"
 """Path of the only pool in a stack file that has no list of them."""
@@ -155,6 +156,16 @@ class CostAlert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleToZero:
+    """When models stop, and what happens to requests for those that have stopped."""
+
+    idle_minutes: int
+    """Minutes without requests after which a model stops."""
+    cold_requests: ColdRequests
+    """Whether a request for a stopped model waits for it, or gets status 503 while the model starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """An entire stack."""
 
@@ -190,6 +201,8 @@ class Setup:
     """Whether each model's pod has an exporter of metrics, and each GPU node one for its GPUs."""
     metrics_store: bool = False
     """Whether the stack has a metrics store with dashboards, on its system nodes."""
+    scale_to_zero: ScaleToZero | None = None
+    """How idle models stop; None if they run without requests."""
 
     @property
     def has_importance(self) -> bool:
@@ -216,6 +229,8 @@ class Setup:
         """The reason why the shares of a pool cannot be checked; empty if they can."""
         if not self.nodes_of(pool):
             return "it has no node now; the first `pulumi up` with one checks them"
+        if self.scale_to_zero:
+            return "its models scale to zero, so it has a node only while they have requests"
         sizes = sorted({known.gpus for known in pool.known_types})
         if pool.provisioner == "node-group" and len(sizes) > 1:
             return f"its nodes may have {' or '.join(map(str, sizes))} GPUs, and it is unknown which type starts"

@@ -61,6 +61,12 @@ OPEN_WEBUI_IMAGE = (
 """The web interface, by digest of the multi-platform index. Slim: without Ollama and local models for embeddings and
 speech."""
 
+# renovate: datasource=helm depName=keda registryUrl=https://kedacore.github.io/charts
+KEDA_CHART = "2.20.2"
+# renovate: datasource=helm depName=keda-add-ons-http registryUrl=https://kedacore.github.io/charts
+HTTP_ADD_ON_CHART = "0.15.0"
+KEDA_REPOSITORY = "https://kedacore.github.io/charts"
+
 # renovate: datasource=helm depName=dcgm-exporter registryUrl=https://nvidia.github.io/dcgm-exporter/helm-charts
 GPU_EXPORTER_CHART = "4.8.2"
 GPU_EXPORTER_REPOSITORY = "https://nvidia.github.io/dcgm-exporter/helm-charts"

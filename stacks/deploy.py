@@ -19,6 +19,7 @@ from components import (
     KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
+    ScaleToZero,
     ShareProof,
     ShareProofArgs,
     SpotGpuNodeGroup,
@@ -39,6 +40,7 @@ from stacks.models import describe_model
 from stacks.monitoring import find_scrapers, watch_metrics
 from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
+from stacks.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.stack_file.judge import Plan
 from stacks.stack_file.shape import StackConfig
 from stacks.ui import find_clients, serve_ui
@@ -78,13 +80,14 @@ def deploy(plan: Plan) -> None:
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
-    models = serve_models(base, [sharing, *proofs.values()])
+    zero = deploy_keda(plan, base.inside(base.cluster.system_nodes))
+    models = serve_models(base, zero, [sharing, *proofs.values()])
     metrics = watch_metrics(plan, base.inside(base.cluster.system_nodes, models))
     ui = serve_ui(plan, models, base.inside())
     groups = {name: one.node_group_name for name, one in nodes.items() if isinstance(one, SpotGpuNodeGroup)}
     options = base.inside(models) if len(groups) < len(nodes) else pulumi.ResourceOptions(providers=[base.provider])
     schedule_group = park_nodes(plan, base.cluster.cluster_name, groups, base.tags, options)
-    export(base, sharing, proofs, models, schedule_group, {**ui, **metrics})
+    export(base, sharing, proofs, find_endpoints(models, zero), schedule_group, {**ui, **metrics})
 
 
 def create_base(plan: Plan) -> Base:
@@ -94,6 +97,8 @@ def create_base(plan: Plan) -> Base:
     provider = create_provider(plan.config)
     parking = find_parking(plan, provider)
     cluster = create_cluster(plan, provider, tags)
+    # Models that run while their shares are checked would hold them.
+    is_proved = plan.config.proof and plan.setup.scale_to_zero is None
     with_volumes = [
         pool for pool in plan.setup.pools if any(tenant.cache == "volume" for tenant in plan.setup.tenants_of(pool))
     ]
@@ -103,7 +108,7 @@ def create_base(plan: Plan) -> Base:
         cluster=cluster,
         tags=tags,
         mode_taints={
-            pool.name: choose_mode_taint(pool, proof=plan.config.proof and pool.name not in parking.parked)
+            pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.parked)
             for pool in plan.setup.pools
         },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
@@ -325,13 +330,14 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
     return proofs
 
 
-def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
+def serve_models(base: Base, zero: ScaleToZero | None, on: Sequence[pulumi.Resource]) -> OllamaPair:
     """The models. They depend on:
 
     - the nodes, so that `destroy` deletes the models first, while the node with their volume exists;
     - the share checks, because models would occupy the shares to be checked;
     - the storage driver, if they keep files on volumes;
-    - the device plugin, because a node advertises the old shares until its plugin has changed.
+    - the device plugin, because a node advertises the old shares until its plugin has changed;
+    - KEDA, by the address of its scaler, if they scale to zero.
 
     They do not depend on DNS, because a failed pull is retried.
     """
@@ -340,7 +346,11 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
         f"{PROJECT}-ollama",
         OllamaPairArgs(
             models=[
-                describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.parked)
+                add_scaling(
+                    describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.parked),
+                    base.plan,
+                    zero,
+                )
                 for fit in base.plan.assessment.fits
             ],
             clients=find_clients(base.plan),
@@ -355,7 +365,7 @@ def export(
     base: Base,
     sharing: DevicePluginSharing,
     proofs: Mapping[str, ShareProof],
-    models: OllamaPair,
+    endpoints: pulumi.Output[dict[str, str]],
     schedule_group: pulumi.Output[str | None],
     pages: Mapping[str, Any],
 ) -> None:
@@ -363,7 +373,7 @@ def export(
     reported = {
         **describe(base.plan),
         "verified_shares": {name: proof.verified_shares for name, proof in proofs.items()},
-        "endpoints": models.urls,
+        "endpoints": endpoints,
         "cluster_name": base.cluster.cluster_name,
         "kubeconfig": base.cluster.kubeconfig,
         **pages,

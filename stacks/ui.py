@@ -13,12 +13,13 @@ from stacks.stack_file.judge import Plan
 
 def find_clients(plan: Plan) -> ModelClients:
     """The pods that the stack file lists, and the page."""
-    listed = _listed(plan)
+    listed = list_clients(plan)
     own = [UI_NAMESPACE] if plan.config.ui.enabled and UI_NAMESPACE not in listed.namespaces else []
     return replace(listed, namespaces=[*listed.namespaces, *own])
 
 
-def _listed(plan: Plan) -> ModelClients:
+def list_clients(plan: Plan) -> ModelClients:
+    """The pods that the stack file lists."""
     clients = plan.config.models_clients
     return ModelClients(namespaces=clients.namespaces, labels=clients.labels)
 
@@ -30,6 +31,6 @@ def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) ->
         return {}
     assert ui.admin_email, "an accepted stack has the address"
     urls = [models.urls[fit.tenant.served.id] for fit in plan.assessment.fits]
-    args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=_listed(plan))
+    args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=list_clients(plan))
     page = OpenWebUI(f"{PROJECT}-ui", args, options)
     return {"ui_url": page.url, "openai_url": page.openai_url, "ui_admin_password": page.admin_password}

@@ -81,7 +81,11 @@ class OllamaPair(pulumi.ComponentResource):
         policy = network_policy(
             f"{name}-incoming",
             namespace,
-            to_models(args.clients, args.scrapers),
+            to_models(
+                args.clients,
+                args.scrapers,
+                sorted({model.scaling.namespace for model in args.models if model.scaling}),
+            ),
             pulumi.ResourceOptions(parent=self),
         )
         scripts = Scripts(
@@ -138,7 +142,8 @@ class OllamaPair(pulumi.ComponentResource):
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
             values=merge_values(
-                chart_values(model, claim, scripts, self._classes.get(model.importance or NORMAL)), model.values
+                chart_values(model, claim, scripts, namespace, self._classes.get(model.importance or NORMAL)),
+                model.values,
             ),
             timeout=RELEASE_SECONDS,
             skip_await=None if model.is_awaited else True,

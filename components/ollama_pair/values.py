@@ -11,6 +11,7 @@ import pulumi
 
 from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
+from components.scale_to_zero.objects import Scaling, scaling_objects
 from sharing import host, versions
 from sharing.importance import Importance
 from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
@@ -107,6 +108,8 @@ class OllamaModel:
     """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
     running: bool = True
     """False parks the model: its release and volume stay, but no pod runs."""
+    scaling: Scaling | None = None
+    """How it scales to zero and back, with the component `ScaleToZero`. None: it runs without requests."""
     is_awaited: bool = True
     """False for a model whose nodes are parked: its release does not wait until the pod runs."""
     zone: pulumi.Input[str] | None = None
@@ -156,6 +159,7 @@ def chart_values(
     model: OllamaModel,
     claim: pulumi.Input[str],
     scripts: Scripts,
+    namespace: pulumi.Input[str],
     priority_class: pulumi.Input[str] | None = None,
 ) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
@@ -170,7 +174,8 @@ def chart_values(
         annotations = {"podAnnotations": METRICS_ANNOTATIONS}
     return {
         "fullnameOverride": served.id,
-        "replicaCount": 1 if model.running else 0,
+        # Every upgrade sets the number again. KEDA raises it for a request, but never restores a pod that stops idle.
+        "replicaCount": 1 if model.running and model.scaling is None else 0,
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
         "ollama": {
             "port": OLLAMA_PORT,
@@ -194,7 +199,17 @@ def chart_values(
         # A rolling update would wait for the share that the old pod holds.
         "updateStrategy": {"type": "Recreate"},
         **({} if priority_class is None else {"priorityClassName": priority_class}),
+        **_scaled(model, namespace),
     }
+
+
+def _scaled(model: OllamaModel, namespace: pulumi.Input[str]) -> dict[str, Any]:
+    """In the release itself: a separate ScaledObject would outlive the upgrade that sets one pod again, and KEDA would
+    undo it.
+    """
+    if model.scaling is None or not model.running:
+        return {}
+    return {"extraObjects": scaling_objects(model.served.id, namespace, model.scaling)}
 
 
 def choose_nodes(model: OllamaModel) -> dict[str, Any]:

@@ -23,6 +23,14 @@ CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
     "karpenter-crd": (_KARPENTER, True),
     "karpenter": (_KARPENTER, False),
     DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
+    "keda": (
+        {
+            "keda.sh": ("ScaledObject", "ScaledJob", "TriggerAuthentication", "ClusterTriggerAuthentication"),
+            "eventing.keda.sh": ("CloudEventSource", "ClusterCloudEventSource"),
+        },
+        True,
+    ),
+    "keda-add-ons-http": ({"http.keda.sh": ("HTTPScaledObject", "InterceptorRoute")}, True),
     "gpu-operator": (
         {
             "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),

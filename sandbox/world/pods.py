@@ -100,11 +100,23 @@ def _operator(release: str, values: Values) -> list[Pod]:
     return [Pod(name="gpu-operator")]
 
 
+def _keda(release: str, values: Values) -> list[Pod]:
+    """Metrics server and webhooks are off."""
+    return [Pod(name="keda-operator")]
+
+
+def _http_add_on(release: str, values: Values) -> list[Pod]:
+    """The add-on's operator has no replicas."""
+    return [Pod(name=f"{release}-{part}") for part in ("interceptor", "external-scaler")]
+
+
 # The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
     "karpenter": _karpenter,
     "gpu-operator": _operator,
+    "keda": _keda,
+    "keda-add-ons-http": _http_add_on,
     DISCOVERY: _discovery,
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Question
-from sandbox.world import controllers, functions, jobs, schedules, tokens
+from sandbox.world import controllers, functions, jobs, keda, schedules, tokens
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
@@ -261,6 +261,18 @@ class World:
         with self._changed:
             schedules.advance(self._entities, datetime.fromisoformat(self._entities.now), until)
             self._entities.now = until.isoformat()
+            self._save()
+
+    def request(self, model: str) -> None:
+        """Sends a request for a model to KEDA's interceptor. KEDA starts the model if it has scaled to zero."""
+        with self._changed:
+            keda.request(self._entities, model)
+            self._save()
+
+    def rest(self) -> None:
+        """Lets time pass without requests, until every model that scales to zero has stopped."""
+        with self._changed:
+            keda.rest(self._entities)
             self._save()
 
     def letters(self, queue: str) -> list[dict[str, str]]:

@@ -39,10 +39,23 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     if config.ui.enabled and not config.ui.admin_email and not touches(["ui.admin-email"], misread):
         fix = "Write `admin-email: ops@example.com`, for example."
         yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
+    yield from _sleep_contradictions(config, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from find_wrong_schedules(config.park, misread)
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
+
+
+def _sleep_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    """Finds sections that cannot work while models scale to zero."""
+    if not config.scale_to_zero.enabled or touches(["scale-to-zero.enabled"], misread):
+        return
+    if config.park:
+        rule = "conflicts with `scale-to-zero`: a model that `park` wakes without a request stops at once"
+        yield Problem("park", "", rule, "Remove `park`: idle models have no nodes.")
+    if config.ui.enabled and not touches(["ui.enabled"], misread):
+        rule = "conflicts with `scale-to-zero`: the page lists only models that run, so nobody could start one there"
+        yield Problem("ui.enabled", "", rule, "Write `ui.enabled: false`, or `scale-to-zero.enabled: false`.")
 
 
 def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

@@ -11,12 +11,25 @@ from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.names import model_id
 from sharing.parking import Park, judge_timezone
-from sharing.setup import ONE_POOL, Capacity, CostAlert, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from sharing.setup import (
+    ONE_POOL,
+    Capacity,
+    CostAlert,
+    Nat,
+    Pool,
+    Provisioner,
+    Replacement,
+    ScaleToZero,
+    Setup,
+    Support,
+    Tenant,
+)
 from stacks.stack_file.budget_shape import Budget
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
 from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
+from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
 from stacks.stack_file.section import Section, TagKey, TagValue, kebab
 from stacks.stack_file.ui_shape import UiSettings
 
@@ -225,6 +238,10 @@ class StackConfig(Section):
         description="Times without GPU nodes, e.g. `{schedule: 0 20 * * MON-FRI, wake: 0 8 * * MON-FRI, timezone: "
         "Europe/Paris}`. Default: none.",
     )
+    scale_to_zero: ScaleToZeroSettings = Field(
+        default=ScaleToZeroSettings(),
+        description="Models that stop without requests, and start with the next one: KEDA, on the system nodes.",
+    )
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
         default={}, description="Extra tags for all resources that support tags."
     )
@@ -335,8 +352,15 @@ class StackConfig(Section):
             ui=self.ui.enabled,
             metrics=self.monitoring.has_metrics,
             metrics_store=self.monitoring.store == "builtin",
+            scale_to_zero=self._scaling(),
             today=today,
         )
+
+    def _scaling(self) -> ScaleToZero | None:
+        settings = self.scale_to_zero
+        if not settings.enabled:
+            return None
+        return ScaleToZero(idle_minutes=settings.idle_minutes, cold_requests=settings.cold_requests)
 
     def cost_alert(self) -> CostAlert | None:
         """The e-mail from AWS Budgets, without its addresses."""

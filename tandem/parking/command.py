@@ -114,6 +114,11 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
 
     from tandem.deployed.aws import parking
 
+    if plan.setup.scale_to_zero is not None:
+        raise CallError(
+            f"stack {plan.stack} scales its models to zero by itself. Send a request to a URL of `pulumi stack output "
+            "endpoints` to start a model."
+        )
     if plan.setup.park is None:
         raise CallError(f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parking.SECTION}")
     return plan

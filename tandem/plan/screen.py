@@ -11,7 +11,9 @@ from sharing.fit import judge_guests
 from sharing.importance import NORMAL, PRIORITIES
 from sharing.parking import HOURS_PER_WEEK
 from sharing.prices import FRESH_DAYS
+from sharing.scale_to_zero import sleepers
 from sharing.setup import Pool, Setup, Tenant
+from sharing.startup import cold_start
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
 from tandem.planned.startup import name_stages
@@ -39,6 +41,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False,
         _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
     _placement(console, plan.setup)
     _cost(console, plan.setup, bill_of(plan))
+    _sleep(console, plan.setup)
     _alert(console, plan.setup)
     console.print()
     if starts:
@@ -192,7 +195,24 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     if week := bill.week:
         hours = f"{week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
         rows.append(("while parked", f"${week.parked_usd_per_hour:.3f}", hours))
+    if bill.idle_usd_per_hour is not None:
+        rows.append(("while idle", f"${bill.idle_usd_per_hour:.3f}", "no model runs, and no GPU node"))
     print_rows(console, rows, right=(1,), bold="total")
+
+
+def _sleep(console: Console, setup: Setup) -> None:
+    """When models stop, and how long the next request waits."""
+    tenants = sleepers(setup)
+    if setup.scale_to_zero is None or not tenants:
+        return
+    slowest = max(tenants, key=lambda tenant: cold_start(tenant)[0])
+    minutes, spread = cold_start(slowest)
+    wait = f"about {count(round(minutes), 'minute')} (± {round(spread)})"
+    answer = f"waits {wait}" if setup.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
+    idle = count(setup.scale_to_zero.idle_minutes, "minute")
+    text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
+    console.print()
+    print_folded(console, text, bold="Idle")
 
 
 def _alert(console: Console, setup: Setup) -> None:

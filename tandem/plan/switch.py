@@ -7,15 +7,15 @@ from typing import Literal
 
 from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
+from sharing.startup import DAEMON_SET, NODE_CLAIM, download_minutes, known_times, load_minutes, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
-from tandem.planned.startup import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
+from tandem.planned.startup import RELEASE
 from tandem.terminal import count
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
-DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 

@@ -18,6 +18,7 @@ from sharing.names import (
     plugin_release,
 )
 from sharing.ollama import server_environment
+from sharing.scale_to_zero import sleepers
 from sharing.setup import Pool, Setup
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class ExpectedModel:
     """Tokens of each slot."""
     running: bool
     """False in a parked pool."""
+    sleeps: bool = False
+    """Whether it scales to zero without requests."""
     encoder: bool
     """An embedding model: it takes no prompt."""
     namespace: str = OLLAMA_NAMESPACE
@@ -193,6 +196,7 @@ def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
         settings={**server_environment(served), BATCH: str(served.batch)},
         context=served.effective_context,
         running=fit.pool.desired > 0,
+        sleeps=fit.tenant in sleepers(plan.setup),
         encoder=served.model.encoder,
         fit=fit,
         setup=plan.setup,

@@ -26,7 +26,11 @@ def run(plan: Plan) -> Planned:
     from tandem.planned.startup import estimate_startup
 
     graph = program_graph(plan)
-    return Planned(graph, estimate_startup(graph, plan.setup), is_parked=not plan.setup.awake)
+    return Planned(
+        graph,
+        estimate_startup(graph, plan.setup),
+        is_parked=not plan.setup.awake or plan.setup.scale_to_zero is not None,
+    )
 
 
 def program_graph(plan: Plan) -> "Graph":

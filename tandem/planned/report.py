@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sharing.quotas import needs
+from sharing.scale_to_zero import sleepers
 from sharing.setup import Pool
+from sharing.startup import cold_start
 from stacks.stack_file.judge import Judged
 
 # Imports that only an accepted stack needs are where they are used.
@@ -167,6 +169,18 @@ class CostReport(Report):
     """GPU instance types whose price in the stack's region is unknown: the bill has another price."""
 
 
+class ScaleToZeroReport(Report):
+    """How models stop without requests, and start with the next one."""
+
+    idle_minutes: int
+    cold_requests: Literal["wait", "refuse"]
+    cold_start_minutes: Tenths
+    """From a request until the slowest model answers, without a node."""
+    cold_start_plus_minus: Tenths
+    idle_usd_per_hour: Price
+    """While no model runs."""
+
+
 class QuotaReport(Report):
     """The stack's use of a quota of AWS."""
 
@@ -277,6 +291,8 @@ class PlanReport(Report):
     pools: list[PoolReport] = Field(default_factory=list)
     models: list[ModelReport] = Field(default_factory=list)
     cost: CostReport | None = None
+    scale_to_zero: ScaleToZeroReport | None = None
+    """Null if models run without requests."""
     quotas: list[QuotaReport] = Field(default_factory=list)
     time_to_ready: StartupReport | None = None
     resources: list[ResourceReport] = Field(default_factory=list)
@@ -305,12 +321,22 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
             "pools": [_pool(pool, judged.setup.nodes_of(pool)) for pool in pools],
             "models": assessment.fits,
             "cost": assessment.cost,
+            "scale_to_zero": _scaling(judged),
             "quotas": needs(judged.setup) if assessment.cost else [],
             "time_to_ready": planned.startup if planned and not planned.is_parked else None,
             "resources": list(planned.graph) if planned else [],
             "switch": switch,
         }
     )
+
+
+def _scaling(judged: Judged) -> dict[str, object] | None:
+    settings, tenants, bill = judged.setup.scale_to_zero, sleepers(judged.setup), judged.assessment.cost
+    if settings is None or bill is None or not tenants:
+        return None
+    minutes, spread = max(map(cold_start, tenants))
+    timed = {"cold_start_minutes": minutes, "cold_start_plus_minus": spread}
+    return {**asdict(settings), **timed, "idle_usd_per_hour": bill.idle_usd_per_hour}
 
 
 def _pool(pool: Pool, nodes: int) -> PoolReport:

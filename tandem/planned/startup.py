@@ -1,15 +1,14 @@
 """The time from `pulumi up` until every model answers: the longest path of the dependency graph, in typical times."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 
 from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import Step, longest_path
-from sharing import tables
 from sharing.artifacts import images_mib
-from sharing.setup import Setup, Tenant
+from sharing.setup import Setup
+from sharing.startup import NODE_CLAIM, download_minutes, known_times, load_minutes, weights_mib
 
 PAIR = "tandem:index:OllamaPair"
 CLUSTER = "tandem:index:GpuCluster"
@@ -24,15 +23,6 @@ STAGES = {
 SHORTEST_STAGE = 0.05
 """Minutes; shorter stages are not shown."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
-NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
-"""A node of Karpenter. It is no resource of the program: it starts while a model waits."""
-
-DOWNLOAD_MIB_PER_SECOND = 50.0
-"""Assumed for registries of images and models together; sightings lie between 23 and 100 MB/s, none of them on EC2."""
-DISK_MIB_PER_SECOND = 125.0
-"""Read speed of a gp3 volume without extra throughput: the GPU loads a model from there."""
-DOWNLOAD_UNCERTAINTY = 0.6
-"""Fraction by which the download time may be shorter or longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +37,11 @@ class Startup:
 def estimate_startup(graph: Graph, setup: Setup) -> Startup:
     """The estimate for `graph`, the program's resources for `setup`: until every model answers that is not parked.
 
-    If all are parked, until every resource exists.
+    If all are parked, or scale to zero, until every resource exists.
     """
     times = _times(graph, setup)
-    starting = {tenant.served.id for pool in setup.awake for tenant in setup.tenants_of(pool)}
+    awake = () if setup.scale_to_zero else setup.awake
+    starting = {tenant.served.id for pool in awake for tenant in setup.tenants_of(pool)}
     paths = [
         longest_path(graph, lambda resource: times(resource)[0], until=resource.urn)
         for resource in graph
@@ -86,28 +77,6 @@ def _stage(urn: str, setup: Setup) -> str:
     return STAGES.get(component, "others")
 
 
-@cache
-def known_times() -> Mapping[str, tuple[float, float]]:
-    """Typical minutes and their uncertainty, by a resource's type, or by a change to it."""
-    return {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
-
-
-def weights_mib(tenant: Tenant) -> float:
-    """Size of the files that a model downloads and loads onto its GPU."""
-    return tenant.served.model.file_bytes / 2**20
-
-
-def download_minutes(mib: float) -> tuple[float, float]:
-    """Minutes to download this from registries, and their uncertainty."""
-    minutes = mib / DOWNLOAD_MIB_PER_SECOND / 60
-    return minutes, minutes * DOWNLOAD_UNCERTAINTY
-
-
-def load_minutes(mib: float) -> float:
-    """Minutes to load this from a disk onto the GPU."""
-    return mib / DISK_MIB_PER_SECOND / 60
-
-
 def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; types that the table lacks take no time."""
     known = known_times()
@@ -115,7 +84,7 @@ def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, floa
     claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
     mib = {tenant.served.id: weights_mib(tenant) for tenant in setup.tenants}
     together: dict[str, float] = {}
-    for pool in setup.awake:
+    for pool in () if setup.scale_to_zero else setup.awake:
         # Models that start together on the nodes of a pool share the bandwidth.
         ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
         together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))

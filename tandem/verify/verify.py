@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sharing.names import KEDA_NAMESPACE
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
 from tandem.deployed.objects import Facts, is_ready, nodes_of, pod_of
@@ -13,6 +14,7 @@ from tandem.deployed.patience import Patience
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.overfill import overfill
 from tandem.verify.servers import Server, examine
+from tandem.verify.sleep import sleep_check, waker_checks, without_sleepers
 
 SCHEMA_VERSION = 1
 
@@ -86,13 +88,19 @@ def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Ite
     yield from stack_checks(expected, connected.outputs)
     tell("Checking nodes and pods …")
     facts = facts_of(connected)
+    expected = without_sleepers(expected, facts)
     for pool in expected.pools:
         yield from pool_checks(pool, facts)
+    if any(model.sleeps for model in expected.models):
+        yield from waker_checks(expected.stack, facts)
     ready = [
         model.id for model in expected.models if model.running and is_ready(pod_of(model.id, facts.pods) or NO_POD)
     ]
     servers = _examined(connected, ready, tell, reach) if ready else {}
     for model in expected.models:
+        if model.sleeps and not model.running:
+            yield sleep_check(model)
+            continue
         yield from model_checks(model, facts)
         yield from server_checks(model, servers.get(model.id))
 
@@ -105,11 +113,12 @@ def facts_of(connected: Connected) -> Facts:
     cluster, expected = connected.cluster, connected.expected
     namespaces = {daemon.namespace for pool in expected.pools for daemon in pool.daemons}
     homes = {model.namespace for model in expected.models}
+    wakers = {KEDA_NAMESPACE} if any(model.sleeps for model in expected.models) else set()
     return Facts(
         nodes=cluster.nodes(),
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
         pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
-        deployments=[one for namespace in sorted(homes) for one in cluster.deployments(namespace)],
+        deployments=[one for namespace in sorted({*homes, *wakers}) for one in cluster.deployments(namespace)],
     )
 
 

@@ -18,6 +18,7 @@ from components import (
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
     KarpenterPool,
+    ModelClients,
     MonitoredPool,
     Monitoring,
     MonitoringArgs,
@@ -28,6 +29,8 @@ from components import (
     OpenWebUIArgs,
     ParkedNodeGroup,
     PoolSharing,
+    ScaleToZero,
+    ScaleToZeroArgs,
     ScheduledParking,
     ScheduledParkingArgs,
     ShareProof,
@@ -154,6 +157,15 @@ def _monitoring(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Compon
     return Monitoring(name, args, opts)
 
 
+def _zero(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = ScaleToZeroArgs(
+        models=["llama2-7b", "mistral-7b"],
+        clients=ModelClients(namespaces=["chat"], labels={"llm-client": "yes"}),
+        namespace=f"{name}-keda",
+    )
+    return ScaleToZero(name, args, opts)
+
+
 def _parking(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
     groups = {
         "gpu": ParkedNodeGroup(
@@ -182,6 +194,7 @@ BUILDERS: dict[str, Builder] = {
     "Monitoring": _monitoring,
     "OllamaPair": _pair,
     "OpenWebUI": _ui,
+    "ScaleToZero": _zero,
     "ScheduledParking": _parking,
     "ShareProof": _proof,
     "SpotJob": _job,

@@ -30,6 +30,7 @@ TOKENS = {
     "Monitoring": "tandem:index:Monitoring",
     "OllamaPair": "tandem:index:OllamaPair",
     "OpenWebUI": "tandem:index:OpenWebUI",
+    "ScaleToZero": "tandem:index:ScaleToZero",
     "ScheduledParking": "tandem:index:ScheduledParking",
     "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",

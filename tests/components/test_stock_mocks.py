@@ -45,6 +45,10 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     },
     "Monitoring": {"url": "http://grafana.theirs-monitoring:3000"},
     "OpenWebUI": {"url": "http://open-webui.theirs-open-webui:8080"},
+    "ScaleToZero": {
+        "urls": {name: f"http://{name}.theirs-keda:11434" for name in ("llama2-7b", "mistral-7b")},
+        "scaler": "keda-add-ons-http-external-scaler.theirs-keda:9090",
+    },
     "SpotJob": {"job_name": "theirs", "namespace": "theirs", "checkpoint_location": "s3://mine/theirs/"},
     "ScheduledParking": {"schedule_group_name": None, "dead_letter_queue_url": None},
     "ShareProof": {"verified_shares": {"nvidia.com/gpu": asdict(SHARES)}},

@@ -37,6 +37,16 @@ BRINGS: dict[str, dict[str, tuple[bool, str]]] = {
         "sidecar.dashboards.enabled": (False, "quay.io/kiwigrid/k8s-sidecar:2.10.1"),
         "persistence.enabled": (False, "docker.io/library/busybox:1.38.0"),
     },
+    "keda": {
+        "": (True, "ghcr.io/kedacore/keda:2.20.2"),
+        "metricsServer.enabled": (True, "ghcr.io/kedacore/keda-metrics-apiserver:2.20.2"),
+        "webhooks.enabled": (True, "ghcr.io/kedacore/keda-admission-webhooks:2.20.2"),
+    },
+    "keda-add-ons-http": {
+        "": (True, "ghcr.io/kedacore/http-add-on-interceptor:0.15.0"),
+        "scaler.replicas": (True, "ghcr.io/kedacore/http-add-on-scaler:0.15.0"),
+        "operator.replicas": (True, "ghcr.io/kedacore/http-add-on-operator:0.15.0"),
+    },
     "karpenter": {"": (True, "public.ecr.aws/karpenter/controller:1.14.1")},
     "karpenter-crd": {},
     "ollama": {},
@@ -120,10 +130,10 @@ def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Grap
 
 
 def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None:
-    """One of five stacks, or `tandem verify --overfill`, uses each entry."""
+    """One of six stacks, or `tandem verify --overfill`, uses each entry."""
     used = {overfill.IMAGE}
     pulled: set[tuple[str, str]] = set()
-    for stack in ("timeslice", "mig", "karpenter", "ui", "monitored"):
+    for stack in ("timeslice", "mig", "karpenter", "ui", "monitored", "karpenter-idle"):
         used |= images(graphs(stack))
         pulled |= charts(graphs(stack))
     assert used == TABLE

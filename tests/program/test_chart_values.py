@@ -59,8 +59,10 @@ def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], G
     plugin = {"gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin", "node-feature-discovery"}
     bringing = {"karpenter", "karpenter-crd"} if any_stack.startswith("karpenter") else set()
     watching = {"dcgm-exporter"} if any_stack in ("monitored", "with-monitors") else set()
-    watching |= {"victoria-metrics-single", "grafana"} if any_stack == "monitored" else set()
-    assert {chart(release) for release in found} == {*plugin, "ollama"} | bringing | watching
+    watching |= {"dcgm-exporter"} if any_stack == "karpenter-refusing" else set()
+    watching |= {"victoria-metrics-single", "grafana"} if any_stack in ("monitored", "karpenter-refusing") else set()
+    scaling = {"keda", "keda-add-ons-http"} if any_stack in ("karpenter-idle", "karpenter-refusing") else set()
+    assert {chart(release) for release in found} == {*plugin, "ollama"} | bringing | watching | scaling
     for release in found:
         known = keys(chart(release), release.inputs["version"])
         assert not list(unknown(release.inputs.get("values") or {}, known)), release.name

@@ -10,9 +10,9 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import tables
+from sharing.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
 from stacks.stack_file.judge import Plan
 from tandem.planned import startup
-from tandem.planned.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
 
 Graphs = Callable[[str], Graph]
 Plans = Callable[[str], Plan]
@@ -52,7 +52,7 @@ def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
     """Both belong to one step, so their doubts add up: (a + b)² is more than a² + b²."""
 
     def doubt(about_the_node: float) -> float:
-        times = {**startup.known_times(), NODE_CLAIM: (1.0, about_the_node)}
+        times = {**known_times(), NODE_CLAIM: (1.0, about_the_node)}
         monkeypatch.setattr(startup, "known_times", lambda: times)
         return startup.estimate_startup(graphs("karpenter"), plans("karpenter").setup).plus_minus
 

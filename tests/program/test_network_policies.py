@@ -158,6 +158,35 @@ def test_every_namespace_of_ours_with_a_server_has_a_policy(graphs: Callable[[st
     assert named - guarded <= {"nvidia-device-plugin", "node-feature-discovery", "gpu-operator"}
 
 
+@pytest.mark.real_world(
+    behaviour="The interceptor of KEDA's HTTP add-on connects to a model's Service, and the scaler to the interceptor",
+    source="http-add-on v0.15.0 interceptor/middleware/routing.go, resolveUpstreamURL, and scaler/queue_pinger.go",
+)
+def test_only_clients_reach_the_interceptor_and_only_the_interceptor_is_new_to_the_models(
+    graphs: Callable[[str], Graph],
+) -> None:
+    found, model = network(graphs("karpenter-idle")), pod("model")
+    part = {"app.kubernetes.io/name": "http-add-on"}
+    interceptor = Pod("keda", {**part, "app.kubernetes.io/component": "interceptor"})
+    scaler = Pod("keda", {**part, "app.kubernetes.io/component": "scaler"})
+    operator = Pod("keda", {"app.kubernetes.io/name": "keda-operator"})
+    assert found.allows(interceptor, model, 11434)
+    assert found.allows(scaler, interceptor, 9090)
+    for source in (pod("chat"), pod("client"), model):
+        assert found.allows(source, interceptor, 11434)
+        assert not found.allows(source, interceptor, 9090)
+    strange = (pod("default"), pod("kube-system"), operator, Pod("team-a", interceptor.labels))
+    for source in strange:
+        assert not found.allows(source, interceptor, 11434)
+        assert not found.allows(source, interceptor, 9090)
+        assert not found.allows(source, model, 11434)
+    assert not found.allows(scaler, model, 11434)
+    assert not found.allows(interceptor, model, 9410)
+    # KEDA's operator asks the scaler, and the control plane asks both.
+    assert found.allows(operator, scaler, 9090)
+    assert not network(graphs("karpenter")).allows(interceptor, model, 11434)
+
+
 def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:
     policies = [plain(policy.inputs)["spec"] for policy in graphs(any_stack).of_type(POLICY)]
     assert policies
@@ -194,4 +223,5 @@ def test_services_and_containers_have_one_port(graphs: Callable[[str], Graph], a
     for service in graph.of_type("kubernetes:core/v1:Service"):
         spec = plain(service.inputs)["spec"]
         if spec.get("clusterIP") != "None":  # A headless one translates no port: its name resolves to pods.
-            assert [(one["port"], one["targetPort"]) for one in spec["ports"]] == [(8080, 8080)]
+            [one] = spec["ports"]
+            assert one["port"] == one["targetPort"]

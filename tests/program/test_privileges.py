@@ -81,6 +81,7 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
                 "dcgm-exporter": "privileged",
             },
         ),
+        ("karpenter-idle", {"ollama": "baseline", "keda": "restricted"}),
         ("mps", {"ollama": "baseline", "share-proof-gpu": "baseline"}),
         ("mig", {"ollama": "baseline", "share-proof-gpu": "restricted", "gpu-operator": "privileged"}),
     ],

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from sharing.models import KvType, Served
 from sharing.modes import Sharing
-from sharing.setup import Pool, Setup, Tenant
+from sharing.setup import Pool, ScaleToZero, Setup, Tenant
 from tests.sharing.builders import keeping, listed, pool, served, setup, weighing
 
 
@@ -27,6 +27,8 @@ def read_setup(row: dict[str, Any]) -> Setup:
         ]
     else:
         values["pools"] = [read_pool(nodes, stacks)]
+    if idles := values.pop("scale_to_zero", None):
+        values["scale_to_zero"] = ScaleToZero(idle_minutes=idles["idle-minutes"], cold_requests="wait")
     if "models" in values:
         values["tenants"] = read_models(values.pop("models"))
     return setup(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})

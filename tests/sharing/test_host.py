@@ -20,6 +20,7 @@ from sharing.models import MIB, KvType, Model, Served, find
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.ollama import checkpoints, has_checkpoints
+from sharing.setup import ScaleToZero
 from tests.sharing.builders import keeping, pool, read_figures, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
@@ -195,6 +196,8 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     assert names(ui=True) == {**always, "open-webui": 1}
     assert names(metrics=True) == always
     assert names(metrics=True, metrics_store=True) == {**always, "victoria-metrics": 1, "grafana": 1}
+    keda = {"keda-operator": 1, "keda-add-ons-http-interceptor": 1, "keda-add-ons-http-external-scaler": 1}
+    assert names(scale_to_zero=ScaleToZero(idle_minutes=15, cold_requests="wait")) == {**always, **keda}
     assert [pod.name for pod in on_each_system_node()] == [
         "aws-node",
         "kube-proxy",

@@ -66,6 +66,7 @@ def stack(mode: str, *, listed: bool) -> dict[str, Any]:
         "models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}},
         "ui": {"enabled": True, "admin-email": "ops@example.com"},
         "monitoring": {"store": "builtin", "service-monitors": True},
+        "scale-to-zero": {"enabled": False, "idle-minutes": 15, "cold-requests": "wait"},
         "proof": True,
         "cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 2}},
         "budget": {"max-usd-per-hour": 9.0, "alert": {"max-usd": 9000, "emails": ["ops@example.com"]}},

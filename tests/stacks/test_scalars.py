@@ -34,6 +34,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         "cluster": {"system-nodes": {}},
         "ui": {"admin-email": "ops@example.com"},
         "monitoring": {},
+        "scale-to-zero": {},
         "budget": {"alert": {"max-usd": 1000, "emails": ["ops@example.com"]}},
     }
     above, _, key = path.rpartition(".")

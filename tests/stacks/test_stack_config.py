@@ -465,6 +465,7 @@ def test_sections_are_the_keys_of_the_file() -> None:
         "proof",
         "cluster",
         "park",
+        "scale-to-zero",
         "tags",
         "budget",
     )

@@ -1,6 +1,6 @@
 """All rules, in the order in which they are checked."""
 
-from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, kubernetes, scheduler
+from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, keda, kubernetes, scheduler
 
 RULES = (
     *kubernetes.FIRST,
@@ -13,5 +13,6 @@ RULES = (
     *access.RULES,
     *kubernetes.RULES,
     *karpenter.RULES,
+    *keda.RULES,
 )
 """In this order, because a caller without access to an API server gets no other error from it."""

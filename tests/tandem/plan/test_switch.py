@@ -17,10 +17,10 @@ from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Cache, Setup
+from sharing.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
 from tandem.plan.switch_screen import show
-from tandem.planned.startup import DISK_MIB_PER_SECOND, weights_mib
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, setup, tenants
 from tests.tandem.outputs import outputs, running

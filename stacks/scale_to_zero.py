@@ -1,0 +1,43 @@
+"""KEDA and the scaling of each model, if the stack file has `scale-to-zero.enabled`."""
+
+from dataclasses import replace
+
+import pulumi
+
+from components import OllamaPair, ScaleToZero, ScaleToZeroArgs, Scaling
+from components.ollama_pair import OllamaModel
+from sharing.names import PROJECT
+from sharing.scale_to_zero import longest_wait_minutes, sleepers
+from stacks.stack_file.judge import Plan
+from stacks.ui import list_clients
+
+
+def deploy_keda(plan: Plan, options: pulumi.ResourceOptions) -> ScaleToZero | None:
+    """KEDA, before the models: they have objects of its types. None if no model scales to zero."""
+    tenants = sleepers(plan.setup)
+    if not tenants:
+        return None
+    args = ScaleToZeroArgs(models=[tenant.served.id for tenant in tenants], clients=list_clients(plan))
+    return ScaleToZero(f"{PROJECT}-zero", args, options)
+
+
+def add_scaling(model: OllamaModel, plan: Plan, zero: ScaleToZero | None) -> OllamaModel:
+    """The model with its scaling, if it scales to zero."""
+    settings = plan.config.scale_to_zero
+    found = [tenant for tenant in sleepers(plan.setup) if tenant.served.id == model.served.id]
+    if zero is None or not found:
+        return model
+    scaling = Scaling(
+        idle_minutes=settings.idle_minutes,
+        cold_requests=settings.cold_requests,
+        longest_wait_minutes=longest_wait_minutes(found[0]),
+        scaler=zero.scaler,
+    )
+    return replace(model, scaling=scaling)
+
+
+def find_endpoints(models: OllamaPair, zero: ScaleToZero | None) -> pulumi.Output[dict[str, str]]:
+    """The URL of each model for its callers. The URL of a model's own Service does not start it."""
+    if zero is None:
+        return models.urls
+    return pulumi.Output.all(models.urls, zero.urls).apply(lambda known: {**known[0], **known[1]})

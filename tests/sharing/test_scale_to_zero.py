@@ -1,0 +1,108 @@
+"""Models that scale to zero: which stacks may have them, how long a start takes, and what idle costs."""
+
+from typing import Any
+
+import pytest
+
+from sharing import tables
+from sharing.artifacts import images_mib
+from sharing.compatibility import problems
+from sharing.cost import cost
+from sharing.models import Served
+from sharing.scale_to_zero import longest_wait_minutes, sleepers
+from sharing.setup import Cache, ScaleToZero, Setup, Tenant
+from sharing.startup import cold_start
+from tests.sharing.builders import pool, served, setup, tenants
+
+KARPENTER = pool(provisioner="karpenter")
+
+
+def tenant(model: Served | str, cache: Cache = "node") -> Tenant:
+    [one] = tenants(model, cache=cache)
+    return one
+
+
+def sleeping(idle_minutes: int = 15, **overrides: Any) -> Setup:
+    return setup(
+        **{
+            "pools": (KARPENTER,),
+            "scale_to_zero": ScaleToZero(idle_minutes=idle_minutes, cold_requests="wait"),
+            **overrides,
+        }
+    )
+
+
+def broken(found: Setup) -> list[tuple[str, str]]:
+    return [(problem.path, problem.fix) for problem in problems(found) if problem.path.startswith("scale-to-zero")]
+
+
+def test_only_karpenter_removes_the_node_of_an_idle_model() -> None:
+    assert broken(sleeping()) == []
+    assert broken(sleeping(pools=(pool(),))) == [("scale-to-zero.enabled", "Write `gpu-nodes.provisioner: karpenter`.")]
+    assert broken(setup(pools=(pool(),))) == []
+
+
+def test_one_error_names_all_node_groups_of_a_mixed_stack() -> None:
+    pools = tuple(
+        pool(name=name, path=f"gpu-nodes[{index}]", provisioner=provisioner)
+        for index, (name, provisioner) in enumerate((("a", "node-group"), ("b", "karpenter"), ("c", "node-group")))
+    )
+    models = tenants("llama3.2:1b", pool="b")
+    [found] = [one for one in problems(sleeping(pools=pools, tenants=models)) if "scale" in one.path]
+    assert "node groups a and c keep" in found.rule
+    assert found.fix == "Write `gpu-nodes[0].provisioner: karpenter` and `gpu-nodes[2].provisioner: karpenter`."
+
+
+def by_hand(file_mib: float, cache: Cache) -> tuple[float, float]:
+    """From the rows of the table: 50 MiB/s of download, 125 MiB/s from the disk (sharing/startup.py)."""
+    rows = {row["type"]: row for row in tables.read("durations").rows}
+    node, plugin = rows["kubernetes:karpenter.sh/v1:NodeClaim"], rows["kubernetes:apps/v1:DaemonSet"]
+    pulled = (images_mib() + (file_mib if cache == "node" else 0)) / 50 / 60
+    minutes = float(node["minutes"]) + float(plugin["minutes"]) + pulled + file_mib / 125 / 60
+    spread = (float(node["plus_minus"]) ** 2 + float(plugin["plus_minus"]) ** 2 + (0.6 * pulled) ** 2) ** 0.5
+    return minutes, spread
+
+
+@pytest.mark.parametrize("cache", ["node", "volume"])
+def test_a_cold_start_is_node_plugin_downloads_and_loading(cache: Cache) -> None:
+    model = served()
+    assert cold_start(tenant(model, cache=cache)) == pytest.approx(by_hand(model.model.file_bytes / 2**20, cache))
+
+
+def test_a_model_has_more_time_to_start_than_it_needs() -> None:
+    small, large = tenant(served("llama3.2:1b")), tenant(served("llama3.3:70b"))
+    assert longest_wait_minutes(small) == 15
+    assert longest_wait_minutes(large) == pytest.approx(2 * cold_start(large)[0], abs=1)
+    assert longest_wait_minutes(large) >= 2 * cold_start(large)[0]
+
+
+def test_the_idle_time_must_be_longer_than_a_start() -> None:
+    slowest = max(sum(cold_start(one)) for one in sleeping().tenants)
+    least = int(slowest) + 1
+    assert broken(sleeping(idle_minutes=least)) == []
+    assert broken(sleeping(idle_minutes=least - 1)) == [
+        ("scale-to-zero.idle-minutes", f"Write `idle-minutes: {least}` or more.")
+    ]
+
+
+def test_models_of_parked_pools_stay_parked() -> None:
+    assert len(sleepers(sleeping())) == 2
+    parked = sleeping(idle_minutes=1, pools=(pool(provisioner="karpenter", desired=0),))
+    assert sleepers(parked) == []
+    assert broken(parked) == []
+    assert sleepers(setup(pools=(KARPENTER,))) == []
+
+
+def test_shares_of_nodes_that_come_and_go_are_not_checked() -> None:
+    assert setup(pools=(KARPENTER,)).unproved(KARPENTER) == ""
+    assert "scale to zero" in sleeping().unproved(KARPENTER)
+
+
+def test_idle_costs_what_remains_without_gpu_nodes() -> None:
+    bill = cost(sleeping())
+    running = {line.item.split(" 1 × ")[0]: line.usd_per_hour for line in bill.lines}
+    parked = cost(sleeping(pools=(pool(provisioner="karpenter", desired=0),)))
+    assert bill.idle_usd_per_hour == pytest.approx(parked.usd_per_hour)
+    assert bill.idle_usd_per_hour is not None
+    assert bill.usd_per_hour - bill.idle_usd_per_hour > running["GPU nodes"] > 0
+    assert cost(setup(pools=(KARPENTER,))).idle_usd_per_hour is None
