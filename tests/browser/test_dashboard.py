@@ -1,4 +1,4 @@
-"""The dashboard in a browser: each panel shows the lines of a shared GPU, and none twice."""
+"""The dashboard in a browser: each panel shows its lines, with the names that Grafana gets."""
 
 from collections.abc import Iterator
 
