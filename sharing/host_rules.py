@@ -1,12 +1,12 @@
 """Rules about the CPU, RAM and number of pods of GPU nodes and system nodes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sharing import host
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
-from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from sharing.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.problems import Problem
 from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup
 from sharing.system_instances import SystemType, system_types
@@ -120,9 +120,29 @@ def _overfull(setup: Setup, known: list[SystemType]) -> str:
     if pods > takes:
         return f"cannot run the stack's {pods} pods: the limit is {takes}"
     needed = nodes * sum(pod.memory_mib for pod in each) + sum(pod.count * pod.memory_mib for pod in others)
-    room = nodes * min(one.allocatable_mib for one in known)
+    least = min(one.allocatable_mib for one in known)
+    room = nodes * least
     if needed > room:
         return f"cannot hold the stack's pods, which need {needed:,} MiB of RAM: only {room:,} MiB are free"
+    return _unplaced(others, nodes, least - sum(pod.memory_mib for pod in each))
+
+
+def _unplaced(pods: Sequence[NodePod], nodes: int, room: int) -> str:
+    """The pod that finds no room on any of the nodes, in words; empty if all do.
+
+    The scheduler prefers the node with the most free memory (kubernetes 1.36 pkg/scheduler/framework/plugins/
+    noderesources/least_allocated.go). The largest pod may come last, when the others are spread over all nodes.
+    """
+    free = [room] * nodes
+    for pod in sorted(pods, key=lambda pod: pod.memory_mib):
+        for _ in range(pod.count):
+            most = max(free)
+            if pod.memory_mib > most:
+                return (
+                    f"cannot hold {pod.name}, which needs {pod.memory_mib:,} MiB of RAM on one node: only {most:,} MiB "
+                    "are free on each"
+                )
+            free[free.index(most)] -= pod.memory_mib
     return ""
 
 

@@ -40,6 +40,8 @@ def on_system_nodes(setup: Setup) -> list[NodePod]:
         parts.add("store")
     if setup.scale_to_zero:
         parts.add("keda")
+    if setup.park and "karpenter" in parts:
+        parts.add("park")
     return _pods(("system",), parts, most=setup.system_nodes)
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from sharing.cron import read_cron
 from sharing.models import KvType, Served
 from sharing.modes import Sharing
+from sharing.parking import Park
 from sharing.setup import Pool, ScaleToZero, Setup, Tenant
 from tests.sharing.builders import keeping, listed, pool, served, setup, weighing
 
@@ -29,6 +31,9 @@ def read_setup(row: dict[str, Any]) -> Setup:
         values["pools"] = [read_pool(nodes, stacks)]
     if idles := values.pop("scale_to_zero", None):
         values["scale_to_zero"] = ScaleToZero(idle_minutes=idles["idle-minutes"], cold_requests="wait")
+    if "park" in values:
+        times = values["park"]
+        values["park"] = Park(schedule=read_cron(times["schedule"]), wake=read_cron(times["wake"]), timezone="UTC")
     if "models" in values:
         values["tenants"] = read_models(values.pop("models"))
     return setup(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})

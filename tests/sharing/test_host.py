@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from components.share_proof.expectation import MOST_PODS
+from sharing import tables
+from sharing.cron import read_cron
 from sharing.gpus import instance_types
 from sharing.host import (
     LEAST_PAGE_CACHE_MIB,
@@ -20,7 +22,9 @@ from sharing.models import MIB, KvType, Model, Served, find
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.ollama import checkpoints, has_checkpoints
+from sharing.parking import Park
 from sharing.setup import ScaleToZero
+from sharing.system_instances import system_types
 from tests.sharing.builders import keeping, pool, read_figures, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
@@ -198,6 +202,10 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     assert names(metrics=True, metrics_store=True) == {**always, "victoria-metrics": 1, "grafana": 1}
     keda = {"keda-operator": 1, "keda-add-ons-http-interceptor": 1, "keda-add-ons-http-external-scaler": 1}
     assert names(scale_to_zero=ScaleToZero(idle_minutes=15, cold_requests="wait")) == {**always, **keda}
+    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+    # Schedules of AWS park node groups: only Karpenter's pools need a Job.
+    assert names(park=nights) == always
+    assert names(park=nights, pools=(brought,)) == {**always, "karpenter": 2, "tandem-parking": 1}
     assert [pod.name for pod in on_each_system_node()] == [
         "aws-node",
         "kube-proxy",
@@ -205,6 +213,17 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
         "eks-pod-identity-agent",
         "nfd-worker",
     ]
+
+
+def test_one_system_node_has_the_cpu_for_all_pods_that_a_stack_may_have() -> None:
+    """So no rule counts it. EKS's AMI reserves 6 % of the first CPU, and 1 % of the second one for kubelet.
+
+    awslabs/amazon-eks-ami nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve.
+    """
+    rows = [row for row in tables.read("node_pods").rows if row["nodes"] in ("every", "system")]
+    needed = sum(int(row["cpu_millis"]) * int(row["count"] or 1) for row in rows)
+    assert min(one.vcpu for one in system_types().values()) == 2
+    assert needed <= 2000 - 60 - 10
 
 
 def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has() -> None:
