@@ -54,7 +54,8 @@ class Choice:
     @property
     def rank(self) -> tuple[bool, float, int, str]:
         """Sort key: known prices first, then the lower price, then the order of `WAYS`."""
-        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_hour, 6)
+        # Of a week, in which the schedule of `park` counts.
+        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_week, 6)
         return bool(self.bill.unpriced), usd, way, self.cell.instance.name
 
 

@@ -36,10 +36,8 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     yield from _admin_contradictions(config, misread)
     yield from find_repetitions(config.models_clients, misread)
     yield from _repeated_emails(config, misread)
-    if config.ui.enabled and not config.ui.admin_email and not touches(["ui.admin-email"], misread):
-        fix = "Write `admin-email: ops@example.com`, for example."
-        yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
     yield from _sleep_contradictions(config, misread)
+    yield from _ui_contradictions(config, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from find_wrong_schedules(config.park, misread)
     yield from _pool_contradictions(config, misread)
@@ -69,6 +67,18 @@ def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
             yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
         elif problem := judge_principal(path, arn, config.region):
             yield problem
+
+
+def _ui_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    if not config.ui.enabled:
+        return
+    if not config.ui.admin_email and not touches(["ui.admin-email"], misread):
+        fix = "Write `admin-email: ops@example.com`, for example."
+        yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
+    served = [settings.model() for settings in config.models]
+    if not touches(["models"], misread) and all(model is not None and model.encoder for model in served):
+        rule = "has no model to chat with: all `models` compute embeddings"
+        yield Problem("ui.enabled", "true", rule, "Add a model, or remove `ui`.")
 
 
 def _repeated_emails(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

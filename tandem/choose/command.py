@@ -135,6 +135,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "price_known": not bill.unpriced,
         "usd_per_hour": round(bill.usd_per_hour, 4),
         "usd_per_month": round(bill.usd_per_month, 2),
+        "usd_per_week": round(bill.usd_per_week, 2),
         "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),
         "isolation": choice.isolation,
         "margin_mib": round(tightest.room),

@@ -28,10 +28,10 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
     room = has_room(console)
-    month, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
+    period, isolation = (f" {'$/week' if setup.park else '$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
     line(
         console,
-        f"{'$/hour':>8}{month}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
+        f"{'$/hour':>8}{period}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
         "bold",
     )
     doubts = _doubts(shown)
@@ -39,7 +39,8 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
         line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
     hint_at_columns(console)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    say(console, 0, "$", f"for the whole stack; {_dates(oldest.bill, shown)}", "bold")
+    week = ", a week with its schedule" * (setup.park is not None and room)
+    say(console, 0, "$", f"for the whole stack{week}; {_dates(oldest.bill, shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, 0, letter, doubt, "yellow")
     _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
@@ -57,9 +58,11 @@ def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
     usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
     nodes = f"{cell.nodes} × {cell.instance.name}"
     limit = tightest.unit_mib if tightest.share_mib is None else tightest.share_mib
-    month, isolation = (f" {bill.usd_per_month:>7.0f}", f"{choice.isolation:<9} ") if room else ("", "")
+    # A month without its parked hours would be no bill that anybody gets.
+    usd_per_period = f"{bill.usd_per_week:.2f}" if bill.week else f"{bill.usd_per_month:.0f}"
+    period, isolation = (f" {usd_per_period:>7}", f"{choice.isolation:<9} ") if room else ("", "")
     return (
-        f"{usd}{month}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} {isolation}{tightest.room / limit:>6.0%} "
+        f"{usd}{period}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} {isolation}{tightest.room / limit:>6.0%} "
         f"{letters}"
     )
 

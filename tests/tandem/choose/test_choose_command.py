@@ -238,3 +238,22 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
     assert [one.context for one in reading.config.models] == [4096, 1024]
     assert reading.assessment.cost is not None
     assert reading.assessment.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
+
+
+def test_with_a_schedule_the_price_is_that_of_a_week(tmp_path: Path) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
+    # Parked from 20:00 to 08:00 on weekdays, and on weekends: 60 of 168 hours remain.
+    values["config"]["tandem:park"] = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+    file = tmp_path / "Pulumi.nights.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    first, *_ = report("--stack", str(file))["setups"]
+    # Control plane, t3.medium, its address, and its 20 GiB of gp3 at $0.08 per GiB and month: the prices of AWS.
+    parked = 0.10 + 0.0416 + 0.005 + 20 * 0.08 / 730
+    assert first["usd_per_week"] == pytest.approx(60 * first["usd_per_hour"] + 108 * parked, abs=0.02)
+    screen = answered("--stack", str(file))[1]
+    title, head, row, *_ = screen.splitlines()
+    assert ("$/week" in head, "$/month" in head) == (True, False)
+    assert row.split()[:2] == [f"{first['usd_per_hour']:.3f}", f"{first['usd_per_week']:.2f}"]
+    assert "$ for the whole stack, a week with its schedule;" in screen
+    always = report(*PAIR)["setups"][0]
+    assert always["usd_per_week"] == pytest.approx(168 * always["usd_per_hour"], abs=0.02)
