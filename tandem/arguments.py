@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "timeslice"
 STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
+MINUTES = {"d": 24 * 60, "h": 60, "m": 1}
+MOST_MINUTES = 30 * 24 * 60
 
 
 def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
@@ -210,6 +212,15 @@ def not_negative(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
     return number
+
+
+def minutes(text: str) -> int:
+    """A duration such as `8h` or `1h30m`, in minutes."""
+    parts = re.findall(r"(\d+)([dhm])", text)
+    found = sum(int(number) * MINUTES[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or not 1 <= found <= MOST_MINUTES:
+        raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d (for example 8h or 1h30m), not {text!r}")
+    return found
 
 
 def whole(text: str) -> int:

@@ -256,10 +256,15 @@ class World:
             controllers.reclaimed(self._entities, group)
             self._save()
 
+    @property
+    def now(self) -> datetime:
+        """The time of the emulated cloud."""
+        return datetime.fromisoformat(self._entities.now)
+
     def move_clock(self, until: datetime) -> None:
         """Moves the clock forward. Schedules and CronJobs that are due until then run, in order."""
         with self._changed:
-            schedules.advance(self._entities, datetime.fromisoformat(self._entities.now), until)
+            schedules.advance(self._entities, self.now, until)
             self._entities.now = until.isoformat()
             self._save()
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tandem.sandbox.clock import gpu_nodes, let_pass
 from tandem.sandbox.pulumi import Pulumi, executable
 from tandem.sandbox.report import SCHEMA_VERSION, as_report, repairs
 from tandem.sandbox.state import Findings, Orphan, compare, lack_dependencies, name_of, restore_dependencies
-from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, count, print_json, print_line
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
@@ -189,6 +190,13 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
         deleted = {"type": token, "id": identity}
         print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
         return FINE
+    if verb == "wait":
+        now = let_pass(sandbox.world, int(extra[0]))
+        nodes = gpu_nodes(sandbox.world)
+        print_json(
+            {"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "now": now.isoformat(), "gpu_nodes": nodes}
+        )
+        return FINE
     if verb == "status":
         found = sandbox.findings(_graph(sandbox.place))
         print_json(as_report(sandbox.place.stack, found))
@@ -267,6 +275,8 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     named = {one.urn for one in found.unfinished}
     for lost in (one for one in found.missing if one.urn not in named):
         _print(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
+    for call in found.failed_calls:
+        _print(f"failed: {call['verb']} of {call['group']}: {call['code']} ({call['message']})")
     if found.agree:
         _print("state and cloud agree")
     if found.left_off == "refresh":
@@ -300,6 +310,12 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
     sandbox.prepare(fresh=False)
     verb, *options = extra
     return sandbox.run(verb, *options)
+
+
+def _wait(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    now = let_pass(sandbox.world, int(extra[0]))
+    _print(f"it is {now:%A, %Y-%m-%d %H:%M} UTC; {count(gpu_nodes(sandbox.world), 'GPU node')} running")
+    return FINE
 
 
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
@@ -346,6 +362,7 @@ _VERBS = {
     "refresh": _refresh,
     "destroy": _destroy,
     "status": _status,
+    "wait": _wait,
     "pulumi": _pulumi,
     "delete": _delete,
 }

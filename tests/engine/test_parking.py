@@ -1,21 +1,22 @@
 """A stack with the section `park`: while it is parked, no `up` wakes it or waits. After the wake, all takes effect."""
 
+import json
 from datetime import datetime
 from typing import Any
 
 import pytest
 import yaml
 
-from sandbox.world import World
+from tests.engine.command_line import says
 from tests.engine.emulated import Raise, Stack
 from tests.engine.test_switch import MODELS, PLUGIN, in_order, journal
+from tests.program.conftest import VARIANTS
 
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
 POOL = {"name": "gpu", "instance-types": ["g4dn.xlarge"], "capacity": "spot", "max": 1}
 SECTIONS: dict[str, Any] = {"park": PARK, "gpu-nodes": [POOL], "budget": {"max-usd-per-hour": 9.0}}
 GROUP, VALUE, PROOF = "tandem-gpu-group", "tandem-gpu-mode", "tandem-gpu-proof"
 NODE_GROUP, POD, INSTANCE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:core/v1:Pod", "aws:ec2/instance:Instance"
-QUEUE = "aws:sqs/queue:Queue"
 BED = datetime.fromisoformat("2026-11-23T20:00:00+01:00")
 """The emulated clock starts on a Monday at noon."""
 RISE = datetime.fromisoformat("2026-11-24T08:00:00+01:00")
@@ -107,19 +108,26 @@ def test_a_parked_stack_is_destroyed_with_nothing_left(raised: Raise) -> None:
     stack.goes_down()
 
 
-def test_a_degraded_group_stays_as_it_is_and_the_queue_has_the_reason(raised: Raise) -> None:
+def test_a_degraded_group_stays_as_it_is_and_status_shows_the_reason(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
     [group] = stack.entities(NODE_GROUP, GROUP)
-
-    def park(world: World) -> list[dict[str, str]]:
-        world.reclaim(group.id)
-        world.move_clock(BED)
-        [queue] = [one for one in world.entities() if one.type == QUEUE]
-        return world.letters(queue.id)
-
-    [letter] = stack.behind(park)
-    assert letter["ERROR_CODE"] == "ResourceInUseException"
+    stack.behind(lambda world: world.reclaim(group.id))
+    # 20:00 in Paris is eight hours after noon there, and seven hours after noon UTC.
+    assert "it is Monday, 2026-11-23 19:00 UTC; 0 GPU nodes running" in says(stack, 0, "wait", "timeslice", "7h")
     assert size(stack)["desiredSize"] == 1
+    name = group.outputs["nodeGroupName"]
+    assert f"failed: park of {name}: ResourceInUseException (" in says(stack, 0, "status", "timeslice")
+    [call] = json.loads(says(stack, 0, "status", "timeslice", "--json"))["failed_calls"]
+    assert (call["verb"], call["group"], call["code"]) == ("park", name, "ResourceInUseException")
+
+
+def test_waiting_parks_and_wakes_a_stack_of_the_sandbox(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    assert "; 1 GPU node running" in says(stack, 0, "wait", "timeslice", "6h59m")
+    assert "; 0 GPU nodes running" in says(stack, 0, "wait", "timeslice", "1m")
+    woken = json.loads(says(stack, 0, "wait", "timeslice", "12h", "--json"))
+    assert woken == {"schema_version": 1, "stack": "timeslice", "now": "2026-11-24T07:00:00+00:00", "gpu_nodes": 1}
+    assert json.loads(says(stack, 0, "status", "timeslice", "--json"))["failed_calls"] == []
 
 
 def test_the_section_can_be_added_and_removed(raised: Raise) -> None:
@@ -153,4 +161,44 @@ def test_models_of_karpenter_are_parked_by_cron_jobs_and_karpenter_terminates_th
     assert run.operations["create"] == {PROOF}
     assert stack.comes_up().changed == {}
     assert (nodes(stack), serving(stack)) == (1, 2)
+    stack.goes_down()
+
+
+PLACED = VARIANTS["placed"][1]
+EVERYTHING: dict[str, Any] = {
+    **PLACED,
+    "park": PARK,
+    "ui": {"enabled": True, "admin-email": "ops@example.com"},
+    "monitoring": {"store": "builtin"},
+}
+
+
+def test_a_parked_stack_stays_parked_with_metrics_page_importance_and_spill(raised: Raise) -> None:
+    stack = raised("timeslice", EVERYTHING)
+    assert (nodes(stack), serving(stack)) == (2, 3)
+    move_clock(stack, BED)
+    assert (nodes(stack), serving(stack)) == (0, 0)
+    for options in ((), ("--refresh",)):
+        assert stack.comes_up(*options).changed == {}, options
+
+    llama2, mistral, small = PLACED["models"]
+    changes: list[dict[str, Any]] = [
+        {"models": [llama2, mistral, {**small, "importance": "high", "spill": []}]},
+        {"monitoring": {"store": "none"}},
+        {"ui": {"enabled": False}},
+        {"monitoring": {"store": "builtin"}, "ui": {"enabled": True}},
+    ]
+    for change in changes:
+        stack.configure(change)
+        assert stack.comes_up().changed != {}, change
+        assert (nodes(stack), serving(stack)) == (0, 0), change
+    assert stack.comes_up().changed == {}
+
+    move_clock(stack, RISE)
+    assert (nodes(stack), serving(stack)) == (2, 3)
+    run = stack.comes_up()
+    assert run.operations["create"] == {f"tandem-{pool['name']}-proof" for pool in PLACED["gpu-nodes"]}
+    assert serving(stack) == 3
+    assert stack.comes_up().changed == {}
+    assert stack.findings().agree
     stack.goes_down()

@@ -251,7 +251,7 @@ def test_with_a_schedule_the_price_is_that_of_a_week(tmp_path: Path) -> None:
     parked = 0.10 + 0.0416 + 0.005 + 20 * 0.08 / 730
     assert first["usd_per_week"] == pytest.approx(60 * first["usd_per_hour"] + 108 * parked, abs=0.02)
     screen = answered("--stack", str(file))[1]
-    title, head, row, *_ = screen.splitlines()
+    _, head, row, *_ = screen.splitlines()
     assert ("$/week" in head, "$/month" in head) == (True, False)
     assert row.split()[:2] == [f"{first['usd_per_hour']:.3f}", f"{first['usd_per_week']:.2f}"]
     assert "$ for the whole stack, a week with its schedule;" in screen

@@ -62,7 +62,10 @@ def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
     behind = {"pulumi": " -- ARGUMENT ...", "status": "", "delete": ""}.get(verb, " [-- ARGUMENT ...]")
     usage = ended.stdout.partition("\n\n")[0]
     assert ("--json" in ended.stdout) == (verb not in ("preview", "pulumi"))
-    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) == ("delete", False)
+    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) in (
+        ("delete", False),
+        ("wait", False),
+    )
 
 
 @pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "0"), 0), (("--pace", "1.5"), 1.5)])

@@ -44,6 +44,7 @@ def found(*left: Entity, resources: Any = (AWS,), pending: Any = (), graph: Any 
         return None if id in gone else {}
 
     cloud: Any = SimpleNamespace(
+        letters=lambda queue: [],
         leftovers=lambda keys: [one for one in left if one.key not in keys],
         entities=lambda: left,
         read=read,
