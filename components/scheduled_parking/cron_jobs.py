@@ -13,6 +13,8 @@ from sharing import versions
 from sharing.cron import Cron
 
 SCRIPT, SCRIPT_FOLDER = "scale_models.py", "/script"
+UNTIL = "UNTIL"
+"""Variable of the script: a time after which it changes nothing."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIMIT_SECONDS = 600
 """Time for all attempts of a Job."""

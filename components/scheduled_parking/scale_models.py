@@ -3,9 +3,10 @@
 It uses only the Kubernetes API and Python's standard library.
 
 Environment: DEPLOYMENTS (JSON, list of names), REPLICAS, NAMESPACE, API_SERVER, CREDENTIALS (folder with `token` and
-`ca.crt`).
+`ca.crt`). With UNTIL, a time in ISO 8601, nothing changes after that time: a CronJob cannot run once only.
 """
 
+import datetime
 import json
 import os
 import ssl
@@ -59,6 +60,10 @@ def caller(server: str, credentials: Path) -> Call:
 
 def main(environment: Mapping[str, str]) -> int:
     """Scales every Deployment. Returns 1 if one of them failed: then the Job tries again."""
+    until = environment.get("UNTIL")
+    if until and datetime.datetime.now(datetime.UTC) > datetime.datetime.fromisoformat(until):
+        print(f"nothing to do: this was for a time before {until}", flush=True)
+        return 0
     call = caller(environment["API_SERVER"], Path(environment["CREDENTIALS"]))
     failed = 0
     for deployment in json.loads(environment["DEPLOYMENTS"]):

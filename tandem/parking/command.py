@@ -2,10 +2,9 @@
 
 import argparse
 import datetime
-import re
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_cluster, add_profile, add_stack
+from tandem.arguments import accepted, add_cluster, add_profile, add_stack, minutes
 from tandem.parser import Commands, add_command
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 KARPENTER = "karpenter"
-UNITS = {"d": 24 * 60, "h": 60, "m": 1}
-"""Minutes."""
-LONGEST_MINUTES = 30 * 24 * 60
 CODES = {
     0: "the change was accepted, or nothing had to change",
     1: "a node group refuses changes, or the stack is refused",
@@ -46,7 +42,7 @@ def add(commands: Commands) -> None:
         dest="later",
         type=minutes,
         metavar="TIME",
-        help="park node groups once, after this time (45m, 8h, 1h30m, 2d)",
+        help="park once, after this time (45m, 8h, 1h30m, 2d)",
     )
     wake = add_command(
         commands,
@@ -62,36 +58,38 @@ def add(commands: Commands) -> None:
     wake.add_argument("--no-wait", action="store_true", help="end when the change was accepted")
 
 
-def minutes(text: str) -> int:
-    """A duration such as `8h` or `1h30m`, in minutes."""
-    parts = re.findall(r"(\d+)([dhm])", text)
-    found = sum(int(number) * UNITS[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != text or not 1 <= found <= LONGEST_MINUTES:
-        raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d (for example 8h or 1h30m), not {text!r}")
-    return found
-
-
 def _park(parsed: argparse.Namespace) -> int:
     plan = _planned(parsed)
     if parsed.later is None:
         return _scale(parsed, plan, lambda pool: 0)
-    if KARPENTER in _provisioners(plan):
-        raise CallError(
-            "--in is for pools of node groups: Kubernetes has no schedule that runs once. Run `tandem park` at that "
-            "time, or change `park.schedule`."
-        )
+    return _park_later(parsed, plan)
 
-    from tandem.deployed.aws import parking
-    from tandem.deployed.aws.session import explained
 
-    account, _ = _node_groups(parsed, plan)
-    when = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=parsed.later)).replace(microsecond=0)
-    with explained(account.region), status("Adding schedules"):
-        names = parking.park_at(account, plan.stack, when)
+def _park_later(parsed: argparse.Namespace, plan: "Plan") -> int:
+    """Adds schedules that park node groups, and a CronJob that parks the models of Karpenter's pools, once."""
+    # In whole minutes, like all schedules, and never earlier than asked.
+    soon = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
+    when = soon + datetime.timedelta(minutes=parsed.later + 1)
+    provisioners = _provisioners(plan)
+    names: list[str] = []
+    if provisioners != {KARPENTER}:
+        from tandem.deployed.aws import parking
+        from tandem.deployed.aws.session import explained
+
+        account, _ = _node_groups(parsed, plan)
+        with explained(account.region), status("Adding schedules"):
+            names = parking.park_at(account, plan.stack, when)
+    cron_job = None
+    if KARPENTER in provisioners:
+        from tandem.parking.models import park_models_at
+
+        cron_job = park_models_at(parsed, when)
     if parsed.json:
-        print_json({"schema_version": SCHEMA_VERSION, "stack": plan.stack, "at": when.isoformat(), "groups": names})
+        found = {"stack": plan.stack, "at": when.isoformat(), "groups": names, "cron_job": cron_job}
+        print_json({"schema_version": SCHEMA_VERSION, **found})
     else:
-        open_console().print(f"{plan.stack} parks at {when:%Y-%m-%d %H:%M} UTC: {', '.join(names)}.")
+        shown = [*names, *([f"CronJob {cron_job}"] if cron_job else [])]
+        open_console().print(f"{plan.stack} parks at {when:%Y-%m-%d %H:%M} UTC: {', '.join(shown)}.")
     return FINE
 
 

@@ -1,5 +1,6 @@
 """The script of the parking CronJobs as it runs in its pod, against a server that answers like the Kubernetes API."""
 
+import datetime
 import json
 import os
 import subprocess
@@ -65,7 +66,7 @@ def api() -> Iterator[Api]:
         api.shutdown()
 
 
-def scale(api: Api, folder: Path, names: list[str], replicas: int) -> tuple[int, str]:
+def scale(api: Api, folder: Path, names: list[str], replicas: int, **more: str) -> tuple[int, str]:
     (folder / SCRIPT).write_text(script_text(), encoding="utf-8")
     (folder / "token").write_text("secret\n", encoding="utf-8")
     environment = {
@@ -75,6 +76,7 @@ def scale(api: Api, folder: Path, names: list[str], replicas: int) -> tuple[int,
         "API_SERVER": f"http://127.0.0.1:{api.server_port}",
         "CREDENTIALS": str(folder),
         "PATH": os.environ["PATH"],
+        **more,
     }
     command = [sys.executable, "-B", str(folder / SCRIPT)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -110,3 +112,12 @@ def test_a_server_that_does_not_answer_fails_the_job(api: Api, tmp_path: Path) -
     assert code == 1
     assert "a: " in said
     assert "Traceback" not in said
+
+
+def test_it_changes_nothing_after_its_time(api: Api, tmp_path: Path) -> None:
+    late = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+    code, said = scale(api, tmp_path, ["a"], 0, UNTIL=late.isoformat())
+    assert (code, api.calls) == (0, [])
+    assert said.startswith("nothing to do: this was for a time before ")
+    in_time = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    assert scale(api, tmp_path, ["a"], 0, UNTIL=in_time.isoformat()) == (0, "a had 1, has 0\n")

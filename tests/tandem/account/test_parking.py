@@ -15,9 +15,9 @@ import pytest
 import yaml
 from moto.eks.models import eks_backends
 
+from tandem.arguments import minutes
 from tandem.deployed.aws import parking
 from tandem.deployed.patience import Patience
-from tandem.parking.command import minutes
 from tests.command import ROOT, call
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
@@ -170,10 +170,15 @@ class Jobs:
     def __init__(self, *states: dict[str, Any]) -> None:
         self._states = list(states)
         self.started: list[tuple[str, str]] = []
+        self.scheduled: list[tuple[str, str, datetime.datetime, tuple[str, str]]] = []
 
     def start_cron_job(self, name: str, namespace: str) -> str:
         self.started.append((name, namespace))
         return f"{name}-now-x"
+
+    def schedule_once(self, name: str, namespace: str, at: datetime.datetime, until: tuple[str, str]) -> str:
+        self.scheduled.append((name, namespace, at, until))
+        return f"{name}-once"
 
     def jobs(self, namespace: str) -> list[dict[str, Any]]:
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
@@ -226,9 +231,32 @@ def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
     assert "kubectl --namespace ollama logs job/tandem-parking-park-now-x" in last
 
 
-def test_karpenters_pools_cannot_be_parked_later(karpenter: str) -> None:
-    done = call("park", karpenter, "--in", "8h")
-    assert (done.returncode, done.stderr.startswith("error: --in is for pools of node groups:")) == (2, True)
+@pytest.mark.real_world(
+    behaviour="A CronJob repeats each year: its schedule has no year",
+    source="kubernetes 1.36 staging/src/k8s.io/api/batch/v1/types.go, CronJobSpec.Schedule; github.com/robfig/cron "
+    "v3.0.1 parser.go, ParseStandard: five fields",
+)
+def test_karpenters_pools_are_parked_later_by_a_cron_job_that_does_nothing_after_a_day(
+    karpenter: str, reach: Callable[[Jobs], None]
+) -> None:
+    cluster = Jobs({})
+    reach(cluster)
+    before = datetime.datetime.now(datetime.UTC)
+    done = call("park", karpenter, "--in", "8h", "--json")
+    [(name, namespace, at, (variable, until))] = cluster.scheduled
+    assert (name, namespace, variable) == ("tandem-parking-park", "ollama", "UNTIL")
+    assert datetime.timedelta(hours=8) <= at - before < datetime.timedelta(hours=8, minutes=10)
+    assert (at.second, at.microsecond, datetime.datetime.fromisoformat(until) - at) == (0, 0, datetime.timedelta(1))
+    assert done.json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "at": at.isoformat(),
+        "groups": [],
+        "cron_job": "tandem-parking-park-once",
+    }
+    shown = call("park", karpenter, "--in", "8h").stdout
+    at = cluster.scheduled[-1][2]
+    assert shown == f"timeslice parks at {at:%Y-%m-%d %H:%M} UTC: CronJob tandem-parking-park-once.\n"
 
 
 def test_wake_hands_its_kubeconfig_to_verify(
