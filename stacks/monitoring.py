@@ -40,6 +40,7 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
         MonitoringArgs(
             store=settings.store,
             service_monitors=settings.service_monitors,
+            parks=plan.setup.park is not None,
             gpu_exporter=not all(pool.sharing.needs_mig_manager for pool in pools),
             karpenter=any(pool.provisioner == "karpenter" for pool in pools),
             pools=[_monitored(pool, plan) for pool in pools],

@@ -46,6 +46,8 @@ class MonitoringArgs:
     """Whether to create PodMonitors, a PrometheusRule and a dashboard for the Prometheus Operator in the cluster."""
     gpu_exporter: bool = True
     """Whether to deploy dcgm-exporter. False if the GPU Operator manages all GPU nodes: it has an exporter."""
+    parks: bool = False
+    """Whether a schedule stops the GPU nodes at times: then pods that wait without any GPU node are no alert."""
     model_namespace: pulumi.Input[str] = OLLAMA_NAMESPACE
     """Existing namespace of the models, e.g. that of `OllamaPair`. It also gets the monitors."""
     karpenter: bool = False
@@ -138,7 +140,9 @@ class Monitoring(pulumi.ComponentResource):
         namespace = self._args.model_namespace
         for part, job in self._jobs().items():
             self._custom(part, "PodMonitor", namespace, pod_monitor(job))
-        self._custom("rules", "PrometheusRule", namespace, {"groups": rule_groups(self._args.pools)})
+        self._custom(
+            "rules", "PrometheusRule", namespace, {"groups": rule_groups(self._args.pools, parks=self._args.parks)}
+        )
         self._dashboards("shared-dashboards", namespace, {"grafana_dashboard": "1"}, has_kube_state_metrics=True)
 
     def _jobs(self) -> dict[str, Job]:

@@ -14,11 +14,18 @@ KUBE_STATE_GROUP = "tandem-kube-state-metrics"
 """Rules that need kube-state-metrics, which the store of a stack does not have."""
 MODELS_GROUP = "tandem-models"
 LOOK_BACK_SECONDS = 300
+SOME_GPU_NODE = 'and on () up{job="dcgm-exporter"} == 1'
+"""Added to the rules about waiting pods of a cluster that parks: without GPU nodes, its models wait as planned."""
 
 
-def rule_groups(pools: Sequence[MonitoredPool] = ()) -> list[dict[str, Any]]:
-    """The groups of the file, as a PrometheusRule has them, and a rule for the models of the pools."""
+def rule_groups(pools: Sequence[MonitoredPool] = (), *, parks: bool = False) -> list[dict[str, Any]]:
+    """The groups of the file, as a PrometheusRule has them, and a rule for the models of the pools.
+
+    `parks`: whether a schedule removes the GPU nodes.
+    """
     groups: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"]
+    for rule in (rule for group in groups if parks and group["name"] == KUBE_STATE_GROUP for rule in group["rules"]):
+        rule["expr"] += SOME_GPU_NODE
     if any(pool.models for pool in pools):
         groups.append({"name": MODELS_GROUP, "rules": [_without_pod(pools)]})
     return groups

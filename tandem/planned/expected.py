@@ -65,6 +65,8 @@ class ExpectedPool:
     provisioner: str
     nodes: int
     """The expected number of nodes; 0 for a parked pool."""
+    has_schedule: bool
+    """Whether the section `park` removes its nodes at times."""
     gpus: Mapping[str, int]
     """GPUs of a node, by instance type."""
     shares: Mapping[str, int]
@@ -167,6 +169,7 @@ def _pool(pool: Pool, plan: "Plan") -> ExpectedPool:
         config=sharing.config_name,
         provisioner=pool.provisioner,
         nodes=setup.nodes_of(pool),
+        has_schedule=setup.park is not None,
         gpus={known.name: known.gpus for known in pool.known_types},
         shares=shares,
         labels={**sharing.node_labels(gpu), **sharing.discovered_labels(gpu), **sharing.ready_labels},

@@ -40,6 +40,11 @@ def of_nodes(pool: ExpectedPool, nodes: Sequence[Object], strays: Sequence[Objec
             f"{name(away[0])} is not ready{said}. Run `kubectl describe node {name(away[0])}`. If the node does not "
             "recover, terminate its instance."
         )
+    if pool.has_schedule:
+        return (
+            f"The schedule of `park` may have parked the stack. Run `tandem wake {pool.stack}`. If no node starts, run "
+            f"`tandem doctor {pool.stack}`."
+        )
     if pool.provisioner == "karpenter":
         return (
             "Karpenter has started no node: no spot capacity, no quota, or no pending pod. "
@@ -65,6 +70,8 @@ def of_missing_pod(model: ExpectedModel, deployment: Object | None) -> str:
     if deployment is None:
         return f"Namespace {model.namespace} has no release of this model. Run `pulumi up --stack {model.stack}`."
     if deployment.get("spec", {}).get("replicas") == 0:
+        if model.setup.park:
+            return f"The schedule of `park` has scaled its Deployment to 0. Run `tandem wake {model.stack}`."
         return f"Its Deployment is scaled to 0. {_kubectl(model, 'scale --replicas=1')}"
     return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
 

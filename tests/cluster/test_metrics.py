@@ -90,6 +90,41 @@ def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, t
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("up", "fires"), [(None, False), (0, False), (1, True)])
+def test_models_that_wait_while_the_stack_is_parked_are_no_alert(
+    up: int | None, fires: bool, tools: Path, tmp_path: Path
+) -> None:
+    """`up` of dcgm-exporter: None without GPU nodes, 1 with one. See the case `a pod that waits for a share`."""
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump({"groups": rule_groups(parks=True)}), encoding="utf-8")
+    waits = {
+        'kube_pod_status_phase{namespace="ollama",pod="mistral",phase="Pending"}': 1,
+        'kube_pod_container_resource_requests{namespace="ollama",pod="mistral",resource="nvidia_com_gpu"}': 1,
+        **({} if up is None else {'up{job="dcgm-exporter"}': up}),
+    }
+    [alert] = (rule for group in rule_groups() for rule in group["rules"] if rule["alert"] == "TandemNoShareForPod")
+    labels = {**alert["labels"], "namespace": "ollama", "pod": "mistral", "phase": "Pending"}
+    said = {
+        key: text.replace("{{ $labels.namespace }}/{{ $labels.pod }}", "ollama/mistral")
+        for key, text in alert["annotations"].items()
+    }
+    group = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": f"{value}+0x{READINGS - 1}"} for name, value in waits.items()],
+        "alert_rule_test": [
+            {
+                "alertname": alert["alert"],
+                "eval_time": f"{MINUTES}m",
+                "exp_alerts": [{"exp_labels": labels, "exp_annotations": said}] if fires else [],
+            }
+        ],
+    }
+    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "tests": [group]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
+    command = [str(tools / recipe.PROMETHEUS_TOOL), "test", "rules", str(tmp_path / "test.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def samples(wanted: dict[str, float]) -> list[dict[str, Any]]:
     return [{"labels": labels, "value": value} for labels, value in wanted.items()]
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from sharing.cron import read_cron
+from sharing.parking import Park
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
@@ -243,6 +245,8 @@ def found() -> dict[str, list[str]]:
     """All rows of a healthy stack; of any other, the rows that differ."""
     well, model = of_cluster(facts()), expected().models[0]
     parked = replace(model, running=False)
+    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+    at_times = replace(model, setup=replace(model.setup, park=nights))
     asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
     return {
         **{name: [row for row in of_cluster(seen) if name == "well" or row not in well] for name, seen in SEEN.items()},
@@ -260,6 +264,8 @@ def found() -> dict[str, list[str]]:
         },
         "parked and there": rows([*model_checks(parked, facts()), *server_checks(parked, None)]),
         "pool of no nodes": rows(pool_checks(replace(expected().pools[0], nodes=0), nodes())),
+        "pool parked by its schedule": rows(pool_checks(replace(expected().pools[0], has_schedule=True), nodes())),
+        "model parked by its schedule": rows(model_checks(at_times, Facts([], {}, [], asleep[:1]))),
         "parked and nowhere": rows(model_checks(parked, Facts([], {}, []))),
         **{f"stack {name}": rows(stack_checks(expected(), shown)) for name, shown in OUTPUTS.items()},
     }
