@@ -60,5 +60,6 @@ def _monitored(pool: Pool, plan: Plan) -> MonitoredPool:
         name=pool.name,
         node_usd_per_hour=round(node_usd(pool, plan.setup), 4),
         share_mib=limits[0] if limits and not pool.sharing.needs_mig_manager else None,
-        models=[tenant.served.id for tenant in plan.setup.tenants_of(pool)],
+        # A model that scales to zero has no pod most of the time.
+        models=[] if plan.setup.scale_to_zero else [one.served.id for one in plan.setup.tenants_of(pool)],
     )

@@ -8,6 +8,7 @@ from tests.program.conftest import graph_with
 
 Graphs = Callable[[str], Graph]
 BUILTIN = {"monitoring": {"store": "builtin"}}
+LARGE = {"cluster": {"system-nodes": {"count": 2, "instance-types": ["t3.large"]}}}
 
 
 def values(graph: Graph, chart: str) -> dict[str, Any]:
@@ -37,3 +38,8 @@ def test_karpenter_is_read_only_where_it_launches_nodes(graphs: Graphs) -> None:
 
     assert jobs(graphs("monitored")) == ["dcgm-exporter", "tandem-models"]
     assert jobs(graph_with("karpenter", BUILTIN)) == ["dcgm-exporter", "tandem-models", "karpenter"]
+
+
+def test_no_model_is_expected_where_models_scale_to_zero() -> None:
+    asleep = graph_with("karpenter", {**BUILTIN, "scale-to-zero": {"enabled": True}, **LARGE})
+    assert "TandemModelWithoutPod" not in str(values(asleep, "grafana"))
