@@ -154,6 +154,12 @@ def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
     assert (done.returncode, "has no cluster in us-east-1" in done.stderr) == (2, True)
 
 
+def test_models_that_scale_to_zero_are_woken_by_a_request(tmp_path: Path) -> None:
+    sections = {"gpu-nodes": {"provisioner": "karpenter"}, "scale-to-zero": {"enabled": True}}
+    done = call("wake", written(tmp_path, **sections))
+    assert (done.returncode, "Send a request to a URL of `pulumi stack output endpoints`" in done.stderr) == (2, True)
+
+
 @pytest.fixture
 def karpenter(tmp_path: Path) -> str:
     """A stack whose only pool belongs to Karpenter."""
