@@ -187,9 +187,11 @@ def test_keda_is_built_with_the_versions_that_its_module_replaces_and_its_defini
     assert "replace k8s.io/metrics => k8s.io/metrics v0.35.5" in lines
 
 
-def test_kubernetes_karpenter_and_the_store_are_of_the_releases_that_clusters_get() -> None:
+def test_kubernetes_karpenter_keda_and_the_store_are_of_the_releases_that_clusters_get() -> None:
     assert versions.KUBERNETES.startswith(f"{deployed.KUBERNETES}.")
     assert versions.KARPENTER == versions.KARPENTER_AWS == deployed.KARPENTER_CHART
+    # Charts of KEDA have the numbers of their programs (Chart.yaml, appVersion).
+    assert (versions.KEDA, versions.KEDA_HTTP) == (deployed.KEDA_CHART, deployed.HTTP_ADD_ON_CHART)
     assert artifacts.find("docker.io/victoriametrics/victoria-metrics").version == f"v{versions.VICTORIA_METRICS}"
 
 

@@ -14,9 +14,11 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
+from components.scale_to_zero import Scaling, scaling_objects
 from sharing.names import tolerations
+from sharing.setup import ColdRequests
 from tests.cluster.karpenter import POOL, Pool, Pools
-from tests.control_plane.keda import ADD_ON, ADMIN_PORT, NAMESPACE, SCALER_PORT, Keda
+from tests.control_plane.keda import ADD_ON, ADMIN_PORT, NAMESPACE, Keda
 from tests.control_plane.running import LOOPBACK
 
 Object = dict[str, Any]
@@ -26,6 +28,7 @@ PORT = 11434
 ALPHA = "keda.sh/v1alpha1"
 ROUTES = "http.keda.sh/v1beta1"
 WORK = ("/api/generate", "/api/chat", "/api/embed", "/v1/chat/completions", "/v1/completions", "/v1/embeddings")
+"""The documented paths that run a model (docs of Ollama: api.md, openai.md)."""
 REQUEST_SECONDS = 240
 """Longer than any wait of a test."""
 
@@ -119,11 +122,12 @@ class Sleepers:
         pool: Pool,
         *,
         cooldown: int = 1,
-        polling: int = 1,
-        cold_start: Object | None = None,
-        metric: Object | None = None,
+        cold_requests: ColdRequests = "wait",
     ) -> str:
-        """A model at 0 replicas with everything that wakes it; returns its name once KEDA watches it."""
+        """A model at 0 replicas with our objects that wake it; returns its name once KEDA watches it.
+
+        `cooldown` is in seconds.
+        """
         name = f"model-{next(NUMBERS)}"
         self.keda.network.serve(f"{name}.{MODELS}:{PORT}", self.server.port)
         chosen = {"app": name}
@@ -139,43 +143,14 @@ class Sleepers:
             "tolerations": list(tolerations(pool.sharing.config_name)),
             "terminationGracePeriodSeconds": 0,
         }
-        route: Object = {
-            "target": {"service": name, "port": PORT},
-            "rules": [{"hosts": [f"{name}-wake"], "paths": [{"value": path} for path in WORK]}],
-            "timeouts": {"readiness": "15m", "responseHeader": "15m", "request": "0s"},
-            "scalingMetric": metric or {"concurrency": {"targetValue": 100}},
-            **({"coldStart": cold_start} if cold_start else {}),
-        }
-        trigger = {
-            "type": "external-push",
-            "metadata": {
-                "scalerAddress": f"{ADD_ON}-external-scaler.{NAMESPACE}:{SCALER_PORT}",
-                "interceptorRoute": name,
-            },
-        }
-        scaled = {
-            "scaleTargetRef": {"name": name},
-            "minReplicaCount": 0,
-            "maxReplicaCount": 1,
-            "cooldownPeriod": cooldown,
-            "pollingInterval": polling,
-            "triggers": [trigger],
-        }
+        route, scaled = scaling_objects(name, MODELS, Scaling(cold_requests=cold_requests))
+        # KEDA decides on 0 at each poll, every 30 seconds by default.
+        scaled["spec"] |= {"cooldownPeriod": cooldown, "pollingInterval": 1}
         for one in (
             workload(name, MODELS, chosen, spec, 0),
             service(name, MODELS, chosen, PORT, "http"),
-            {
-                "apiVersion": ROUTES,
-                "kind": "InterceptorRoute",
-                "metadata": {"name": name, "namespace": MODELS},
-                "spec": route,
-            },
-            {
-                "apiVersion": ALPHA,
-                "kind": "ScaledObject",
-                "metadata": {"name": name, "namespace": MODELS},
-                "spec": scaled,
-            },
+            route,
+            scaled,
         ):
             self.api.apply(one)
         self.pools.wait_for(f"KEDA watched {name}", lambda: self.scaled(name)["status"].get("externalMetricNames"))
@@ -204,7 +179,7 @@ class Sleepers:
 
     def ask(self, name: str, path: str = "/api/chat", method: str = "POST") -> "Future[Answer]":
         """Sends a request to a model through the interceptor, and does not wait."""
-        return self._callers.submit(self._ask, f"{name}-wake", path, method)
+        return self._callers.submit(self._ask, f"{name}.{NAMESPACE}:{PORT}", path, method)
 
     def _ask(self, host: str, path: str, method: str) -> Answer:
         connection = http.client.HTTPConnection(LOOPBACK, self.keda.proxy, timeout=REQUEST_SECONDS)

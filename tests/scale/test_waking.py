@@ -3,6 +3,8 @@
 KEDA's operator and its HTTP add-on are the real programs of the pinned versions.
 """
 
+import json
+
 import pytest
 
 from tests.cluster.karpenter import Pool
@@ -10,7 +12,6 @@ from tests.scale.sleeping import ALPHA, MODELS, WORK, Sleepers
 
 COLD = "X-Keda-Http-Cold-Start"
 """The add-on's header of an answer; its value says whether the model slept (pkg/http/headers.go)."""
-SOON = {"statusCode": 503, "headers": {"Retry-After": "60"}, "body": '{"error": "the model wakes up"}'}
 
 
 def test_a_request_brings_the_node_and_is_answered_once_the_model_is_ready_and_both_go_again(
@@ -29,7 +30,7 @@ def test_a_request_brings_the_node_and_is_answered_once_the_model_is_ready_and_b
     pools.wait_for("the request was answered", answer.done)
     assert answer.result().status == 200
     assert answer.result().headers[COLD] == "true"
-    assert sleepers.server.got == [(f"{model}-wake", "/api/chat")]
+    assert sleepers.server.got == [(f"{model}.keda:11434", "/api/chat")]
     assert pools.expected(halves) == [2]
     pools.wait_for("the model slept", lambda: sleepers.replicas(model) == 0)
     pools.wait_for("no node was left", lambda: pools.nodes(halves) == 0)
@@ -91,13 +92,14 @@ def test_instead_of_waiting_a_caller_can_be_sent_away_and_wakes_the_model_all_th
     sleepers: Sleepers, halves: Pool
 ) -> None:
     pools = sleepers.pools
-    both = {
-        "concurrency": {"targetValue": 100},
-        "requestRate": {"targetValue": 100, "window": "1m", "granularity": "1s"},
-    }
-    model = sleepers.make(halves, cold_start={"placeholder": {"response": SOON}}, metric=both)
+    model = sleepers.make(halves, cold_requests="refuse")
+    # The scaler counts a route's requests from its second look on (scaler/queue_pinger.go). It has looked once it
+    # reports a later route.
+    later = sleepers.ask(sleepers.make(halves))
+    pools.wait_for("a model of a later route answered", later.done)
     first = sleepers.ask(model).result()
-    assert (first.status, first.headers["Retry-After"], first.text) == (503, "60", SOON["body"])
+    assert (first.status, first.headers["Retry-After"]) == (503, "60")
+    assert json.loads(first.text)["error"]
     pools.wait_for("the model was ready", lambda: sleepers.ready(model))
     second = sleepers.ask(model).result()
     assert (second.status, second.text) == (200, "hi")
