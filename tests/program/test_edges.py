@@ -14,7 +14,10 @@ from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 
 pytestmark = pytest.mark.slow
 
-VARIANTS = ("everything", "karpenter-volumes", "karpenter-idle")
+VARIANTS = (
+    *("everything", "karpenter-volumes", "karpenter-idle", "karpenter-scheduled"),
+    *("scheduled", "ui", "monitored"),
+)
 TABLE: dict[str, dict[str, str]] = yaml.safe_load((Path(__file__).parent / "edges.yaml").read_text(encoding="utf-8"))
 
 Edge = tuple[Resource, str, frozenset[str]]
