@@ -156,19 +156,30 @@ def find_failures(account: Account, stack: str) -> list[Failure]:
             AttributeNames=["SentTimestamp"],
             MessageAttributeNames=["All"],
         )
-        found |= {message["MessageId"]: _failure(message) for message in answer.get("Messages", ())}
+        for message in answer.get("Messages", ()):
+            if failure := _failure(message):
+                found[message["MessageId"]] = failure
     return sorted(found.values(), key=lambda one: one.at, reverse=True)
 
 
-def _failure(message: Any) -> Failure:
-    """https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html"""
-    call = json.loads(message["Body"])
-    given = {name: value["StringValue"] for name, value in message.get("MessageAttributes", {}).items()}
-    sent = int(message["Attributes"]["SentTimestamp"]) / 1000
-    return Failure(
-        at=datetime.datetime.fromtimestamp(sent, datetime.UTC),
-        verb="wake" if call.get("ScalingConfig", {}).get("DesiredSize") else "park",
-        group=str(call.get("NodegroupName", "")),
-        code=given.get("ERROR_CODE", ""),
-        message=given.get("ERROR_MESSAGE", ""),
-    )
+def _failure(message: Any) -> Failure | None:
+    """https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
+
+    None for a message that is not the call of a schedule: users may send to the queue, too.
+    """
+    try:
+        call = json.loads(message["Body"])
+    except (ValueError, RecursionError):
+        return None
+    match call:
+        case {"NodegroupName": str(group), "ScalingConfig": {"DesiredSize": int(nodes)}}:
+            given = {name: value.get("StringValue", "") for name, value in message.get("MessageAttributes", {}).items()}
+            sent = int(message["Attributes"]["SentTimestamp"]) / 1000
+            return Failure(
+                at=datetime.datetime.fromtimestamp(sent, datetime.UTC),
+                verb="wake" if nodes else "park",
+                group=group,
+                code=given.get("ERROR_CODE", ""),
+                message=given.get("ERROR_MESSAGE", ""),
+            )
+    return None

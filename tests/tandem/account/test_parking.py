@@ -298,6 +298,12 @@ def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, gro
         assert failure.message == "not in Active State"
 
 
+@pytest.mark.parametrize("body", ["hello", "[1]", "{}", "[" * 100_000, '{"NodegroupName": 3, "ScalingConfig": "none"}'])
+def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Any, body: str) -> None:
+    creation.sqs.send_message(QueueUrl=schedules(creation, group), MessageBody=body)
+    assert parking.find_failures(cleaning.account, "timeslice") == []
+
+
 @pytest.mark.parametrize(("text", "found"), [("45m", 45), ("8h", 480), ("1h30m", 90), ("2d", 2880), ("30d", 43200)])
 def test_a_time_is_read(text: str, found: int) -> None:
     assert minutes(text) == found
