@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from tests.cluster.deployment import manifests, releases
 from tests.cluster.karpenter import Pool
+from tests.program.conftest import graph_of
 from tests.scale.sleeping import ALPHA, MODELS, WORK, Sleepers
 
 COLD = "X-Keda-Http-Cold-Start"
@@ -116,3 +118,15 @@ def test_a_deleted_scaled_object_waits_for_keda(sleepers: Sleepers, halves: Pool
     assert left["finalizers"] == ["finalizer.keda.sh"]
     sleepers.keda.start_operator()
     sleepers.pools.wait_for("KEDA let it go", lambda: not sleepers.api.get(ALPHA, "ScaledObject", model, MODELS))
+
+
+@pytest.mark.parametrize("name", ["karpenter-idle", "karpenter-refusing"])
+def test_the_server_accepts_every_object_of_a_stack_whose_models_sleep(sleepers: Sleepers, name: str) -> None:
+    graph = graph_of(name)
+    made = manifests(graph)
+    for namespace in {one["metadata"].get("namespace", "default") for one in made}:
+        sleepers.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    extra = [one for release in releases(graph, "ollama") for one in release["values"]["extraObjects"]]
+    assert sorted(one["kind"] for one in extra) == ["InterceptorRoute"] * 2 + ["ScaledObject"] * 2
+    for one in [*made, *extra]:
+        sleepers.api.apply(one, dry_run=True)
