@@ -18,7 +18,7 @@ from sharing.names import (
 SECONDS = 15
 """Time between two readings. The dashboard's rates need several readings in their two minutes."""
 KARPENTER, KARPENTER_PORT = "karpenter", 8080
-INTERRUPTIONS = "karpenter_interruption_received_messages_total"
+INTERRUPTIONS = "karpenter_nodeclaims_disrupted_total"
 NODE_META = f"__meta_kubernetes_node_label_{POOL_LABEL.replace('/', '_')}"
 
 Rule = dict[str, Any]
@@ -74,7 +74,7 @@ def models_job(namespace: pulumi.Input[str]) -> Job:
 
 
 def karpenter_job() -> Job:
-    """Karpenter's count of interruptions, and nothing else of its metrics (charts/karpenter 1.14.1, `http-metrics`)."""
+    """Karpenter's count of nodes that it drains, and no other metric (charts/karpenter 1.14.1, `http-metrics`)."""
     named = "__meta_kubernetes_pod_label_app_kubernetes_io_name"
     return Job(
         name=KARPENTER,

@@ -36,8 +36,8 @@ KUBE_STATE_METRICS = {
     "kube_pod_container_status_restarts_total",
 }
 """kubernetes/kube-state-metrics v2.16.0, docs/metrics/workload/pod-metrics.md."""
-KARPENTER_METRICS = {"karpenter_interruption_received_messages_total"}
-"""karpenter-provider-aws 1.14.1, pkg/controllers/interruption/metrics.go."""
+KARPENTER_METRICS = {"karpenter_nodeclaims_disrupted_total"}
+"""kubernetes-sigs/karpenter v1.14.1, pkg/metrics/metrics.go, NodeClaimsDisruptedTotal."""
 
 
 def build(**changed: Any) -> Graph:
@@ -136,8 +136,8 @@ def test_the_store_reads_native_sidecars_and_nothing_besides_models_and_gpus(gra
 
 
 @pytest.mark.real_world(
-    behaviour="Karpenter counts the messages about interruptions by kind, on the port `http-metrics`",
-    source="karpenter-provider-aws 1.14.1, pkg/controllers/interruption/metrics.go and charts/karpenter/templates",
+    behaviour="Karpenter counts its nodes that AWS reclaims, on the port `http-metrics`",
+    source="karpenter-provider-aws v1.14.1 pkg/controllers/interruption/utils.go deleteNodeClaim, and charts/karpenter",
 )
 def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_metrics() -> None:
     jobs = values(build(karpenter=True), "victoria-metrics-single")["server"]["scrape"]["config"]["scrape_configs"]
@@ -149,7 +149,7 @@ def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_met
         "__meta_kubernetes_pod_label_app_kubernetes_io_name": "karpenter",
     }
     assert job["metric_relabel_configs"] == [
-        {"action": "keep", "source_labels": ["__name__"], "regex": "karpenter_interruption_received_messages_total"}
+        {"action": "keep", "source_labels": ["__name__"], "regex": "karpenter_nodeclaims_disrupted_total"}
     ]
     monitors = [plain(one.inputs) for one in build(karpenter=True, service_monitors=True).of_type(POD_MONITOR)]
     assert {one["spec"]["podMetricsEndpoints"][0]["port"] for one in monitors} == {"metrics", "http-metrics"}
