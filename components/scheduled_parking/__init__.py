@@ -20,7 +20,8 @@ from sharing.names import OLLAMA_NAMESPACE, TOKEN
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
 
 RETRY_SECONDS = LATE_SECONDS
-"""How long EventBridge Scheduler repeats a call that EKS refuses, e.g. while another update of the group runs."""
+"""How long EventBridge Scheduler may repeat a call that EKS refuses, e.g. while another update of the group runs.
+AWS does not document which refusals it repeats."""
 KEPT_SECONDS = 14 * 24 * 3600
 """How long the dead-letter queue keeps a failure: SQS's maximum."""
 
@@ -82,7 +83,7 @@ class ScheduledParkingArgs:
 class ScheduledParking(pulumi.ComponentResource):
     """Parks GPU nodes at set times and wakes them again, so that they cost nothing at night.
 
-    EventBridge Scheduler resizes node groups. It fails without a log entry, so failures go to a dead-letter queue. A
+    EventBridge Scheduler resizes node groups. It writes no log, so calls that EKS refuses go to a dead-letter queue. A
     CronJob in the cluster scales Deployments. Let Pulumi ignore the group's size: `SpotGpuNodeGroupArgs.autoscaled`.
 
     ```python
@@ -101,7 +102,7 @@ class ScheduledParking(pulumi.ComponentResource):
     schedule_group_name: pulumi.Output[str | None]
     """Name of the schedule group; None without node groups."""
     dead_letter_queue_url: pulumi.Output[str | None]
-    """URL of the queue with calls that failed; None without node groups."""
+    """URL of the queue with calls that EKS refused; None without node groups."""
 
     def __init__(self, name: str, args: ScheduledParkingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ScheduledParking"), name, None, opts)

@@ -191,6 +191,18 @@ def update_refused(said: str) -> Answer:
     return {"refused": "ResourceInUseException" in said, "accepted": '"InProgress"' in said}
 
 
+def repeated_calls(said: str) -> Answer:
+    """Calls of schedules in the dead-letter queue: the code of the refusal, and how often the call was repeated.
+
+    https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
+    """
+    messages = json.loads(said)["Messages"] if said.strip() else []
+    given = [one["MessageAttributes"] for one in messages]
+    return {
+        "repeated": sorted([one[name]["StringValue"] for name in ("ERROR_CODE", "RETRY_ATTEMPTS")] for one in given)
+    }
+
+
 def duration(said: str) -> Answer:
     """Seconds that a step took."""
     return {"seconds": round(float(said))}
