@@ -43,7 +43,8 @@ class Scaling:
     cold_requests: ColdRequests = "wait"
     """`wait` holds requests until the model answers; `refuse` answers them with status 503 while it starts."""
     longest_wait_minutes: int = 15
-    """Held requests fail with status 504 after this time without a running model, and again without an answer."""
+    """Held requests fail with status 504 after this time without a running model, and again without headers of the
+    answer, which come at its end without `stream`."""
     scaler: pulumi.Input[str] = f"{SCALER}.{KEDA_NAMESPACE}:{SCALER_PORT}"
     """Address of the add-on's scaler. `ScaleToZero.scaler` also deploys KEDA before the model, and deletes it after."""
     namespace: str = KEDA_NAMESPACE
@@ -88,7 +89,8 @@ def _route(id: str, scaling: Scaling) -> dict[str, Any]:
                 "paths": [{"value": path} for path in WORKING_PATHS],
             }
         ],
-        # Ollama sends headers with the first token, so `responseHeader` includes loading; its default is five minutes.
+        # Ollama sends headers with the first token, and without `stream` at the end (server/routes.go). So
+        # `responseHeader` covers loading, queueing, and then the whole answer. Its default is five minutes.
         "timeouts": {"readiness": wait, "responseHeader": wait, "request": "0s"},
         "scalingMetric": {"concurrency": {"targetValue": MANY_REQUESTS}},
     }

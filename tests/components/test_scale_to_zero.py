@@ -70,8 +70,9 @@ def test_every_name_of_the_service_in_the_cluster_leads_to_the_model() -> None:
 
 @pytest.mark.real_world(
     behaviour="The interceptor waits five minutes for headers unless a route says otherwise, and for ever for a pod; "
-    "Ollama sends headers with the first token",
-    source="http-add-on v0.15.0 interceptor/config/timeouts.go; ollama v0.32.15 server/routes.go, streamResponse",
+    "Ollama sends headers with the first token, and without `stream` at the end of the answer",
+    source="http-add-on v0.15.0 interceptor/config/timeouts.go; ollama v0.32.15 server/routes.go, streamResponse and "
+    "GenerateHandler",
 )
 def test_a_held_request_waits_for_node_and_model() -> None:
     route, _ = objects(longest_wait_minutes=40)
