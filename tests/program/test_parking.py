@@ -1,4 +1,4 @@
-"""The output that tells the next `up` whether anything has changed since the stack was deployed."""
+"""The output by which the next `up` knows whether anything has changed since the stack was deployed."""
 
 import pytest
 
