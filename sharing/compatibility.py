@@ -364,7 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes enough pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
     Rule("system nodes hold their pods", True, host_rules.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
-    Rule("idle models save a node", True, scale_to_zero.on_node_groups, ("gpu-nodes.provisioner",)),
+    Rule("scale-to-zero needs Karpenter", True, scale_to_zero.on_node_groups, ("gpu-nodes.provisioner",)),
     Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start, ("models",)),
     Rule("models can move to the pools of `spill`", True, spill_rules.find_obstacles, ("models", "sharing", TYPES)),
     Rule("models fit the pools of `spill`", True, spill_rules.find_misfits, ("models", "sharing", TYPES, *NODES)),

@@ -62,8 +62,9 @@ def no_partitions(setup: Setup) -> Iterator[Problem]:
 
 def settings_without_effect(setup: Setup) -> Iterator[Problem]:
     """Warns about counts: Karpenter launches as many nodes as pods need."""
+    # With `park`, the file has no counts but `max`: they are those of the schedule.
     for pool in pools(setup):
-        for key, value, default in (("min", pool.min, 0), ("desired", pool.desired, 1)):
+        for key, value, default in () if setup.park else (("min", pool.min, 0), ("desired", pool.desired, 1)):
             if value not in (0, default):
                 rule = "has no effect with Karpenter, which launches as many nodes as the models need"
                 yield Problem(f"{pool.path}.{key}", str(value), rule, f"Remove it: `max: {pool.max}` is the limit.")

@@ -92,3 +92,13 @@ def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) 
     assert plans["g6e.2xlarge"] == "plans"
     assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
     assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096, ")
+
+
+@pytest.mark.slow
+def test_the_legend_says_what_scale_to_zero_needs(tmp_path: Path) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.karpenter.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:scale-to-zero"] = {"enabled": True}
+    path = tmp_path / "Pulumi.s2z.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    legend = " ".join(printed(str(path)).split())
+    assert "k with karpenter only; node-group does not meet the rule: scale-to-zero needs Karpenter" in legend
