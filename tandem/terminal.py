@@ -40,6 +40,10 @@ class CallError(Exception):
     exit_code: ClassVar[int] = USAGE
 
 
+class InputEndedError(CallError):
+    """The user ended the input at a question (Ctrl-D), so there is nobody to ask again."""
+
+
 class UsageError(CallError):
     """Arguments that a command does not understand."""
 

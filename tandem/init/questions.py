@@ -11,7 +11,7 @@ from typing import TypeVar
 from sharing.printable import printable
 from tandem import arguments
 from tandem.planned import base_stack
-from tandem.terminal import CallError, complain
+from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = "none"
 Answer = TypeVar("Answer")
@@ -35,9 +35,11 @@ class Questions:
                 text = input(printable(f"{question} [{default}]: ")).strip()
             except EOFError:
                 print(file=sys.stderr)
-                raise CallError("input ended before the last question. Nothing was written. Use --yes.") from None
+                raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
             try:
                 return read(text or default)
+            except InputEndedError:
+                raise
             except CallError as error:
                 complain(str(error))
 

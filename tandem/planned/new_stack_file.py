@@ -1,5 +1,6 @@
 """Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
 
+import sys
 from pathlib import Path
 
 from sharing.choices import Choice
@@ -7,7 +8,7 @@ from sharing.files import write_whole
 from sharing.printable import printable
 from stacks.stack_file import schema
 from tandem.planned.base_stack import ANYWHERE, BaseStack
-from tandem.terminal import CallError
+from tandem.terminal import CallError, InputEndedError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
 """Places of the schema relative to a stack file: in a checkout, and in a project that `tandem init` made."""
@@ -19,9 +20,15 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
         raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
     if not path.exists() or force:
         return
+    refusal = f"{path} exists. Use --force to overwrite it."
     if not asks:
-        raise CallError(f"{path} exists. Use --force to overwrite it.")
-    if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
+        raise CallError(refusal)
+    try:
+        answer = input(printable(f"{path} exists. Overwrite it? [y/N] "))
+    except EOFError:
+        print(file=sys.stderr)  # the cursor is still behind the question
+        raise InputEndedError(refusal) from None
+    if answer.strip().lower() not in ("y", "yes"):
         raise CallError("hint: Nothing was written. Choose another name.")
 
 

@@ -125,6 +125,19 @@ def test_nothing_is_written_if_the_input_ends(project: Path, answers: Answers) -
     assert "Nothing was written" in screen
 
 
+@pytest.mark.parametrize("stack", [(), ("mine",)])
+def test_a_file_is_kept_and_nothing_else_asked_if_the_input_ends(
+    stack: tuple[str, ...], project: Path, answers: Answers
+) -> None:
+    path = project / "Pulumi.mine.yaml"
+    path.write_text("mine", encoding="utf-8")
+    questions = answers(*["mine"] * (not stack), EOFError)
+    code, screen = on_screen("init", *stack, cwd=project, columns=200)
+    assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
+    assert len(questions) == 2 - len(stack)
+    assert screen.endswith(f"{path} exists. Use --force to overwrite it.\n")
+
+
 def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
     ended = call("init", cwd=project)
     assert (ended.returncode, ended.stdout, written(project)) == (2, "", [])
