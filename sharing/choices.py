@@ -89,9 +89,9 @@ class Choices:
 
 
 def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
-    """Every setup for the models and the budget of `setup`, which has one pool; only the pool changes.
+    """Every setup for the models and the budget of `setup`, which has one pool.
 
-    A node group launches the nodes: those of Karpenter cost the same.
+    Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
     """
     fitting: list[Choice] = []
     over_budget: list[Choice] = []
@@ -129,9 +129,10 @@ def isolation(shares: Shares) -> str:
 
 
 def _cells(setup: Setup, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+    [pool] = setup.pools
     for instance in instance_types().values():
         for way in WAYS:
-            for tried in trials(setup, instance, way, "node-group"):
+            for tried in trials(setup, instance, way, pool.provisioner):
                 yield from _at_each_price(tried, way, capacities)
 
 

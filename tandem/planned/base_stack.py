@@ -20,6 +20,8 @@ from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.terminal import CallError
 
+OF_POOLS = ("pool", "spill")
+"""The keys of a model that name pools: here all models are on one."""
 ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
@@ -45,9 +47,7 @@ class BaseStack:
     def sections_of(self, chosen: Setup) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen."""
         [pool] = chosen.pools
-        own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool)}
-        if chosen.park:
-            del own["gpu-nodes"]["desired"]  # the schedule sets it
+        own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool, chosen)}
         return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
 
 
@@ -88,7 +88,7 @@ def of_file(path: Path, settings: Values, region: str | None, budget: float | No
     sections: Values = {**found.sections, **_budget_values(budget)}
     if isinstance(models, list):
         sections["models"] = [
-            {**{key: value for key, value in each.items() if key != "pool"}, **settings}
+            {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
             if isinstance(each, dict)
             else each
             for each in models
@@ -116,14 +116,14 @@ def _budget_values(budget: float | None) -> Values:
     return {} if budget is None else {"budget": {"max-usd-per-hour": budget}}
 
 
-def _node_values(pool: Pool) -> Values:
+def _node_values(pool: Pool, chosen: Setup) -> Values:
     standard = GpuNodes()
-    values: Values = {
-        "instance-types": list(pool.instance_types),
-        "capacity": pool.capacity,
-        "desired": pool.desired,
-        "max": pool.max,
-    }
+    is_standard = pool.provisioner == standard.provisioner
+    values: Values = {} if is_standard else {"provisioner": pool.provisioner}
+    values |= {"instance-types": list(pool.instance_types), "capacity": pool.capacity}
+    if is_standard and not chosen.park:  # the schedule of `park`, and Karpenter, set the number of nodes
+        values["desired"] = pool.desired
+    values["max"] = pool.max
     if pool.volume_gib != standard.volume_gib:
         values["volume-gib"] = pool.volume_gib
     if pool.replacement != standard.replacement:
@@ -147,9 +147,9 @@ def _read(
     require_region(found.config.region)
     whole = matrix.one_pool(found.setup)
     [pool] = whole.pools
-    # Karpenter alone reads the fallback, and a node group brings the nodes here. Of types that the file does not name,
-    # nobody has said that the region offers them.
-    tried = replace(pool, provisioner="node-group", on_demand_fallback=False, check_offers=True)
+    # Every setup is tried as spot and on demand, so none falls back. Of types that the file does not name, nobody has
+    # said that the region offers them.
+    tried = replace(pool, on_demand_fallback=False, check_offers=True)
     return BaseStack(sections=sections, provider=provider, setup=replace(whole, pools=(tried,)))
 
 

@@ -5,6 +5,7 @@ import random
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -31,14 +32,14 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_of_a_file_only_the_models_count_and_not_what_launches_the_nodes(tmp_path: Path) -> None:
+def test_of_the_nodes_of_a_file_only_their_provisioner_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
     nodes = {"provisioner": "karpenter", "on-demand-fallback": True, "check-offers": False}
     keys = {"sharing": {"mode": "exclusive"}, "gpu-nodes": nodes, "models": [{"name": "llama2:7b"}]}
     config = {"aws:region": "us-east-1", **{f"tandem:{key}": value for key, value in keys.items()}}
     file.write_text(yaml.safe_dump({"config": config}))
     [pool] = base_stack.of_file(file, {}, None, None, TODAY).setup.pools
-    assert (pool.provisioner, pool.on_demand_fallback, pool.check_offers) == ("node-group", False, True)
+    assert (pool.provisioner, pool.on_demand_fallback, pool.check_offers) == ("karpenter", False, True)
 
 
 def answered(*arguments: str) -> tuple[int, str, str]:
@@ -183,6 +184,19 @@ def test_on_a_terminal_the_user_is_prompted(
     assert (path.read_text(encoding="utf-8") == "mine") is (code == 2)
 
 
+def test_the_end_of_the_input_keeps_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ctrl-D at the question: `input` raises EOFError (Python's documentation of `input`)."""
+    path = tmp_path / "Pulumi.mine.yaml"
+    path.write_text("mine", encoding="utf-8")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", Mock(side_effect=EOFError))
+    code, screen = on_screen("choose", *PAIR, "--write", "mine", cwd=tmp_path, columns=200)
+    assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
+    assert re.search(
+        r"^\S*error:\S* .*Pulumi\.mine\.yaml exists\. Use --force to overwrite it\.$", screen, re.MULTILINE
+    )
+
+
 def test_nobody_is_asked_where_the_question_would_go_to_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text("mine", encoding="utf-8")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -238,6 +252,51 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
     assert [one.context for one in reading.config.models] == [4096, 1024]
     assert reading.assessment.cost is not None
     assert reading.assessment.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
+
+
+def test_models_that_spill_are_tried_on_one_pool(tmp_path: Path) -> None:
+    """The example of docs/how-to/rank-models.md: its pools disappear, and with them what names them."""
+    guide = (ROOT / "docs/how-to/rank-models.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "Pulumi.rank.yaml").write_text(example, encoding="utf-8")
+    assert report("--stack", "rank", "--write", "chosen")["models"] == ["llama3.1:8b", "llama2:7b", "qwen2.5:3b"]
+    reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
+    assert reading.problems == ()
+    assert [(each.spill, each.importance) for each in reading.config.models] == [
+        ([], "high"),
+        ([], None),
+        ([], "low"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"scale-to-zero": {"enabled": True}},
+        {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}},
+        {},
+    ],
+    ids=str,
+)
+def test_karpenter_still_launches_the_nodes_of_a_stack(section: dict[str, Any], tmp_path: Path) -> None:
+    """Karpenter has no MIG (gpu-operator#2415), and no number of nodes but its limit."""
+    values = yaml.safe_load((ROOT / "Pulumi.karpenter.yaml").read_text(encoding="utf-8"))
+    values["config"] |= {f"tandem:{key}": value for key, value in section.items()}
+    (tmp_path / "Pulumi.k.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    found = report("--stack", "k", "--write", "chosen")
+    assert {one["sharing"]["mode"] for one in found["setups"]} == {"exclusive", "timeslice", "mps"}
+    chosen = yaml.safe_load((tmp_path / "Pulumi.chosen.yaml").read_text(encoding="utf-8"))["config"]
+    first = found["setups"][0]
+    assert chosen["tandem:gpu-nodes"] == {
+        "provisioner": "karpenter",
+        "instance-types": [first["instance_type"]],
+        "capacity": first["capacity"],
+        "max": first["nodes"],
+    }
+    reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
+    assert reading.problems == ()
+    assert reading.assessment.cost is not None
+    assert reading.assessment.cost.usd_per_hour == pytest.approx(first["usd_per_hour"], abs=1e-4)
 
 
 def test_with_a_schedule_the_price_is_that_of_a_week(tmp_path: Path) -> None:
