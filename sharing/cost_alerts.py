@@ -64,7 +64,7 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         rule = f"has no effect until {TAG_STACK} is an active cost allocation tag of the account that pays"
         fix = (
             f"Run `{ACTIVATE}` in that account, a day after the first `up`. It takes up to another day, and earlier "
-            "costs do not count. Once is enough for all stacks."
+            "costs do not count. Do this once for all stacks."
         )
         yield Problem("budget.alert.scope", "stack", rule, fix)
     # Prices of another region never decide about a budget, and a stack with a schedule does not run without a pause.

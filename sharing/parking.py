@@ -62,9 +62,9 @@ def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
         return
     parked, running = _stretches(schedule, wake)
     if max(parked) < SHORTEST_MINUTES:
-        yield "wake", f"lets the stack park for at most {_minutes(parked)}; the least is {SHORTEST_MINUTES}"
+        yield "wake", f"lets the stack park for at most {_minutes(parked)}; the minimum is {SHORTEST_MINUTES}"
     if max(running) < SHORTEST_MINUTES:
-        yield "schedule", f"lets the stack run for at most {_minutes(running)}; the least is {SHORTEST_MINUTES}"
+        yield "schedule", f"lets the stack run for at most {_minutes(running)}; the minimum is {SHORTEST_MINUTES}"
 
 
 def _minutes(stretches: tuple[int, ...]) -> str:

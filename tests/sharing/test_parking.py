@@ -49,22 +49,22 @@ def test_the_parked_hours_of_a_week(schedule: str, wake: str, hours: float) -> N
         (
             "0 20 * * *",
             "29 20 * * *",
-            [("wake", "lets the stack park for at most 29 minutes; the least is 30")],
+            [("wake", "lets the stack park for at most 29 minutes; the minimum is 30")],
         ),
         ("0 20 * * *", "30 20 * * *", []),
         ("0 20,22 * * *", "5 20,23 * * *", []),  # parks for five minutes, but also for an hour
         (
             "0 20 * * *",
             "59 19 * * *",
-            [("schedule", "lets the stack run for at most 1 minute; the least is 30")],
+            [("schedule", "lets the stack run for at most 1 minute; the minimum is 30")],
         ),
         ("30 8 * * *", "0 8 * * *", []),
         (
             "*/2 * * * *",
             "1-59/2 * * * *",
             [
-                ("wake", "lets the stack park for at most 1 minute; the least is 30"),
-                ("schedule", "lets the stack run for at most 1 minute; the least is 30"),
+                ("wake", "lets the stack park for at most 1 minute; the minimum is 30"),
+                ("schedule", "lets the stack run for at most 1 minute; the minimum is 30"),
             ],
         ),
     ],
@@ -75,7 +75,7 @@ def test_schedules_need_time_to_park_and_to_run(schedule: str, wake: str, confli
 
 def test_a_park_that_never_runs_cannot_be_made() -> None:
     with pytest.raises(
-        ValueError, match=r"^Park\.schedule lets the stack run for at most 10 minutes; the least is 30\.$"
+        ValueError, match=r"^Park\.schedule lets the stack run for at most 10 minutes; the minimum is 30\.$"
     ):
         park("10 8 * * *", "0 8 * * *")
 
