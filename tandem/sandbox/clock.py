@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from sandbox.world import World
 
 QUEUE, INSTANCE = "aws:sqs/queue:Queue", "aws:ec2/instance:Instance"
+SCHEDULES = ("aws:scheduler/schedule:Schedule", "kubernetes:batch/v1:CronJob")
+"""What `park` creates: schedules for node groups, and CronJobs for the models of Karpenter's pools."""
 
 
 def let_pass(world: "World", minutes: int) -> datetime.datetime:
@@ -22,6 +24,11 @@ def gpu_nodes(world: "World") -> int:
 
     kinds = [one.inputs["instanceType"] for one in world.entities() if one.type == INSTANCE]
     return sum(kind in instance_types() for kind in kinds)
+
+
+def has_schedule(world: "World") -> bool:
+    """Whether anything happens by the clock."""
+    return any(one.type in SCHEDULES for one in world.entities())
 
 
 def failed_calls(world: "World") -> list[dict[str, str]]:

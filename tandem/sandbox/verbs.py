@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.sandbox.clock import gpu_nodes, let_pass
+from tandem.sandbox.clock import gpu_nodes, has_schedule, let_pass
 from tandem.sandbox.pulumi import Pulumi, executable
 from tandem.sandbox.report import SCHEMA_VERSION, as_report, repairs
 from tandem.sandbox.state import Findings, Orphan, compare, lack_dependencies, name_of, restore_dependencies
 from tandem.terminal import FAILED, FINE, CallError, count, print_json, print_line
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sandbox.graph import Graph
     from sandbox.world import World
 
@@ -150,10 +152,19 @@ class RefusedError(CallError):
     exit_code = FAILED
 
 
+class UndeployedError(CallError):
+    """The emulated cloud has nothing of the stack."""
+
+    def __init__(self, stack: str) -> None:
+        super().__init__(f"stack {stack} is not deployed in the sandbox. Run `tandem sandbox up {stack}`.")
+
+
 def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_json: bool) -> int:
     """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
     from sandbox.world import InUseError, StateError
 
+    if verb == "wait" and not place.folder.is_dir():  # otherwise, the folder is created
+        raise UndeployedError(place.stack)
     try:
         with opened(place, pace=pace) as sandbox:
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
@@ -191,7 +202,7 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
         print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
         return FINE
     if verb == "wait":
-        now = let_pass(sandbox.world, int(extra[0]))
+        now = _let_pass(sandbox, int(extra[0]))
         nodes = gpu_nodes(sandbox.world)
         print_json(
             {"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "now": now.isoformat(), "gpu_nodes": nodes}
@@ -313,9 +324,17 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 
 def _wait(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    now = let_pass(sandbox.world, int(extra[0]))
-    _print(f"it is {now:%A, %Y-%m-%d %H:%M} UTC; {count(gpu_nodes(sandbox.world), 'GPU node')} running")
+    now = _let_pass(sandbox, int(extra[0]))
+    idle = "" if has_schedule(sandbox.world) else "; the stack has no schedule (`park`)"
+    _print(f"it is {now:%A, %Y-%m-%d %H:%M} UTC; {count(gpu_nodes(sandbox.world), 'GPU node')} running{idle}")
     return FINE
+
+
+def _let_pass(sandbox: Sandbox, minutes: int) -> "datetime":
+    """Moves the clock of a deployed stack."""
+    if not sandbox.world.entities():
+        raise UndeployedError(sandbox.place.stack)
+    return let_pass(sandbox.world, minutes)
 
 
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:

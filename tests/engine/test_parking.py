@@ -124,7 +124,7 @@ def test_a_degraded_group_stays_as_it_is_and_status_shows_the_reason(raised: Rai
 def test_waiting_parks_and_wakes_a_stack_of_the_sandbox(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
     assert "; 1 GPU node running" in says(stack, 0, "wait", "timeslice", "6h59m")
-    assert "; 0 GPU nodes running" in says(stack, 0, "wait", "timeslice", "1m")
+    assert says(stack, 0, "wait", "timeslice", "1m").endswith("; 0 GPU nodes running\n")
     woken = json.loads(says(stack, 0, "wait", "timeslice", "12h", "--json"))
     assert woken == {"schema_version": 1, "stack": "timeslice", "now": "2026-11-24T07:00:00+00:00", "gpu_nodes": 1}
     assert json.loads(says(stack, 0, "status", "timeslice", "--json"))["failed_calls"] == []

@@ -188,6 +188,28 @@ def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> Non
     assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC[0], "id": other}
 
 
+def test_time_passes_only_for_a_deployed_stack(project: Path) -> None:
+    undeployed = "error: stack timeslice is not deployed in the sandbox. Run `tandem sandbox up timeslice`.\n"
+    assert refused(project, "wait", "timeslice", "8h") == undeployed
+    assert not (project / ".tandem").exists()
+    install(project, "v3.260.0")
+    place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
+    with opened(place, pace=0) as sandbox:  # A `preview` and a `destroy` leave such an empty cloud.
+        noon = sandbox.world.now
+    assert refused(project, "wait", "timeslice", "8h") == undeployed
+    with opened(place, pace=0) as sandbox:
+        assert sandbox.world.now == noon
+
+
+def test_waiting_says_that_nothing_happens_by_the_clock(project: Path) -> None:
+    install(project, "v3.260.0")
+    world = World(project / HOME / "timeslice" / CLOUD)
+    world.create(VPC[0], "one", {"cidrBlock": "10.0.0.0/16"}, {})
+    world.close()
+    said = "it is Monday, 2026-11-23 20:00 UTC; 0 GPU nodes running; the stack has no schedule (`park`)"
+    assert call("sandbox", "wait", "timeslice", "8h", cwd=project) == Ended(0, f"sandbox: {said}\n", "")
+
+
 def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(project: Path) -> None:
     install(project, "v3.260.0")
     place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
