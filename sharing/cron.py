@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-EXAMPLE = "0 20 * * MON-FRI"
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 SHORT_MONTHS = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
@@ -20,12 +19,16 @@ MINUTES_PER_HOUR = 60
 
 
 class CronError(ValueError):
-    """Text that is not a schedule: the rule that it breaks, and the fix."""
+    """Text that is not a schedule: the rule that it breaks, and perhaps a fix."""
 
-    def __init__(self, rule: str, fix: str) -> None:
-        super().__init__(f"{rule}. {fix}")
+    def __init__(self, rule: str, fix: str = "") -> None:
+        super().__init__(rule, fix)
         self.rule = rule
-        self.fix = fix
+        self._fix = fix
+
+    def fix(self, example: str) -> str:
+        """What to write: an example of this schedule if the text has no closer fix."""
+        return self._fix or f'Write "{example}", for example.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +103,12 @@ class Cron:
 
 
 def read_cron(text: str) -> Cron:
-    """The schedule that cron text means. Raises `CronError` with the fix."""
+    """The schedule that cron text means. Raises `CronError`."""
     parts = text.split()
     if len(parts) != len(FIELDS):
         names = ", ".join(field.name for field in FIELDS)
         count = f"{len(parts)} field{'s' * (len(parts) != 1)}"
-        raise CronError(f"has {count}, but cron text has five: {names}", f'Write "{EXAMPLE}", for example.')
+        raise CronError(f"has {count}, but cron text has five: {names}")
     minutes, hours, days, months, weekdays = (_read(part, field) for part, field in zip(parts, FIELDS, strict=True))
     if days != DAY.every and weekdays != EVERY_WEEKDAY:
         # crontab(5): the command runs when either matches. EventBridge takes only one of the two.
@@ -161,7 +164,7 @@ def _read_value(text: str, field: Field) -> int:
 
 def _unknown(text: str, field: Field) -> CronError:
     rule = f"has '{text}' as its {field.name}, which takes {field.values}"
-    return CronError(rule, "Write `*` for any." if text == "?" else f'Write "{EXAMPLE}", for example.')
+    return CronError(rule, "Write `*` for any." if text == "?" else "")
 
 
 def _write(values: Collection[int], names: Sequence[str] = ()) -> str:

@@ -13,6 +13,8 @@ from functools import cache
 from sharing.cron import Cron
 from sharing.problems import did_you_mean, near
 
+EXAMPLES = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+"""No GPU nodes at night and at weekends."""
 HOURS_PER_WEEK = 168
 SHORTEST_MINUTES = 30
 """A GPU node takes about ten minutes to start with its images and models (`data/durations.csv`), and some to stop. So a

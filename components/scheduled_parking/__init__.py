@@ -16,6 +16,7 @@ from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_jo
 from components.scheduled_parking.permissions import Scope
 from sharing.cron import CronError, read_cron
 from sharing.names import OLLAMA_NAMESPACE, TOKEN
+from sharing.parking import EXAMPLES
 
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
 
@@ -73,7 +74,7 @@ class ScheduledParkingArgs:
             try:
                 read_cron(getattr(self, name))
             except CronError as error:
-                raise ValueError(f"ScheduledParkingArgs.{name} {error}") from None
+                raise ValueError(f"ScheduledParkingArgs.{name} {error.rule}. {error.fix(EXAMPLES[name])}") from None
         if not self.node_groups and not self.deployments:
             raise ValueError(
                 "ScheduledParkingArgs has nothing to park. Pass `node_groups`, `deployments` or both of them."

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sharing import versions
+from sharing import parking, versions
 from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
 from sharing.printable import visible
@@ -31,8 +31,7 @@ _BY_PROCESS = (
     "It is not supported. Call `aws sts assume-role` in the `credential_process` of a profile and write `aws:profile`."
 )
 _ARN = "arn:aws:iam::111122223333:role/ci"
-PARKS, WAKES = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
-"""Examples of schedules: no GPU nodes at night and at weekends."""
+PARKS, WAKES = parking.EXAMPLES["schedule"], parking.EXAMPLES["wake"]
 HINTS = {
     "aws:region": "Write `aws:region: us-east-1`, for example.",
     "aws:profile": "Write a name that `aws configure list-profiles` prints.",

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from sharing.cron import Cron, CronError, read_cron
-from sharing.parking import SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
+from sharing.parking import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
 from sharing.problems import Problem
 from sharing.setting_paths import touches
 from sharing.setup import Setup
@@ -26,7 +26,7 @@ def find_wrong_schedules(park: ParkSettings | None, misread: Collection[str]) ->
         try:
             read[key] = read_cron(text)
         except CronError as error:
-            yield Problem(f"park.{key}", f"'{text}'", error.rule, error.fix)
+            yield Problem(f"park.{key}", f"'{text}'", error.rule, error.fix(EXAMPLES[key]))
     if not touches(["park.timezone"], misread) and (wrong := judge_timezone(park.timezone)):
         yield Problem("park.timezone", f"'{park.timezone}'", *wrong)
     if len(read) == 2:

@@ -30,8 +30,7 @@ def test_other_text_is_refused_with_a_rule_and_a_fix(row: dict[str, str]) -> Non
     with pytest.raises(CronError) as refused:
         read_cron(row["cron"])
     assert refused.value.rule.startswith(row["rule"])
-    assert refused.value.fix.startswith(row["fix"])
-    assert str(refused.value) == f"{refused.value.rule}. {refused.value.fix}"
+    assert refused.value.fix("0 20 * * MON-FRI").startswith(row["fix"])
 
 
 def field(least: int, most: int) -> st.SearchStrategy[str]:
