@@ -183,7 +183,7 @@ def test_a_parked_stack_stays_parked_with_metrics_page_importance_and_spill(rais
 
     llama2, mistral, small = PLACED["models"]
     changes: list[dict[str, Any]] = [
-        {"models": [llama2, mistral, {**small, "importance": "high", "spill": []}]},
+        {"models": [llama2, mistral, {**small, "context": 1024}]},
         {"monitoring": {"store": "none"}},
         {"ui": {"enabled": False}},
         {"monitoring": {"store": "builtin"}, "ui": {"enabled": True}},
