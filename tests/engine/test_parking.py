@@ -202,3 +202,16 @@ def test_a_parked_stack_stays_parked_with_metrics_page_importance_and_spill(rais
     assert stack.comes_up().changed == {}
     assert stack.findings().agree
     stack.goes_down()
+
+
+def test_a_parked_stack_whose_schedule_is_removed_stays_parked_until_a_refresh(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    move_clock(stack, BED)
+    values = yaml.safe_load(stack.place.stack_file.read_text(encoding="utf-8"))
+    del values["config"]["tandem:park"]
+    stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    stack.comes_up()
+    move_clock(stack, RISE)
+    assert (nodes(stack), serving(stack)) == (0, 0)
+    assert stack.comes_up("--refresh").changed == {"update": frozenset({GROUP})}
+    assert (nodes(stack), serving(stack)) == (1, 2)
