@@ -114,7 +114,7 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
 
     if plan.setup.scale_to_zero is not None:
         raise CallError(
-            f"stack {plan.stack} scales its models to zero by itself. Send a request to a URL of `pulumi stack output "
+            f"stack {plan.stack} scales its models to zero. Send a request to a URL of `pulumi stack output "
             "endpoints` to start a model."
         )
     if plan.setup.park is None:
