@@ -12,7 +12,7 @@ from sharing.cost import cost
 from sharing.cron import read_cron
 from sharing.fit import judge_models
 from sharing.models import Served
-from sharing.modes import TimeSlicing
+from sharing.modes import Mig, TimeSlicing
 from sharing.parking import Park
 from sharing.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
 from tests.sharing.builders import keeping, listed, pool, setup, weighing
@@ -127,3 +127,18 @@ def test_a_pool_for_guests_alone_has_a_purpose() -> None:
     spilling = stack(tenant(0, weighing(900), "here", "there"))
     unused = [problem for problem in compatibility.warnings(spilling) if "no model runs" in problem.rule]
     assert unused == []
+
+
+def test_a_model_whose_slice_is_chosen_on_its_own_pool_does_not_spill() -> None:
+    mixed = pool("g7e.2xlarge", Mig(strategy="mixed", layout="all-balanced"))
+    here, there = listed(0, "here", mixed), listed(1, "there", mixed)
+    models = (tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there"))
+    [problem] = spill_rules.find_obstacles(stack(*models, here=here, there=there))
+    assert problem.path == "models[0].spill[0]"
+    assert "its slice is chosen on its own pool" in problem.rule
+
+
+def test_a_pool_that_offers_no_shares_is_the_error_of_another_rule() -> None:
+    there = replace(THERE, sharing=Mig())  # a T4 has no MIG
+    models = (tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there"))
+    assert not list(spill_rules.find_obstacles(stack(*models, there=there)))
