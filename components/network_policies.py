@@ -134,12 +134,16 @@ def to_proof() -> Spec:
 
 def to_nobody(job: str) -> Spec:
     """Lets no pod connect to the pods of this Job."""
-    return {"podSelector": {"matchLabels": {JOB_LABEL: job}}, "policyTypes": ["Ingress"], "ingress": []}
+    return {**to_no_pod(), "podSelector": {"matchLabels": {JOB_LABEL: job}}}
 
 
 def to_no_pod() -> Spec:
-    """Lets no pod connect to any pod of the namespace."""
-    return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
+    """Lets no pod connect to any pod of the namespace.
+
+    Without `ingress`: the API server drops an empty list and so takes one that is applied again for a change of the
+    policy (`PrepareForUpdate` in pkg/registry/networking/networkpolicy/strategy.go, Kubernetes 1.36).
+    """
+    return {"podSelector": {}, "policyTypes": ["Ingress"]}
 
 
 def to_store() -> Spec:

@@ -103,7 +103,7 @@ def test_the_pod_fits_the_strictest_level_and_runs_on_nodes_without_a_gpu(graph:
 
 def test_no_pod_reaches_the_page_and_the_service_is_inside_the_cluster(graph: Graph) -> None:
     policy = only(graph, "kubernetes:networking.k8s.io/v1:NetworkPolicy")["spec"]
-    assert policy == {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
+    assert policy == {"podSelector": {}, "policyTypes": ["Ingress"]}
     service = only(graph, "kubernetes:core/v1:Service")["spec"]
     assert service["type"] == "ClusterIP"
     assert service["selector"] == only(graph, "kubernetes:apps/v1:Deployment")["spec"]["template"]["metadata"]["labels"]

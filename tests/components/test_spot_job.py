@@ -191,7 +191,6 @@ def test_no_pod_can_connect_to_those_of_the_job() -> None:
     assert policy["spec"] == {
         "podSelector": {"matchLabels": {"batch.kubernetes.io/job-name": "train"}},
         "policyTypes": ["Ingress"],
-        "ingress": [],
     }
 
 
