@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sharing.cost import HOURS_PER_MONTH, Cost, cost
 from sharing.names import TAG_STACK
+from sharing.parking import HOURS_PER_WEEK
 from sharing.partitions import COMMERCIAL, partition_of
 from sharing.problems import Problem
 from sharing.setup import AlertPeriod, CostAlert, Setup
@@ -50,13 +51,14 @@ def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         yield Problem("budget.alert", "", rule, "Remove it, and create a budget in the account that pays.")
     elif bill is not None and alert.max_usd < (least := HOURS[alert.period] * cost(setup.parked()).usd_per_hour):
         unit, enough = UNITS[alert.period], f"`max-usd: {math.ceil(least)}`"
-        rule = f"is less than the stack costs in a {unit} with every GPU pool parked: ${least:,.2f}"
+        without = "with every GPU pool parked" if setup.scale_to_zero is None else "while no model runs"
+        rule = f"is less than the stack costs in a {unit} {without}: ${least:,.2f}"
         shorter = "; or, if you destroy the stack after use, `period: daily`" if alert.period == "monthly" else ""
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"Write {enough}{shorter}.")
 
 
 def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
-    """Warns about a limit that the stack passes without a pause, and about the tag that `scope: stack` needs."""
+    """Warns about a limit that the stack passes with its schedule, and about the tag that `scope: stack` needs."""
     alert = setup.alert
     if alert is None:
         return
@@ -67,17 +69,24 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
             "costs do not count. Do this once for all stacks."
         )
         yield Problem("budget.alert.scope", "stack", rule, fix)
-    # Prices of another region never decide about a budget, and a stack with a schedule does not run without a pause.
-    if bill is None or bill.unpriced or setup.park is not None:
+    if bill is None or bill.unpriced:  # Prices of another region never decide about a budget.
         return
-    if alert.max_usd < (whole := HOURS[alert.period] * bill.usd_per_hour):
-        rule = f"is less than a {UNITS[alert.period]} of this stack costs: ${whole:,.2f}"
-        spent = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}."
-        fix = f"{spent} Park or destroy the stack before then."
-        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)
+    usd_per_hour = bill.usd_per_week / HOURS_PER_WEEK
+    if alert.max_usd < (whole := HOURS[alert.period] * usd_per_hour):
+        rule = f"is less than {_describe_spending(setup, alert)}: ${whole:,.2f}"
+        spent = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, usd_per_hour)}."
+        stop = "Destroy the stack" if setup.scale_to_zero else "Park or destroy the stack"
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"{spent} {stop} before then.")
 
 
-def _time_to_alert(alert: CostAlert, bill: Cost) -> str:
+def _describe_spending(setup: Setup, alert: CostAlert) -> str:
+    unit = UNITS[alert.period]
+    if setup.park:
+        return f"an average {unit} of this stack costs with its schedule"
+    return f"a {unit} of this stack costs{' while its models run' if setup.scale_to_zero else ''}"
+
+
+def _time_to_alert(alert: CostAlert, usd_per_hour: float) -> str:
     """The time in which the stack spends the first percentage of the limit."""
-    hours = alert.max_usd * FIRST_PERCENT / 100 / bill.usd_per_hour
+    hours = alert.max_usd * FIRST_PERCENT / 100 / usd_per_hour
     return f"{hours / 24:.1f} days" if alert.period == "monthly" else f"{hours:.1f} hours"

@@ -19,6 +19,11 @@ def sleepers(setup: Setup) -> list[Tenant]:
     return [tenant for pool in setup.awake for tenant in setup.tenants_of(pool)]
 
 
+def longest_start_minutes(tenant: Tenant) -> int:
+    """How long a model may take to start without a node."""
+    return math.ceil(sum(cold_start(tenant)))
+
+
 def longest_wait_minutes(tenant: Tenant) -> int:
     """After how many minutes a cold request fails: twice the typical time."""
     minutes, _ = cold_start(tenant)
@@ -41,8 +46,8 @@ def shorter_than_start(setup: Setup) -> Iterator[Problem]:
     """Rejects an idle time in which a model may not even start: a caller that gave up would never find it running."""
     if setup.scale_to_zero is None or not (tenants := sleepers(setup)):
         return
-    slowest = max(tenants, key=lambda tenant: sum(cold_start(tenant)))
-    least, given = math.ceil(sum(cold_start(slowest))), setup.scale_to_zero.idle_minutes
+    slowest = max(tenants, key=longest_start_minutes)
+    least, given = longest_start_minutes(slowest), setup.scale_to_zero.idle_minutes
     if given < least:
         rule = f"is less than the {least} minutes that {slowest.served.model.name} may take to start without a node"
         yield Problem("scale-to-zero.idle-minutes", str(given), rule, f"Write `idle-minutes: {least}` or more.")

@@ -53,7 +53,9 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
 def _row(option: Option) -> tuple[str, ...]:
     if option.bill is None or option.planned is None:
         return option.name, "refused", *("" for _ in HEAD[2:])
-    ready = "parked" if option.planned.is_parked else f"{option.planned.startup.minutes:.0f} min"
+    ready = f"{option.planned.startup.minutes:.0f} min"
+    if not option.planned.starts_models:
+        ready = "on request" if option.judged.setup.awake else "parked"
     usd = f"{option.bill.usd_per_hour:.3f}"
     week = f"{option.bill.usd_per_week:.2f}"
     return option.name, usd, week, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

@@ -25,7 +25,7 @@ def show(console: Console, plan: Plan, planned: Planned) -> None:
             _memory(console, pool, fits, plan.setup.region)
     _cost(console, plan.setup, bill_of(plan))
     _quotas(console, plan.setup)
-    if not planned.is_parked:
+    if planned.starts_models:
         _startup(console, planned.startup)
 
 

@@ -91,7 +91,7 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
     steps = {(one.urn, other.urn) for one, other in pairwise(path)}
     edges = {(one, other, True) for one, other in steps}
     edges |= {(one, other, False) for one, other in order.edges(home, steps)}
-    when = f"{'up' if planned.is_parked else 'ready'} in about {count(round(startup.minutes), 'minute')}"
+    when = f"{'ready' if planned.starts_models else 'up'} in about {count(round(startup.minutes), 'minute')}"
     way = ", ".join(f"{kind_of(graph[step.urn].type)} {graph[step.urn].name} {step.minutes:.1f}" for step in path)
     drawn = f"{count(len(graph), 'resource')} ({len(before)} drawn in {count(len(groups), 'component')})"
     return Diagram(

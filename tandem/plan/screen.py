@@ -11,7 +11,7 @@ from sharing.fit import judge_guests
 from sharing.importance import NORMAL, PRIORITIES
 from sharing.parking import HOURS_PER_WEEK
 from sharing.prices import FRESH_DAYS
-from sharing.scale_to_zero import sleepers
+from sharing.scale_to_zero import longest_start_minutes, sleepers
 from sharing.setup import Pool, Setup, Tenant
 from sharing.startup import cold_start
 from stacks.stack_file.judge import Plan
@@ -34,7 +34,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False,
 
     For a deployed stack (`is_up`) the startup time is left out: the switch shows how long the change takes.
     """
-    starts = not is_up and not planned.is_parked
+    starts = not is_up and planned.starts_models
     _verdict(console, plan)
     _price(console, plan, f"; ready in about {count(round(planned.startup.minutes), 'minute')}" if starts else "")
     for pool in plan.setup.pools:
@@ -43,6 +43,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False,
     _cost(console, plan.setup, bill_of(plan))
     _sleep(console, plan.setup)
     _alert(console, plan.setup)
+    _pages(console, plan.setup)
     console.print()
     if starts:
         first, *others = [f"{name} {minutes:.1f}" for name, minutes in name_stages(planned.startup.path, plan.setup)]
@@ -205,9 +206,8 @@ def _sleep(console: Console, setup: Setup) -> None:
     tenants = sleepers(setup)
     if setup.scale_to_zero is None or not tenants:
         return
-    slowest = max(tenants, key=lambda tenant: cold_start(tenant)[0])
-    minutes, spread = cold_start(slowest)
-    wait = f"about {count(round(minutes), 'minute')} (± {round(spread)})"
+    usual, longest = round(max(cold_start(one)[0] for one in tenants)), max(map(longest_start_minutes, tenants))
+    wait = f"about {count(usual, 'minute')}, and up to {longest}"
     answer = f"waits {wait}" if setup.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
     idle = count(setup.scale_to_zero.idle_minutes, "minute")
     text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
@@ -221,9 +221,18 @@ def _alert(console: Console, setup: Setup) -> None:
         return
     counted = "the AWS account" if setup.alert.scope == "account" else "this stack"
     limit = f"${setup.alert.max_usd:,.2f} per {cost_alerts.UNITS[setup.alert.period]}"
-    text = f"Alert  e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}. {cost_alerts.LAG}"
+    forecast = ", and when AWS forecasts more" * (setup.alert.period == "monthly")
+    sent = f"e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}"
+    text = f"Alert  {sent}. {cost_alerts.LAG}"
     console.print()
     print_folded(console, text, bold="Alert")
+
+
+def _pages(console: Console, setup: Setup) -> None:
+    """The web pages that the stack serves inside the cluster."""
+    if pages := [name for name, is_served in (("Open WebUI", setup.ui), ("Grafana", setup.metrics_store)) if is_served]:
+        console.print()
+        print_folded(console, f"Pages  {' and '.join(pages)}, reachable through a forwarded port only", bold="Pages")
 
 
 def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:

@@ -17,8 +17,8 @@ class Planned:
 
     graph: "Graph"
     startup: "Startup"
-    is_parked: bool
-    """Whether no model starts: then `startup` is how long `up` takes."""
+    starts_models: bool
+    """Otherwise, `startup` is how long `up` takes."""
 
 
 def run(plan: Plan) -> Planned:
@@ -29,7 +29,7 @@ def run(plan: Plan) -> Planned:
     return Planned(
         graph,
         estimate_startup(graph, plan.setup),
-        is_parked=not plan.setup.awake or plan.setup.scale_to_zero is not None,
+        starts_models=bool(plan.setup.awake) and plan.setup.scale_to_zero is None,
     )
 
 

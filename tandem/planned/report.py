@@ -323,7 +323,7 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
             "cost": assessment.cost,
             "scale_to_zero": _scaling(judged),
             "quotas": needs(judged.setup) if assessment.cost else [],
-            "time_to_ready": planned.startup if planned and not planned.is_parked else None,
+            "time_to_ready": planned.startup if planned and planned.starts_models else None,
             "resources": list(planned.graph) if planned else [],
             "switch": switch,
         }

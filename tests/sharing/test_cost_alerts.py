@@ -9,8 +9,8 @@ from sharing.assessment import assess
 from sharing.cost_alerts import is_email
 from sharing.cron import read_cron
 from sharing.parking import Park
-from sharing.setup import AlertPeriod, AlertScope, CostAlert, Setup
-from tests.sharing.builders import setup
+from sharing.setup import AlertPeriod, AlertScope, CostAlert, ScaleToZero, Setup
+from tests.sharing.builders import pool, setup
 
 # us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
 # 2 public addresses at 0.005 (aws.amazon.com/eks/pricing, /ec2/pricing/on-demand, /ebs/pricing, /vpc/pricing).
@@ -51,9 +51,44 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     assert found.rule == f"is less than a day of this stack costs: ${bill.usd_per_hour * 24:,.2f}"
     assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before then."
     assert assess(alerted(month + 0.01)).warnings == ()
-    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
-    paths = [one.path for one in assess(alerted(month - 0.01, park=nights)).warnings]
-    assert "budget.alert.max-usd" not in paths, "it pauses"
+
+
+NIGHTS = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+
+
+@pytest.mark.parametrize(("period", "unit", "hours"), [("monthly", "month", 730), ("daily", "day", 24)])
+def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
+    period: AlertPeriod, unit: str, hours: int
+) -> None:
+    bill = assess(setup()).cost
+    assert bill is not None
+    # Half of the time without GPU nodes.
+    mean = (bill.usd_per_hour + PARKED) / 2
+
+    def warnings(max_usd: float) -> list[tuple[str, str]]:
+        found = assess(alerted(max_usd, period, park=NIGHTS)).warnings
+        return [(one.rule, one.fix) for one in found if one.path == "budget.alert.max-usd"]
+
+    assert warnings(hours * mean + 0.01) == []
+    [(rule, fix)] = warnings(hours * mean - 0.01)
+    assert rule == f"is less than an average {unit} of this stack costs with its schedule: ${hours * mean:,.2f}"
+    spent = {"monthly": "24.3 days", "daily": "19.2 hours"}[period]
+    assert fix == f"80 % of it is spent after {spent}. Park or destroy the stack before then."
+
+
+def test_models_that_scale_to_zero_are_not_parked() -> None:
+    def sleeping(max_usd: float) -> Setup:
+        zero = ScaleToZero(idle_minutes=15, cold_requests="wait")
+        return alerted(max_usd, pools=(pool(provisioner="karpenter"),), scale_to_zero=zero)
+
+    [found] = assess(sleeping(1)).problems
+    assert found.rule.startswith("is less than the stack costs in a month while no model runs: $")
+    bill = assess(sleeping(100_000)).cost
+    assert bill is not None
+    month = bill.usd_per_hour * 730
+    [found] = [one for one in assess(sleeping(month - 0.01)).warnings if one.path == "budget.alert.max-usd"]
+    assert found.rule == f"is less than a month of this stack costs while its models run: ${month:,.2f}"
+    assert found.fix == "80 % of it is spent after 24.3 days. Destroy the stack before then."
 
 
 def test_the_price_of_another_region_warns_of_nothing() -> None:

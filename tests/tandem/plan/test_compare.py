@@ -121,6 +121,17 @@ def test_a_parked_stack_is_no_cheaper_way_to_serve_models(file: Path) -> None:
     assert all(each["cheapest"] for each in options(str(parked), str(parked)).values())
 
 
+def test_models_that_scale_to_zero_are_ready_on_request(file: Path) -> None:
+    karpenter = {"provisioner": "karpenter", "max": 1}
+    idle = written(file.with_name("idle.yaml"), **{"gpu-nodes": karpenter, "scale-to-zero": {"enabled": True}})
+    parked = written(file.with_name("parked.yaml"), **{"gpu-nodes": {"desired": 0}})
+    screen = call("plan", str(idle), str(parked)).stdout
+    found = {row.split()[0]: row for row in screen.splitlines() if row.strip()}
+    assert "on request" in found["idle"]
+    assert "parked" not in found["idle"]
+    assert "on request" not in found["parked"]
+
+
 def test_mig_is_tried_with_equal_and_with_mixed_slices() -> None:
     file = ROOT / "Pulumi.mig.yaml"
     found = options(str(file), "--compare", "mig,mig-single,mig-mixed")

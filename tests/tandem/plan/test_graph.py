@@ -38,7 +38,7 @@ def planned(minutes: dict[str, float], *resources: Resource) -> Planned:
     graph = Graph({one.urn: one for one in sorted([top, *resources], key=lambda one: one.urn)})
     path = longest_path(graph, lambda one: minutes.get(one.urn, 0.0))
     startup = Startup(minutes=path[-1].end, plus_minus=1, path=tuple(path))
-    return Planned(graph, startup, is_parked=False)
+    return Planned(graph, startup, starts_models=True)
 
 
 def shown(diagram: Diagram) -> tuple[dict[str, list[str]], set[tuple[str, str]], list[tuple[str, str]]]:

@@ -257,13 +257,56 @@ def test_json_has_no_progress_beside_it() -> None:
         assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_reported
 
 
+@pytest.mark.parametrize(("cold_requests", "answer"), [("wait", "waits"), ("refuse", "gets status 503 for")])
+def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
+    tmp_path: Path, cold_requests: str, answer: str
+) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.karpenter.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:scale-to-zero"] = {
+        "enabled": True,
+        "idle-minutes": 25,
+        "cold-requests": cold_requests,
+    }
+    file = tmp_path / "Pulumi.idle.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    text = " ".join(" ".join(lines(str(file))).split())
+    assert f"Idle a model stops after 25 minutes without requests; the next request {answer} about 6 minutes" in text
+    assert "and up to 9 " in text
+    assert "Startup" not in text
+    assert "Idle" not in shown("karpenter")
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"ui": {"enabled": True, "admin-email": "ops@example.com"}}, "Pages Open WebUI, reachable"),
+        ({"monitoring": {"store": "builtin"}}, "Pages Grafana, reachable"),
+        (
+            {"ui": {"enabled": True, "admin-email": "ops@example.com"}, "monitoring": {"store": "builtin"}},
+            "Pages Open WebUI and Grafana, reachable",
+        ),
+    ],
+)
+def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, object], said: str) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
+    values["config"] |= {f"tandem:{name}": section for name, section in sections.items()}
+    values["config"]["tandem:cluster"] |= {"system-nodes": {"instance-types": ["t3.large"], "count": 2}}
+    file = tmp_path / "Pulumi.paged.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert said in " ".join(" ".join(lines(str(file))).split())
+    assert "Pages" not in shown("timeslice")
+
+
 @pytest.mark.parametrize(
     ("alert", "said"),
     [
-        ({"max-usd": 1000, "emails": ["ops@example.com"]}, "$1,000.00 per month for the AWS account."),
+        (
+            {"max-usd": 1000, "emails": ["ops@example.com"]},
+            "$1,000.00 per month for the AWS account, and when AWS forecasts more.",
+        ),
         (
             {"max-usd": 12.5, "emails": ["ops@example.com"], "period": "daily", "scope": "stack"},
-            "$12.50 per day for this",
+            "$12.50 per day for this stack. AWS reports",
         ),
     ],
 )
