@@ -5,7 +5,7 @@ It asks AWS, because the state does not know: EventBridge Scheduler resizes the 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ import pulumi_aws as aws
 
 from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from sharing import versions
-from sharing.names import POOL_LABEL, PROJECT, cluster_name
-from sharing.setup import Pool
+from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
+from sharing.setup import Pool, Setup
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
 
@@ -43,19 +43,31 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     A stack that was deployed awake and has not changed is deployed as awake: the same resources, so nothing waits. As
     soon as a pool that was deployed as parked has nodes, everything is deployed as awake, and its shares are checked.
     """
+    last = _read_last()
     options = pulumi.InvokeOptions(provider=provider)
     cluster = cluster_name(plan.stack)
     # A list, because describing a missing cluster fails.
-    if plan.setup.park is None or cluster not in (aws.eks.get_clusters(opts=options).names or ()):
-        return Parking()
-    last = _read_last()
-    if last is None:
+    if last is None or cluster not in (aws.eks.get_clusters(opts=options).names or ()):
         return Parking()
     now = frozenset({*_parked_groups(cluster, options), *_empty_pools(plan, cluster, options)})
     before = frozenset(last.parked)
+    if plan.setup.park is None:
+        # A pool that was deployed as parked has size 0 in the state, so this `up` starts its nodes.
+        _warn_of_removed_schedule(plan.setup, now - before)
+        return Parking()
     if last.plan == digest(plan) and before <= now:
         return Parking(parked=before, unchanged=True)
     return Parking(parked=now)
+
+
+def _warn_of_removed_schedule(setup: Setup, parked: Collection[str]) -> None:
+    """Nothing wakes these pools: the state still has their nodes and replicas, so `up` sees no difference."""
+    left = [pool for pool in setup.awake if pool.name in parked and not setup.scale_to_zero]
+    if any(pool.provisioner == "node-group" for pool in left):
+        pulumi.log.warn("the stack is parked, and its schedule is gone: only `pulumi up --refresh` starts its nodes")
+    if any(pool.provisioner == "karpenter" for pool in left):
+        command = f"kubectl --namespace {OLLAMA_NAMESPACE} scale deployment --all --replicas=1"
+        pulumi.log.warn(f"the models are parked, and their schedule is gone: only `{command}` starts them")
 
 
 def park_nodes(

@@ -49,6 +49,7 @@ class Run:
     its resources."""
     unchanged: int = 0
     errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def changed(self) -> dict[str, frozenset[str]]:
@@ -214,7 +215,8 @@ def shown(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False)
     done = subprocess.run(command, cwd=pulumi.folder, env=env, capture_output=True, text=True)
     operations: dict[str, set[str]] = {operation: set() for operation in CHANGING}
     components: set[str] = set()
-    errors, unchanged = [], 0
+    said: dict[str, list[str]] = {"error": [], "warning": []}
+    unchanged = 0
     for line in done.stdout.splitlines():
         event = json.loads(line) if line.startswith("{") else {}
         if "resourcePreEvent" in event:
@@ -225,12 +227,12 @@ def shown(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False)
                 if step["type"].startswith(TOKEN.format("")):
                     components.add(name)
             unchanged += step["op"] == "same"
-        elif event.get("diagnosticEvent", {}).get("severity") == "error":
-            errors.append(event["diagnosticEvent"]["message"])
-    if done.returncode and not errors:
-        errors.append(done.stderr)
+        elif event.get("diagnosticEvent", {}).get("severity") in said:
+            said[event["diagnosticEvent"]["severity"]].append(event["diagnosticEvent"]["message"])
+    if done.returncode and not said["error"]:
+        said["error"].append(done.stderr)
     frozen = {operation: frozenset(_whole(names, components)) for operation, names in operations.items()}
-    return Run(done.returncode, frozen, unchanged, tuple(errors))
+    return Run(done.returncode, frozen, unchanged, tuple(said["error"]), tuple(said["warning"]))
 
 
 def _whole(names: set[str], components: set[str]) -> set[str]:

@@ -26,6 +26,12 @@ def move_clock(stack: Stack, to: datetime) -> None:
     stack.behind(lambda world: world.move_clock(to))
 
 
+def remove_schedule(stack: Stack) -> None:
+    values = yaml.safe_load(stack.place.stack_file.read_text(encoding="utf-8"))
+    del values["config"]["tandem:park"]
+    stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
+
+
 def nodes(stack: Stack) -> int:
     """GPU nodes that run."""
     return len([one for one in stack.entities(INSTANCE) if one.inputs["instanceType"].startswith("g4dn")])
@@ -134,10 +140,9 @@ def test_the_section_can_be_added_and_removed(raised: Raise) -> None:
     stack = raised("timeslice", {"gpu-nodes": [POOL], "budget": SECTIONS["budget"]})
     stack.configure({"park": PARK})
     assert stack.comes_up().changed == {"create": {"tandem-parking"}}
-    values = yaml.safe_load(stack.place.stack_file.read_text(encoding="utf-8"))
-    del values["config"]["tandem:park"]
-    stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    assert stack.comes_up().changed == {"delete": {"tandem-parking"}}
+    remove_schedule(stack)
+    run = stack.comes_up()
+    assert (run.changed, run.warnings) == ({"delete": {"tandem-parking"}}, ())
     move_clock(stack, BED)
     assert nodes(stack) == 1
     assert stack.findings().agree
@@ -207,11 +212,29 @@ def test_a_parked_stack_stays_parked_with_metrics_page_importance_and_spill(rais
 def test_a_parked_stack_whose_schedule_is_removed_stays_parked_until_a_refresh(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
     move_clock(stack, BED)
-    values = yaml.safe_load(stack.place.stack_file.read_text(encoding="utf-8"))
-    del values["config"]["tandem:park"]
-    stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    stack.comes_up()
+    remove_schedule(stack)
+    [warning] = stack.comes_up().warnings
+    assert "its schedule is gone: only `pulumi up --refresh` starts its nodes" in warning
     move_clock(stack, RISE)
     assert (nodes(stack), serving(stack)) == (0, 0)
     assert stack.comes_up("--refresh").changed == {"update": frozenset({GROUP})}
     assert (nodes(stack), serving(stack)) == (1, 2)
+
+
+def test_a_stack_that_was_changed_while_it_was_parked_wakes_without_its_schedule(raised: Raise) -> None:
+    stack = raised("timeslice", SECTIONS)
+    move_clock(stack, BED)
+    stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
+    stack.comes_up()
+    remove_schedule(stack)
+    assert stack.comes_up().warnings == ()
+    assert (nodes(stack), serving(stack)) == (1, 2)
+
+
+def test_parked_models_of_karpenter_whose_schedule_is_removed_are_started_by_hand(raised: Raise) -> None:
+    stack = raised("karpenter", {"park": PARK})
+    move_clock(stack, BED)
+    remove_schedule(stack)
+    [warning] = stack.comes_up().warnings
+    assert "only `kubectl --namespace ollama scale deployment --all --replicas=1` starts them" in warning
+    assert (nodes(stack), serving(stack)) == (0, 0)

@@ -1,4 +1,4 @@
-"""Results of AWS's functions (data sources)."""
+"""Results of AWS's functions (data sources), and of the engine's own."""
 
 from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.cloud.aws.places import Place
@@ -45,6 +45,7 @@ ANSWERS: dict[str, Answer | Values] = {
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
     "aws:iam/getSessionContext:getSessionContext": _session,
     OFFERINGS: lambda question: offerings(question, {}),
-    # Before the first `up`, no cluster exists. With a world, see sandbox/world/functions.py.
+    # Before the first `up`, there are no clusters and no outputs. With a world, see sandbox/world/functions.py.
     "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
+    "pulumi:pulumi:readStackOutputs": {"outputs": {}},
 }
