@@ -142,7 +142,8 @@ def test_the_section_can_be_added_and_removed(raised: Raise) -> None:
     assert stack.comes_up().changed == {"create": {"tandem-parking"}}
     remove_schedule(stack)
     run = stack.comes_up()
-    assert (run.changed, run.warnings) == ({"delete": {"tandem-parking"}}, ())
+    assert run.changed == {"delete": {"tandem-parking"}}
+    assert run.warnings == ()
     move_clock(stack, BED)
     assert nodes(stack) == 1
     assert stack.findings().agree
