@@ -1,5 +1,6 @@
 """What all commands share: how they find the stack file, and how they report errors."""
 
+import os
 import re
 import subprocess
 import sys
@@ -73,6 +74,13 @@ def test_an_exceeded_disk_quota_is_a_full_disk() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     said = "error: r.json cannot be written (Disk quota exceeded). Free some space.\n"
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_an_error_in_another_encoding_has_substitutes_for_the_signs_that_it_lacks() -> None:
+    call = [sys.executable, "-m", "tandem", "plan", "2 × 3"]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert "Pulumi.2 x 3.yaml" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -1,6 +1,9 @@
 """All of `verify`: it repeats its checks until every expectation holds or time is up. Servers are small but real."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,17 @@ def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeO
     assert not mistral.asked
     about = [check.held for check in verdict.checks if check.about == "model mistral-7b"]
     assert about == [True, False, None, True, None, None, None, None, None, None]
+
+
+def test_a_server_that_cannot_be_reached_is_reported_with_the_reason_of_its_forwarded_port(llama: FakeOllama) -> None:
+    ways: Any = {
+        "llama2-7b": SimpleNamespace(url=llama.url, trouble=""),
+        "mistral-7b": SimpleNamespace(url="http://127.0.0.1:1", trouble="the pod has just been deleted"),
+    }
+    verdict, _ = verified(well(), lambda _: nullcontext(ways))
+    assert [check.about for check in verdict.broken if "the pod has just been deleted" in check.found] == [
+        "model mistral-7b"
+    ]
 
 
 def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
