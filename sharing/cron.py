@@ -156,10 +156,9 @@ def _read_value(text: str, field: Field) -> int:
     """A number or a name."""
     if text.upper() in field.names:
         return field.names.index(text.upper()) + field.least
-    value = int(text) if re.fullmatch("[0-9]{1,2}", text) else -1
-    if value not in field.every:
+    if not re.fullmatch("[0-9]{1,2}", text) or int(text) not in field.every:
         raise _unknown(text, field)
-    return value
+    return int(text)
 
 
 def _unknown(text: str, field: Field) -> CronError:

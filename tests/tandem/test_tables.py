@@ -64,6 +64,7 @@ def leftovers() -> None:
     account.inventory(inventory(GPU, VOLUME, POLICY), HERE)
     account.inventory(inventory(GPU, PRICELESS, volumes="AccessDenied: ec2:DescribeVolumes"), HERE, deleting=True)
     account.inventory(inventory(), HERE)
+    account.inventory(replace(inventory(), owner=replace(OWNER, stack="the-stack-of-the-platform-team")), HERE)
     account.inventory(inventory(volumes="throttled"), HERE)
     outcomes = [
         Outcome(resource=GPU, what="deleted"),
