@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values
+from components.charts import Chart, merge_values, release_chart
 from components.containers import pod_security
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
 from sharing.gpus import Gpu, find_gpu
@@ -17,7 +17,6 @@ from sharing.modes import Sharing
 from sharing.names import TOKEN, plugin_release
 from sharing.problems import did_you_mean
 
-TIMEOUT_SECONDS = 900
 CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery_chart)]
 
 
@@ -147,18 +146,9 @@ class DevicePluginSharing(pulumi.ComponentResource):
 
         The plugin and the operator need feature discovery, because they label nodes through its custom resources.
         """
-        in_registry = chart.repository.startswith("oci://")
-        return k8s.helm.v3.Release(
-            f"{self._name}-{part}",
-            name=named or chart.name,
-            namespace=namespace,
-            chart=f"{chart.repository}/{chart.name}" if in_registry else chart.name,
-            version=chart.version,
-            repository_opts=None if in_registry else k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
-            values=merge_values(values, self._values.get(chart.name, {})),
-            atomic=True,
-            timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
+        own, named = merge_values(values, self._values.get(chart.name, {})), named or chart.name
+        return release_chart(
+            f"{self._name}-{part}", chart, own, named=named, namespace=namespace, parent=self, needs=needs
         )
 
 

@@ -9,7 +9,7 @@ import pulumi_kubernetes as k8s
 import pulumi_random as random
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values
+from components.charts import Chart, merge_values, release_chart
 from components.containers import pod_security
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
 from components.monitoring.alerts import rule_groups
@@ -28,7 +28,6 @@ from sharing.problems import did_you_mean
 ADMIN = "admin"
 """User of Grafana's administrator."""
 SECRET_LENGTH = 32
-TIMEOUT_SECONDS = 900
 CHARTS = {chart.CHART.name: chart.CHART for chart in (gpu_exporter_chart, store_chart, grafana_chart)}
 OPERATOR_API = "monitoring.coreos.com/v1"
 
@@ -195,15 +194,7 @@ class Monitoring(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         *needs: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
-        return k8s.helm.v3.Release(
-            f"{self._name}-{part}",
-            name=named,
-            namespace=namespace,
-            chart=chart.name,
-            version=chart.version,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
-            values=merge_values(values, self._args.values.get(chart.name, {})),
-            atomic=True,
-            timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
+        own = merge_values(values, self._args.values.get(chart.name, {}))
+        return release_chart(
+            f"{self._name}-{part}", chart, own, named=named, namespace=namespace, parent=self, needs=needs
         )

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values
+from components.charts import Chart, merge_values, release_chart
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_interceptor
 from components.scale_to_zero import add_on_chart, keda_chart
@@ -26,7 +26,6 @@ from sharing.problems import did_you_mean
 __all__ = ["ScaleToZero", "ScaleToZeroArgs", "Scaling", "scaling_objects"]
 
 CHARTS = {chart.CHART.name: chart.CHART for chart in (keda_chart, add_on_chart)}
-TIMEOUT_SECONDS = 900
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,16 +126,7 @@ class ScaleToZero(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         *needs: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
-        return k8s.helm.v3.Release(
-            f"{self._name}-{part}",
-            name=chart.name,
-            namespace=namespace,
-            chart=chart.name,
-            version=chart.version,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
-            values=merge_values(values, self._args.values.get(chart.name, {})),
-            # Also, `destroy` waits until no object is left.
-            atomic=True,
-            timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
+        own = merge_values(values, self._args.values.get(chart.name, {}))
+        return release_chart(
+            f"{self._name}-{part}", chart, own, named=chart.name, namespace=namespace, parent=self, needs=needs
         )
