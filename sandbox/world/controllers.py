@@ -205,9 +205,8 @@ def _settle(entities: Entities) -> None:
     journal.note_stops(entities)
     plugin.settle(entities)
     journal.note_modes(entities)
-    for release in entities.of(tokens.RELEASE):
-        for pod in _pods_of(entities, release):
-            _schedule(entities, release, pod)
+    for release, pod in _queue(entities):
+        _schedule(entities, release, pod)
     # Karpenter runs when its controllers have nodes.
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
@@ -228,6 +227,18 @@ def _evict(entities: Entities, release: Entity, pod: PodSpec) -> None:
         node = entities.get(tokens.NODE, one.outputs["node"])
         if node is None or must_leave(pod, node):
             one.outputs["node"] = ""
+
+
+def _queue(entities: Entities) -> list[tuple[Entity, PodSpec]]:
+    """The pods of all releases, those of a higher priority first (kubernetes
+    pkg/scheduler/framework/plugins/queuesort/priority_sort.go), then the oldest. No pod preempts another here.
+    """
+    priorities = {
+        (one.cluster, value_at(one.inputs, "metadata.name")): int(one.inputs.get("value") or 0)
+        for one in entities.of(tokens.PRIORITY_CLASS)
+    }
+    pods = [(release, pod) for release in entities.of(tokens.RELEASE) for pod in _pods_of(entities, release)]
+    return sorted(pods, key=lambda one: -priorities.get((one[0].cluster, one[1].priority_class), 0))
 
 
 def _is_pending(entities: Entities, release: Entity, pod: PodSpec) -> bool:

@@ -36,6 +36,7 @@ class Pod:
     """Pods with the same value never share a node (required anti-affinity by host name)."""
     together: str = ""
     """Pods with the same value only run on one node (required affinity by host name)."""
+    priority_class: str = ""
     is_waited_for: bool = True
     """False if Helm does not wait for the pod. Helm waits for replicas minus maxUnavailable (seen by running it)."""
 
@@ -69,6 +70,7 @@ def _ollama(release: str, values: Values) -> list[Pod]:
             tolerations=tuple(values.get("tolerations") or ()),
             needs=needs,
             claims=(*own, *mounted),
+            priority_class=str(values.get("priorityClassName") or ""),
         )
         for index in range(1 if count is None else int(count))
     ]

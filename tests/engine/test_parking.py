@@ -10,7 +10,6 @@ import yaml
 from tests.engine.command_line import says
 from tests.engine.emulated import Raise, Stack
 from tests.engine.test_switch import MODELS, PLUGIN, in_order, journal
-from tests.program.conftest import VARIANTS
 
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
 POOL = {"name": "gpu", "instance-types": ["g4dn.xlarge"], "capacity": "spot", "max": 1}
@@ -167,46 +166,6 @@ def test_models_of_karpenter_are_parked_by_cron_jobs_and_karpenter_terminates_th
     assert run.operations["create"] == {PROOF}
     assert stack.comes_up().changed == {}
     assert (nodes(stack), serving(stack)) == (1, 2)
-    stack.goes_down()
-
-
-PLACED = VARIANTS["placed"][1]
-EVERYTHING: dict[str, Any] = {
-    **PLACED,
-    "park": PARK,
-    "ui": {"enabled": True, "admin-email": "ops@example.com"},
-    "monitoring": {"store": "builtin"},
-}
-
-
-def test_a_parked_stack_stays_parked_with_metrics_page_importance_and_spill(raised: Raise) -> None:
-    stack = raised("timeslice", EVERYTHING)
-    assert (nodes(stack), serving(stack)) == (2, 3)
-    move_clock(stack, BED)
-    assert (nodes(stack), serving(stack)) == (0, 0)
-    for options in ((), ("--refresh",)):
-        assert stack.comes_up(*options).changed == {}, options
-
-    llama2, mistral, small = PLACED["models"]
-    changes: list[dict[str, Any]] = [
-        {"models": [llama2, mistral, {**small, "context": 1024}]},
-        {"monitoring": {"store": "none"}},
-        {"ui": {"enabled": False}},
-        {"monitoring": {"store": "builtin"}, "ui": {"enabled": True}},
-    ]
-    for change in changes:
-        stack.configure(change)
-        assert stack.comes_up().changed != {}, change
-        assert (nodes(stack), serving(stack)) == (0, 0), change
-    assert stack.comes_up().changed == {}
-
-    move_clock(stack, RISE)
-    assert (nodes(stack), serving(stack)) == (2, 3)
-    run = stack.comes_up()
-    assert run.operations["create"] == {f"tandem-{pool['name']}-proof" for pool in PLACED["gpu-nodes"]}
-    assert serving(stack) == 3
-    assert stack.comes_up().changed == {}
-    assert stack.findings().agree
     stack.goes_down()
 
 

@@ -1,5 +1,7 @@
 """Metrics, page, importance and a schedule in one stack on the real engine: none disturbs another, and all go."""
 
+from typing import Any
+
 from sandbox.world import World
 from tests.engine.emulated import Raise
 from tests.engine.test_importance import SECTIONS as PLACED
@@ -27,16 +29,25 @@ def test_metrics_page_importance_and_schedule_come_stay_parked_and_go(raised: Ra
     assert (nodes(stack), serving(stack)) == (0, 0)
     for options in ((), ("--refresh",)):
         assert stack.comes_up(*options).changed == {}, options
-    # The page is on a system node, so it changes while no GPU node runs. Nothing waits for one.
+    # Page and metrics are on system nodes, so they change while no GPU node runs. Nothing waits for one.
     stack.configure({"ui": {"admin-email": "me@example.com"}})
     changed = stack.comes_up().changed
     assert ("tandem-ui-credentials" in changed["replace"], "tandem-ui-server" in changed["update"]) == (True, True)
+    first, *others = PLACED["models"]
+    on: list[dict[str, Any]] = [{"monitoring": {"store": "builtin"}}, {"ui": {**UI, "enabled": True}}]
+    off: list[dict[str, Any]] = [{"monitoring": {"store": "none"}}, {"ui": {"enabled": False}}]
+    for change in [{"models": [{**first, "context": 1024}, *others]}, *off, *on]:
+        stack.configure(change)
+        assert stack.comes_up().changed != {}, change
+        assert (nodes(stack), serving(stack)) == (0, 0), change
     assert stack.comes_up().changed == {}
-    assert (nodes(stack), serving(stack)) == (0, 0)
     move_clock(stack, RISE)
     assert (nodes(stack), serving(stack)) == (2, 3)
-    stack.comes_up()
+    proofs = stack.comes_up().operations["create"]
+    assert proofs == {f"tandem-{pool['name']}-proof" for pool in (STEADY, REST)}
+    assert serving(stack) == 3
     assert stack.comes_up().changed == {}
+    assert stack.findings().agree
 
     stack.configure({"ui": {"enabled": False}, "monitoring": {"store": "none"}})
     gone = stack.comes_up().changed["delete"]

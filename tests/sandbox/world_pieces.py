@@ -157,13 +157,16 @@ class Account:
         }
         return self.release("gpu-operator", "gpu-operator", **chosen)
 
-    def model(self, name: str = "m", **values: Any) -> str:
+    def model(self, name: str = "m", *, skip_await: bool = False, **values: Any) -> str:
         """A release of the ollama chart that requests one share. Nothing remains of it if it fails."""
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}
-        chosen = {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values}
-        return self.make(
-            tokens.RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen, atomic=True
-        )
+        given = {
+            "name": name,
+            "namespace": "default",
+            "chart": "ollama",
+            "values": {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values},
+        }
+        return self.make(tokens.RELEASE, name, **given, atomic=True, skipAwait=skip_await)
 
     def of(self, token: str, made_by: str | None = None) -> list[Entity]:
         return [one for one in self.world.entities() if one.type == token and made_by in (None, one.made_by)]

@@ -287,6 +287,21 @@ def test_pods_of_a_lost_node_restart_on_the_next_one(ready: Account) -> None:
     assert all(after)
 
 
+@pytest.mark.real_world(
+    behaviour="Of the pods that wait for a node, those of the highest priority get its shares",
+    source="kubernetes pkg/scheduler/framework/plugins/queuesort/priority_sort.go",
+)
+def test_pods_of_a_higher_priority_get_the_shares_of_a_new_node(ready: Account) -> None:
+    for name, value in (("low", -10), ("high", 5)):
+        ready.make(tokens.PRIORITY_CLASS, name, metadata=meta(name), value=value)
+    ready.change(tokens.NODE_GROUP, "c:gpu", scalingConfig={"minSize": 0, "desiredSize": 0, "maxSize": 1})
+    for model, rank in (("a", "low"), ("b", ""), ("c", "high")):
+        ready.model(model, skip_await=True, priorityClassName=rank)
+    ready.change(tokens.NODE_GROUP, "c:gpu", scalingConfig={"minSize": 0, "desiredSize": 1, "maxSize": 1})
+    placed = {one.name: bool(one.outputs["node"]) for one in ready.of(tokens.POD)}
+    assert {name: placed[f"{name}-0"] for name in "abc"} == {"a": False, "b": True, "c": True}
+
+
 def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Account) -> None:
     account.drop(tokens.RELEASE, account.release("k", "oci://public.ecr.aws/karpenter/karpenter"))
     account.change(tokens.NODE_GROUP, "c:system", labels={"karpenter.sh/nodepool": "p"})
