@@ -105,7 +105,7 @@ def _write(folder: Path, name: str, kept: Mapping[str, Kept], rows: Iterable[Seq
     old = tables.read(name)
     stay = [list(row.values()) for row in old.rows if row["region"] not in kept]
     days = [str(one.read_at.date()) for one in kept.values()]
-    date = min([*days, *([old.date] if stay else [])], default=old.date)
+    date = min([*days, *([old.date] if stay else [])])
     path = folder / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# source: {READ}{old.source.removeprefix(READ)}\n# date: {date}\n")

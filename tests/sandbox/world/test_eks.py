@@ -62,6 +62,7 @@ def test_a_control_plane_is_upgraded_by_one_minor_version(account: Account, to: 
     account.cluster()
     if goes:
         assert account.change(tokens.CLUSTER, "c", version=to)["version"] == to
+        assert {one.inputs["subnetId"] for one in account.of(tokens.INTERFACE)} == {*account.subnets}
     else:
         with refused("InvalidParameterException", "minor version"):
             account.change(tokens.CLUSTER, "c", version=to)

@@ -428,6 +428,18 @@ def test_a_resource_that_is_already_being_deleted_is_only_waited_for(
     assert cleaning.seconds == 15 * 60
 
 
+@pytest.mark.parametrize(("count", "named"), [(3, "vol-0, vol-1, vol-2"), (4, "vol-0, vol-1, vol-2, …")])
+def test_a_question_names_three_resources_of_a_kind(
+    count: int, named: str, answers: Answers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [volumes] = [kind for kind in leftovers.KINDS if kind.title == "volumes"]
+    found = tuple(Resource(kind="volumes", id=f"vol-{index}", tags={}) for index in range(count))
+    owner = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region=REGION)
+    answers("y\n")
+    assert clean_up._agrees(volumes, leftovers.Inventory(owner=owner, resources=found, unseen={}))
+    assert capsys.readouterr().err.startswith(f"Delete {count} volumes ({named})?")
+
+
 def test_the_prompt_reads_the_terminal_and_its_end_means_no(
     answers: Answers, capsys: pytest.CaptureFixture[str]
 ) -> None:

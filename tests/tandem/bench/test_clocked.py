@@ -2,11 +2,29 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 
+import httpcore
 import pytest
 
 from tandem.bench.clocked import ClockedBackend
+
+
+def test_a_server_that_speaks_no_tls_is_a_connection_error() -> None:
+    async def connect() -> None:
+        server = await asyncio.start_server(lambda _, writer: writer.write(b"no TLS here\n"), "127.0.0.1", 0)
+        async with server:
+            stream = await ClockedBackend().connect_tcp(*server.sockets[0].getsockname())
+            await stream.start_tls(ssl.create_default_context())
+
+    with pytest.raises(httpcore.ConnectError):
+        asyncio.run(connect())
+
+
+def test_a_port_that_nobody_listens_on_is_a_connection_error() -> None:
+    with pytest.raises(httpcore.ConnectError):
+        asyncio.run(ClockedBackend().connect_tcp("127.0.0.1", 1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timestamps are read on Linux only")

@@ -21,7 +21,7 @@ from components.ollama_pair.model_metrics import render
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected
 from tandem.metrics.models import read, servers
-from tests.command import call
+from tests.command import call, on_screen
 from tests.tandem.deployed.pretended import connected, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
 
@@ -53,6 +53,12 @@ def test_the_metrics_of_servers_are_printed(llama: FakeOllama, mistral: FakeOlla
     assert {"name": "tandem_model_loaded", "labels": {"id": "b", "model": "mistral:7b"}, "value": 0.0} in (
         shown["metrics"]
     )
+
+
+def test_a_narrow_terminal_folds_no_metric(llama: FakeOllama) -> None:
+    code, screen = on_screen("metrics", "--url", f"a={llama.url}", columns=30)
+    assert code == 0
+    assert "# TYPE tandem_model_context_tokens gauge\n" in screen.replace("\r", "")
 
 
 def test_a_server_that_does_not_answer_is_zero_and_an_error(llama: FakeOllama) -> None:

@@ -1,6 +1,7 @@
 """The arguments of `tandem sandbox`, and its messages if something is wrong, missing or broken. `pulumi` is a stub."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -8,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from sandbox.world import World
+from tandem.sandbox.clock import failed_calls
 from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
@@ -208,6 +212,19 @@ def test_waiting_says_that_nothing_happens_by_the_clock(project: Path) -> None:
     world.close()
     said = "it is Monday, 2026-11-23 20:00 UTC; 0 GPU nodes running; the stack has no schedule (`park`)"
     assert call("sandbox", "wait", "timeslice", "8h", cwd=project) == Ended(0, f"sandbox: {said}\n", "")
+    ended = call("sandbox", "wait", "timeslice", "1m", "--json", cwd=project)
+    assert (ended.returncode, ended.json["now"]) == (0, "2026-11-23T20:01:00+00:00")
+
+
+def test_a_refused_call_of_a_schedule_is_read_from_its_message() -> None:
+    body = json.dumps({"NodegroupName": "gpu", "ScalingConfig": {"MinSize": 0, "DesiredSize": 0}})
+    letter = {"body": body, "ERROR_CODE": "ResourceInUseException", "ERROR_MESSAGE": "the group is updating"}
+    world: Any = SimpleNamespace(
+        entities=lambda: [SimpleNamespace(type="aws:sqs/queue:Queue", id="q")], letters=lambda queue: [letter]
+    )
+    assert failed_calls(world) == [
+        {"verb": "park", "group": "gpu", "code": "ResourceInUseException", "message": "the group is updating"}
+    ]
 
 
 def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(project: Path) -> None:
