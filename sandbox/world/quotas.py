@@ -8,7 +8,7 @@ from sandbox.world import tokens
 from sandbox.world.entities import Entities
 from sandbox.world.hardware import rows
 
-FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
+FAMILIES = {"g": "G", "gr": "G", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
 """Families, some by generation, whose instances have their own quotas. All others here count as standard instances.
 Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 CODES = {

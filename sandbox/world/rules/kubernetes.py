@@ -25,7 +25,7 @@ FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-nod
 # Built-in API groups have no domain, or a domain of Kubernetes.
 _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
-_HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
+_HELM_GROUP = "helm.sh"
 
 # Kinds with a finalizer, and Karpenter's AWS calls before it drops the finalizer. Karpenter adds none to a NodePool.
 FINALIZERS = {tokens.NODE_CLASS: karpenter.DELETE_PROFILE, tokens.NODE_CLAIM: karpenter.TERMINATE}
@@ -139,7 +139,7 @@ def is_custom(token: str) -> bool:
     if not token.startswith(tokens.KUBERNETES) or token.count(":") != 2:
         return False
     group, _ = group_and_kind(token)
-    if group in _HELM_GROUPS or "." not in group:
+    if group == _HELM_GROUP or "." not in group:
         return False
     return group in _CUSTOM_UNDER_K8S or not group.endswith(_OWN_DOMAIN)
 

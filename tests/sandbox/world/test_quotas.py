@@ -21,7 +21,10 @@ def account() -> Account:
 @pytest.mark.parametrize(
     ("kind", "spot", "quota"),
     [
+        ("p3.2xlarge", True, "L-7212CCBC"),
         ("p4d.24xlarge", True, "L-7212CCBC"),
+        ("p6-b200.48xlarge", False, "L-417A185B"),
+        ("p6-b200.48xlarge", True, ""),
         ("p5.48xlarge", True, "L-C4BD4855"),
         ("p5en.48xlarge", True, "L-C4BD4855"),
         ("p5en.48xlarge", False, "L-417A185B"),

@@ -11,7 +11,8 @@ from sandbox.cloud.protocol import Refused
 from sandbox.wire import UNKNOWN
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World, tokens
 from sandbox.world.changes import UPDATABLE
-from tests.sandbox.world_pieces import Account
+from sandbox.world.names import named
+from tests.sandbox.world_pieces import Account, refused
 
 # Names.
 
@@ -40,6 +41,35 @@ def test_kubernetes_objects_get_eight_digits_and_an_annotation() -> None:
     assert len(release["name"]) == len("r-") + 8
     assert world.check(tokens.RELEASE, "r", {"chart": "d"}, release)["name"] == release["name"]
     assert world.check(tokens.NAMESPACE, "n", {"metadata": {"name": "given"}}, None) == {"metadata": {"name": "given"}}
+
+
+@pytest.mark.parametrize(
+    ("token", "key", "most"),
+    # The longest generated names, from pulumi-aws provider/resources.go.
+    [
+        ("aws:iam/role:Role", "name", 64),
+        ("aws:iam/policy:Policy", "name", 128),
+        ("aws:ec2/launchTemplate:LaunchTemplate", "name", 125),
+        ("aws:eks/cluster:Cluster", "name", 100),
+        ("aws:eks/nodeGroup:NodeGroup", "nodeGroupName", 63),
+        ("aws:cloudwatch/logGroup:LogGroup", "name", 512),
+        ("aws:cloudwatch/eventRule:EventRule", "name", 64),
+        ("aws:cloudwatch/eventTarget:EventTarget", "targetId", 64),
+        ("aws:scheduler/schedule:Schedule", "name", 64),
+        ("aws:scheduler/scheduleGroup:ScheduleGroup", "name", 64),
+        ("aws:sqs/queue:Queue", "name", 80),
+        ("aws:budgets/budget:Budget", "name", 255),
+    ],
+)
+def test_a_type_gets_a_generated_name_of_limited_length(token: str, key: str, most: int) -> None:
+    longest = "x" * (most - 8)
+
+    def digits(count: int) -> str:
+        return "0" * count
+
+    assert named(token, longest, {}, None, digits)[key] == f"{longest}-0000000"
+    with refused("ValidationError", f"longer than maximum length {most}"):
+        named(token, f"{longest}x", {}, None, digits)
 
 
 def test_types_without_a_name_get_none() -> None:

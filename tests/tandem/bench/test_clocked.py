@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import struct
 import sys
 
 import httpcore
@@ -25,6 +26,24 @@ def test_a_server_that_speaks_no_tls_is_a_connection_error() -> None:
 def test_a_port_that_nobody_listens_on_is_a_connection_error() -> None:
     with pytest.raises(httpcore.ConnectError):
         asyncio.run(ClockedBackend().connect_tcp("127.0.0.1", 1))
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_the_end_of_a_connection_is_no_error_and_a_reset_is_one(is_reset: bool) -> None:
+    async def read_to_the_end() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            stream = await ClockedBackend().connect_tcp(*listening.getsockname())
+            server, _ = listening.accept()
+            if is_reset:
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            server.close()
+            return await stream.read(1)
+
+    if is_reset:
+        with pytest.raises(httpcore.ReadError, match="reset"):
+            asyncio.run(read_to_the_end())
+    else:
+        assert asyncio.run(read_to_the_end()) == b""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timestamps are read on Linux only")
