@@ -64,10 +64,12 @@ def _warn_of_removed_schedule(setup: Setup, parked: Collection[str]) -> None:
     """Nothing wakes these pools: the state still has their nodes and replicas, so `up` sees no difference."""
     left = [pool for pool in setup.awake if pool.name in parked and not setup.scale_to_zero]
     if any(pool.provisioner == "node-group" for pool in left):
-        pulumi.log.warn("the stack is parked, and its schedule is gone: only `pulumi up --refresh` starts its nodes")
+        pulumi.log.warn(
+            "the stack is parked, and its schedule no longer exists: only `pulumi up --refresh` starts its nodes"
+        )
     if any(pool.provisioner == "karpenter" for pool in left):
         command = f"kubectl --namespace {OLLAMA_NAMESPACE} scale deployment --all --replicas=1"
-        pulumi.log.warn(f"the models are parked, and their schedule is gone: only `{command}` starts them")
+        pulumi.log.warn(f"the models are parked, and their schedule no longer exists: only `{command}` starts them")
 
 
 def park_nodes(

@@ -174,7 +174,7 @@ def test_a_parked_stack_whose_schedule_is_removed_stays_parked_until_a_refresh(r
     move_clock(stack, BED)
     remove_schedule(stack)
     [warning] = stack.comes_up().warnings
-    assert "its schedule is gone: only `pulumi up --refresh` starts its nodes" in warning
+    assert "its schedule no longer exists: only `pulumi up --refresh` starts its nodes" in warning
     move_clock(stack, RISE)
     assert (nodes(stack), serving(stack)) == (0, 0)
     assert stack.comes_up("--refresh").changed == {"update": frozenset({GROUP})}

@@ -69,7 +69,7 @@ class Selection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._suite.terminate()
+        self._suite.kill()  # `unshare` ignores SIGTERM; its end kills the others (--kill-child).
         self._suite.wait()
 
     def choose(self, mutant: Mutant) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,17 @@ def test_before_it_survives_a_mutant_meets_all_tests_of_its_folder_and_beside_th
     assert more("components/karpenter/a.py") == ["components/test_c.py::b", "program/test_d.py::b"]
     (tmp_path / "tree" / "tests" / "tandem" / "deployed").mkdir()
     assert more("tandem/deployed/aws.py") == ["tandem/account/test_a.py::b"]
+
+
+def test_the_process_that_runs_the_tests_ends_with_the_run(tmp_path: Path) -> None:
+    if not works_apart():
+        pytest.skip("`unshare` does not work here")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / TESTS).write_text(json.dumps({"tests": {}, "failed": []}))
+    with Selection(tmp_path) as selection:
+        suite = selection._suite
+    assert suite.returncode == -signal.SIGKILL
 
 
 def test_every_equivalent_mutant_is_still_one_and_has_a_reason() -> None:

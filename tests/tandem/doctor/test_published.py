@@ -142,6 +142,13 @@ def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         judged(artifacts.find(OLLAMA), answering(text="x" * 1001))
 
 
+def test_an_answer_of_the_greatest_length_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "MOST_BYTES", 1000)
+    with httpx.Client(transport=httpx.MockTransport(answering(text="x" * 1000))) as asking:
+        _, body = published._ask(asking, "https://registry.example", {})
+    assert len(body) == 1000
+
+
 def test_the_same_failure_of_several_registries_is_one_line(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(asking: httpx.Client, artifact: Artifact) -> str:
         raise published.NoAnswerError("no answer" if artifact.kind == "chart" else "the registry answered 500")
