@@ -32,6 +32,8 @@ class FakeKubernetes:
         self.headers: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
         """Path and `Authorization` header of each request."""
+        self.created: list[tuple[str, Any]] = []
+        """Path and content of each object that was created. The answer is the content."""
         self.refuses: Callable[[str, str], bool] = lambda path, token: False
         self.forwarding, self.ended = threading.Event(), threading.Event()
         """Set once a port is being forwarded, and once the test has ended, which stops the forwarding."""
@@ -59,7 +61,7 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
             pass
 
         def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path, token = self.path.partition("?")[0].rstrip("/"), self.headers.get("Authorization") or ""
             fake.asked.append((path, token))
             if path.endswith("/portforward"):
@@ -72,6 +74,9 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
             )
             if fake.refuses(path, token):
                 answer, status = {"message": "Unauthorized"}, 401
+            if self.command == "POST" and status == 200:
+                fake.created.append((path, json.loads(content)))
+                answer = {**json.loads(content), **answer}
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             for name, value in {"Content-Length": str(len(data)), **fake.headers}.items():

@@ -1,0 +1,74 @@
+"""What `tandem park` creates from the CronJob of a schedule: requests to an API server on a local port."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.deployed import kubeconfig
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.kubernetes import cluster
+from tests.tandem.deployed.fake_kubernetes import FakeKubernetes, serving
+
+JOBS, CRON_JOBS = "/apis/batch/v1/namespaces/ollama/jobs", "/apis/batch/v1/namespaces/ollama/cronjobs"
+AT = datetime.datetime(2026, 11, 25, 20, 30, tzinfo=datetime.UTC)
+OWNER = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u-1"}
+
+
+def pods(*env: dict[str, str]) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [{"name": "scaler", "env": [{"name": "A", "value": "1"}, *env]}]}}}
+
+
+def serving_nightly(created_at: str = "2026-11-25T12:00:00Z") -> FakeKubernetes:
+    fake = FakeKubernetes()
+    metadata = {"name": "nightly", "namespace": "ollama", "uid": "u-1"}
+    spec = {"schedule": "0 20 * * *", "timeZone": "Europe/Paris", "suspend": True, "jobTemplate": {"spec": pods()}}
+    nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
+    fake.answers[f"{CRON_JOBS}/nightly"] = nightly
+    # Answers of kr8s's lists, and of creations.
+    fake.answers[CRON_JOBS] = {
+        "items": [nightly],
+        "metadata": {"creationTimestamp": created_at, "name": "nightly-once"},
+    }
+    fake.answers[JOBS] = {"metadata": {"name": "nightly-now-x"}}
+    return fake
+
+
+def test_a_cron_job_is_started_as_kubectl_does(tmp_path: Path) -> None:
+    with serving(serving_nightly()) as fake, cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found:
+        assert found.start_cron_job("nightly", "ollama") == "nightly-now-x"
+    [(path, job)] = fake.created
+    assert path == JOBS
+    assert job["metadata"] == {
+        "generateName": "nightly-now-",
+        "namespace": "ollama",
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+        "ownerReferences": [{**OWNER, "controller": True}],
+    }
+    assert job["spec"] == pods()
+
+
+def test_a_copy_of_a_cron_job_runs_once_in_utc(tmp_path: Path) -> None:
+    with serving(serving_nightly()) as fake, cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found:
+        assert found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow")) == "nightly-once"
+    [(path, once)] = fake.created
+    assert path == CRON_JOBS
+    assert once["metadata"] == {"name": "nightly-once", "namespace": "ollama", "ownerReferences": [OWNER]}
+    assert once["spec"] == {
+        "schedule": "30 20 25 11 *",
+        "timeZone": "Etc/UTC",
+        "suspend": False,
+        "jobTemplate": {"spec": pods({"name": "UNTIL", "value": "tomorrow"})},
+    }
+
+
+def test_a_time_that_the_clusters_clock_has_passed_is_an_error(tmp_path: Path) -> None:
+    with (
+        serving(serving_nightly("2026-11-25T20:30:00Z")) as fake,
+        cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found,
+        pytest.raises(
+            NotConnectedError, match="the cluster's clock shows 2026-11-25 20:30:00 UTC, so 20:30 has passed"
+        ),
+    ):
+        found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow"))
