@@ -37,7 +37,7 @@ def _switch(console: Console, switch: Switch) -> None:
     steps = new_table("")
     steps.add_column("step")
     steps.add_column("minutes", justify="right", no_wrap=True)
-    steps.add_column("models", no_wrap=True)
+    steps.add_column("models")
     for step in switch.steps:
         steps.add_row(in_markup(step.what), f"{step.minutes:.1f}", _state(switch, step))
     console.print(steps)

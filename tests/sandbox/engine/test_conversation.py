@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
+import pytest
 from google.protobuf import empty_pb2
 from google.protobuf.json_format import MessageToDict
-from pulumi.runtime.proto import plugin_pb2, provider_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, status_pb2
 
 from sandbox import wire
 from sandbox.engine.random import RandomServicer
-from sandbox.engine.servicer import KubernetesServicer, TerraformServicer
+from sandbox.engine.servicer import KubernetesServicer, TerraformServicer, _answered
 from sandbox.graph import Secret
-from sandbox.world import World
+from sandbox.world import CloudError, IncompleteError, World
 from tests.conftest import Golden
 
 VPC, SUBNET, LAUNCH = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:ec2/launchTemplate:LaunchTemplate"
@@ -44,6 +45,18 @@ class Context:
 
     def abort(self, code: grpc.StatusCode, said: str) -> NoReturn:
         raise Aborted(f"{code.name}: {said}")
+
+
+def test_an_incomplete_resource_is_reported_with_its_id_and_outputs() -> None:
+    """As the engine reads it: pulumi sdk/go/common/resource/plugin/provider_plugin.go, parseError."""
+    context: Any = Context()
+    failed = IncompleteError(CloudError("Timeout", "no node", "here"), "i-1", {"a": "b"})
+    with pytest.raises(Aborted, match="UNKNOWN"), _answered(context, {"a": "b"}):
+        raise failed
+    status = status_pb2.Status.FromString(context.details)
+    found = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(found)
+    assert (found.id, wire.read(found.properties), len(found.reasons)) == ("i-1", {"a": "b"}, 1)
 
 
 def call(servicer: Any, method: str, request: Any, **fields: Any) -> tuple[Any, dict[str, Any]]:

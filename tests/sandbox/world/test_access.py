@@ -20,6 +20,10 @@ def account() -> Account:
     return found
 
 
+def test_without_credentials_of_a_test_the_caller_is_a_user_of_the_partition() -> None:
+    assert Callers().of({"region": "us-gov-west-1"}) == "arn:aws-us-gov:iam::123456789012:user/sandbox"
+
+
 def test_only_the_creator_has_access_and_cannot_get_it_twice(account: Account) -> None:
     account.cluster()
     account.make(tokens.NAMESPACE, metadata=meta("one"))

@@ -348,6 +348,16 @@ def test_a_script_does_not_delete_a_running_or_starting_cluster(
     assert (said in err) is protected
 
 
+def test_another_name_than_the_stacks_deletes_nothing(creation: Creation, run: Run, answers: Answers) -> None:
+    creation.EKS_clusters(OURS, CLUSTER)
+    creation.node_groups(OURS, CLUSTER)
+    before = creation.census()
+    answers("dev\n")
+    code, out, err = run("--delete")
+    assert (code, creation.census() == before) == (1, True)
+    assert "Nothing was deleted." in out + err
+
+
 def test_a_script_deletes_nothing_if_eks_cannot_be_searched(creation: Creation, emulated: Emulated, run: Run) -> None:
     volume = creation.volumes(OURS)
     emulated.denied["ListClusters"] = "AccessDeniedException"

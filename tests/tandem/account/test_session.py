@@ -34,6 +34,23 @@ def refusal(tandem: Run) -> Refusal:
     return call
 
 
+def test_the_first_call_has_limits_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    class Session:
+        def __init__(self, **_: object) -> None: ...
+
+        def client(self, service: str, config: Any = None) -> Any:
+            assert config is not None
+            given.append(config)
+            raise exceptions.NoCredentialsError
+
+    monkeypatch.setattr(boto3, "Session", Session)
+    with pytest.raises(session.AccountError):
+        session.connect("us-east-1")
+    assert [(one.connect_timeout, one.read_timeout) for one in given] == [(5, 60)]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("code", "shown"),

@@ -5,11 +5,12 @@ import socket
 import ssl
 import struct
 import sys
+import time
 
 import httpcore
 import pytest
 
-from tandem.bench.clocked import ClockedBackend
+from tandem.bench.clocked import SO_TIMESTAMPNS, TIMESPEC, ClockedBackend, _stamp
 
 
 def test_a_server_that_speaks_no_tls_is_a_connection_error() -> None:
@@ -44,6 +45,15 @@ def test_the_end_of_a_connection_is_no_error_and_a_reset_is_one(is_reset: bool) 
             asyncio.run(read_to_the_end())
     else:
         assert asyncio.run(read_to_the_end()) == b""
+
+
+@pytest.mark.parametrize(("age_s", "counts"), [(10, True), (59, True), (61, False), (-1, False)])
+def test_a_stamp_counts_only_if_its_age_is_plausible(age_s: int, counts: bool) -> None:
+    before = time.monotonic_ns()
+    seconds, nanoseconds = divmod(time.time_ns() - age_s * 10**9, 10**9)
+    assert SO_TIMESTAMPNS is not None
+    stamp = _stamp([(socket.SOL_SOCKET, SO_TIMESTAMPNS, TIMESPEC.pack(seconds, nanoseconds))])
+    assert (stamp < before) is counts
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timestamps are read on Linux only")

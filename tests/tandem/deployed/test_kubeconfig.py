@@ -145,6 +145,11 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
         made.for_kr8s(tmp_path)
 
 
+def test_a_name_that_no_file_can_have_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(NotConnectedError, match=r"the tokenFile of context 'one' cannot be read: .*: not a path"):
+        chosen(HOST, {"tokenFile": "a\0b"}).for_kr8s(tmp_path)
+
+
 def test_invalid_certificates_are_reported(tmp_path: Path, pair: tuple[str, str]) -> None:
     certificate, key = tmp_path / "certificate", tmp_path / "key"
     certificate.write_text(pair[0])

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from tandem.doctor.credentials import _lifetime_of
+from tandem.doctor.credentials import _lifetime_of, _minutes
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [(1, "1 minute"), (179, "179 minutes"), (180, "3 hours"), (2879, "48 hours"), (2880, "more than 2 days")],
+)
+def test_a_time_is_said_in_a_unit_that_suits_it(minutes: int, said: str) -> None:
+    assert _minutes(minutes) == said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
 from tests.command import Ended, call
 from tests.conftest import Golden
-from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session
+from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session, shared
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +21,12 @@ def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> E
     for one, path in zip(results, paths, strict=True):
         write(one, path)
     return call("report", *map(str, paths), "-o", str(folder / "out"), *arguments)
+
+
+def test_a_report_creates_its_folder_with_those_above_it(tmp_path: Path) -> None:
+    write(shared("a", (10, 10), (20, 20)), tmp_path / "r.json")
+    assert call("report", str(tmp_path / "r.json"), "-o", str(tmp_path / "a" / "b")).returncode == 0
+    assert (tmp_path / "a" / "b" / "README.md").exists()
 
 
 def text(folder: Path) -> str:
