@@ -40,7 +40,9 @@ def release_chart(
     parent: pulumi.Resource,
     needs: Sequence[pulumi.Resource] = (),
 ) -> k8s.helm.v3.Release:
-    """Registers a release called `named` that is removed if it fails, and whose deletion waits for its objects."""
+    """Registers a release called `named`. Its deletion waits for its objects. If its installation fails, it is removed,
+    and if an upgrade fails, the last version comes back.
+    """
     in_registry = chart.repository.startswith("oci://")
     return k8s.helm.v3.Release(
         name,

@@ -140,8 +140,8 @@ def to_nobody(job: str) -> Spec:
 def to_no_pod() -> Spec:
     """Lets no pod connect to any pod of the namespace.
 
-    Without `ingress`: the API server drops an empty list and so takes one that is applied again for a change of the
-    policy (`PrepareForUpdate` in pkg/registry/networking/networkpolicy/strategy.go, Kubernetes 1.36).
+    Without `ingress`: the API server stores no empty list, so applying one again counts as a change of the policy
+    (`PrepareForUpdate` in pkg/registry/networking/networkpolicy/strategy.go, Kubernetes 1.36).
     """
     return {"podSelector": {}, "policyTypes": ["Ingress"]}
 

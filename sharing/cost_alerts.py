@@ -58,7 +58,7 @@ def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
 
 
 def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
-    """Warns about a limit that the stack passes with its schedule, and about the tag that `scope: stack` needs."""
+    """Warns about a limit that the stack passes, parked by its schedule or not, and about the tag of `scope: stack`."""
     alert = setup.alert
     if alert is None:
         return
@@ -71,22 +71,27 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         yield Problem("budget.alert.scope", "stack", rule, fix)
     if bill is None or bill.unpriced:  # Prices of another region never decide about a budget.
         return
-    usd_per_hour = bill.usd_per_week / HOURS_PER_WEEK
-    if alert.max_usd < (whole := HOURS[alert.period] * usd_per_hour):
-        rule = f"is less than {_describe_spending(setup, alert)}: ${whole:,.2f}"
-        spent = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, usd_per_hour)}."
-        stop = "Destroy the stack" if setup.scale_to_zero else "Park or destroy the stack"
-        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"{spent} {stop} before then.")
+    if alert.max_usd < (usd := _most_spent(setup, alert, bill)):
+        unit = "the longest day" if setup.park and alert.period == "daily" else f"a {UNITS[alert.period]}"
+        how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
+        rule = f"is less than {unit} of this stack costs{how}: ${usd:,.2f}"
+        fix = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. "
+        fix += f"{'Destroy' if setup.scale_to_zero else 'Park or destroy'} the stack before then."
+        if setup.park:
+            fix = "Park the stack for longer, or write a higher limit."
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)
 
 
-def _describe_spending(setup: Setup, alert: CostAlert) -> str:
-    unit = UNITS[alert.period]
-    if setup.park:
-        return f"an average {unit} of this stack costs with its schedule"
-    return f"a {unit} of this stack costs{' while its models run' if setup.scale_to_zero else ''}"
+def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
+    """Dollars of the period that costs most. Months with a schedule are taken as alike, days are not."""
+    hours = HOURS[alert.period]
+    if setup.park and bill.week and alert.period == "daily":
+        running = setup.park.busiest_day_hours
+        return running * bill.week.running_usd_per_hour + (hours - running) * bill.week.parked_usd_per_hour
+    return hours * bill.usd_per_week / HOURS_PER_WEEK
 
 
-def _time_to_alert(alert: CostAlert, usd_per_hour: float) -> str:
-    """The time in which the stack spends the first percentage of the limit."""
-    hours = alert.max_usd * FIRST_PERCENT / 100 / usd_per_hour
+def _time_to_alert(alert: CostAlert, bill: Cost) -> str:
+    """The time in which the running stack spends the first percentage of the limit."""
+    hours = alert.max_usd * FIRST_PERCENT / 100 / bill.usd_per_hour
     return f"{hours / 24:.1f} days" if alert.period == "monthly" else f"{hours:.1f} hours"

@@ -56,6 +56,11 @@ class Park:
         """The other hours of an average week."""
         return HOURS_PER_WEEK - self.parked_hours
 
+    @property
+    def busiest_day_hours(self) -> float:
+        """The hours that it runs on the day on which it runs longest."""
+        return max(_running_minutes(self.schedule, self.wake)) / MINUTES_PER_HOUR
+
 
 def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
     """Finds schedules that never park a stack, or never wake it: the key, and the rule that it breaks."""
@@ -86,10 +91,7 @@ def _stretches(schedule: Cron, wake: Cron) -> tuple[tuple[int, ...], tuple[int, 
     """The minutes of each stretch of a cycle during which the stack is parked, and of each during which it runs."""
     changes: list[tuple[int, bool]] = []
     for day, date in enumerate(_dates(schedule, wake)):
-        both = [(minute, True) for minute in schedule.times_on(date)] + [
-            (minute, False) for minute in wake.times_on(date)
-        ]
-        for minute, parks in sorted(both):
+        for minute, parks in _changes_on(date, schedule, wake):
             if not changes or changes[-1][1] != parks:
                 changes.append((day * MINUTES_PER_DAY + minute, parks))
     if changes[0][1] == changes[-1][1]:
@@ -100,6 +102,28 @@ def _stretches(schedule: Cron, wake: Cron) -> tuple[tuple[int, ...], tuple[int, 
         for (start, parks), (end, _) in zip(changes, [*changes[1:], changes[0]], strict=True)
     ]
     return tuple(each for parks, each in lengths if parks), tuple(each for parks, each in lengths if not parks)
+
+
+@cache
+def _running_minutes(schedule: Cron, wake: Cron) -> tuple[int, ...]:
+    """The minutes that the stack runs on each day of a cycle. It begins as the cycle before it has ended."""
+    days = [_changes_on(date, schedule, wake) for date in _dates(schedule, wake)]
+    _, is_parked = next(day[-1] for day in reversed(days) if day)
+    found = []
+    for day in days:
+        since, running = 0, 0
+        for minute, parks in [*day, (MINUTES_PER_DAY, day[-1][1] if day else is_parked)]:
+            running += 0 if is_parked else minute - since
+            since, is_parked = minute, parks
+        found.append(running)
+    return tuple(found)
+
+
+def _changes_on(date: datetime.date, schedule: Cron, wake: Cron) -> list[tuple[int, bool]]:
+    """The minutes of a day at which a schedule calls, and whether it parks the stack then."""
+    return sorted(
+        [(minute, True) for minute in schedule.times_on(date)] + [(minute, False) for minute in wake.times_on(date)]
+    )
 
 
 def _cycle_days(schedule: Cron, wake: Cron) -> int:

@@ -19,8 +19,10 @@ def sleepers(setup: Setup) -> list[Tenant]:
     return [tenant for pool in setup.awake for tenant in setup.tenants_of(pool)]
 
 
-def longest_start_minutes(tenant: Tenant) -> int:
-    """How long a model may take to start without a node."""
+def slow_start_minutes(tenant: Tenant) -> int:
+    """Minutes of a slow start without a node: the typical time and its uncertainty. Without spot capacity, it takes
+    longer.
+    """
     return math.ceil(sum(cold_start(tenant)))
 
 
@@ -46,8 +48,8 @@ def shorter_than_start(setup: Setup) -> Iterator[Problem]:
     """Rejects an idle time in which a model may not even start: a caller that gave up would never find it running."""
     if setup.scale_to_zero is None or not (tenants := sleepers(setup)):
         return
-    slowest = max(tenants, key=longest_start_minutes)
-    least, given = longest_start_minutes(slowest), setup.scale_to_zero.idle_minutes
+    slowest = max(tenants, key=slow_start_minutes)
+    least, given = slow_start_minutes(slowest), setup.scale_to_zero.idle_minutes
     if given < least:
         rule = f"is less than the {least} minutes that {slowest.served.model.name} may take to start without a node"
         yield Problem("scale-to-zero.idle-minutes", str(given), rule, f"Write `idle-minutes: {least}` or more.")

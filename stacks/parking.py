@@ -43,7 +43,7 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     A stack that was deployed awake and has not changed is deployed as awake: the same resources, so nothing waits. As
     soon as a pool that was deployed as parked has nodes, everything is deployed as awake, and its shares are checked.
     """
-    last = _read_last()
+    last = _read_last(is_scheduled=plan.setup.park is not None)
     options = pulumi.InvokeOptions(provider=provider)
     cluster = cluster_name(plan.stack)
     # A list, because describing a missing cluster fails.
@@ -52,7 +52,7 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     now = frozenset({*_parked_groups(cluster, options), *_empty_pools(plan, cluster, options)})
     before = frozenset(last.parked)
     if plan.setup.park is None:
-        # A pool that was deployed as parked has size 0 in the state, so this `up` starts its nodes.
+        # A pool that was deployed as parked has no nodes in the state, so this `up` starts them.
         _warn_of_removed_schedule(plan.setup, now - before)
         return Parking()
     if last.plan == digest(plan) and before <= now:
@@ -61,15 +61,19 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
 
 
 def _warn_of_removed_schedule(setup: Setup, parked: Collection[str]) -> None:
-    """Nothing wakes these pools: the state still has their nodes and replicas, so `up` sees no difference."""
+    """Perhaps nothing wakes these pools: if the state has the wanted nodes and replicas, `up` sees no difference."""
     left = [pool for pool in setup.awake if pool.name in parked and not setup.scale_to_zero]
     if any(pool.provisioner == "node-group" for pool in left):
         pulumi.log.warn(
-            "the stack is parked, and its schedule no longer exists: only `pulumi up --refresh` starts its nodes"
+            "the stack is parked, and no schedule wakes it any more: if its nodes do not start with this `up`, run "
+            "`pulumi up --refresh`"
         )
-    if any(pool.provisioner == "karpenter" for pool in left):
-        command = f"kubectl --namespace {OLLAMA_NAMESPACE} scale deployment --all --replicas=1"
-        pulumi.log.warn(f"the models are parked, and their schedule no longer exists: only `{command}` starts them")
+    karpenter = [pool for pool in left if pool.provisioner == "karpenter"]
+    if names := " ".join(tenant.served.id for pool in karpenter for tenant in setup.tenants_of(pool)):
+        pulumi.log.warn(
+            "models are parked, and no schedule starts them any more: if they do not start with this `up`, run "
+            f"`kubectl --namespace {OLLAMA_NAMESPACE} scale deployment {names} --replicas=1`"
+        )
 
 
 def park_nodes(
@@ -141,8 +145,8 @@ def _instances(pool: Pool, cluster: str, options: pulumi.InvokeOptions) -> list[
     return list(found.ids or ())
 
 
-def _read_last() -> ParkingOutputs | None:
-    """What the last successful `up` recorded; None before the first with the section `park`.
+def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:
+    """What the last successful `up` recorded; None unless it had the section `park`.
 
     A running `up` keeps these outputs until it ends (pulumi pkg/resource/deploy/step.go, SameStep.Apply).
     """
@@ -150,6 +154,8 @@ def _read_last() -> ParkingOutputs | None:
     try:
         found = pulumi.runtime.invoke(READ_OUTPUTS, {"name": name}).value
     except Exception as error:  # the SDK raises no narrower one for a function that fails
+        if not is_scheduled:
+            return None
         # As if something had changed: then a parked pool is deployed as parked.
         pulumi.log.warn(f"the outputs of the last `up` are unknown: {error}")
         return ParkingOutputs(plan="", parked=())

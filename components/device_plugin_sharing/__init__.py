@@ -146,9 +146,15 @@ class DevicePluginSharing(pulumi.ComponentResource):
 
         The plugin and the operator need feature discovery, because they label nodes through its custom resources.
         """
-        own, named = merge_values(values, self._values.get(chart.name, {})), named or chart.name
+        merged = merge_values(values, self._values.get(chart.name, {}))
         return release_chart(
-            f"{self._name}-{part}", chart, own, named=named, namespace=namespace, parent=self, needs=needs
+            f"{self._name}-{part}",
+            chart,
+            merged,
+            named=named or chart.name,
+            namespace=namespace,
+            parent=self,
+            needs=needs,
         )
 
 

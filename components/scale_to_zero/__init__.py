@@ -126,7 +126,7 @@ class ScaleToZero(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         *needs: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
-        own = merge_values(values, self._args.values.get(chart.name, {}))
+        merged = merge_values(values, self._args.values.get(chart.name, {}))
         return release_chart(
-            f"{self._name}-{part}", chart, own, named=chart.name, namespace=namespace, parent=self, needs=needs
+            f"{self._name}-{part}", chart, merged, named=chart.name, namespace=namespace, parent=self, needs=needs
         )

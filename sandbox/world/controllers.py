@@ -210,7 +210,7 @@ def _settle(entities: Entities) -> None:
     # Karpenter runs when its controllers have nodes.
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
-    for release in entities.of(tokens.RELEASE):
+    for release in {release.key: release for release, _ in _queue(entities)}.values():
         waiting = [pod for pod in _pods_of(entities, release) if _is_pending(entities, release, pod)]
         karpenter.provision(entities, release.cluster, release.namespace, waiting)
         journal.note_modes(entities)
@@ -231,7 +231,8 @@ def _evict(entities: Entities, release: Entity, pod: PodSpec) -> None:
 
 def _queue(entities: Entities) -> list[tuple[Entity, PodSpec]]:
     """The pods of all releases, those of a higher priority first (kubernetes
-    pkg/scheduler/framework/plugins/queuesort/priority_sort.go), then the oldest. No pod preempts another here.
+    pkg/scheduler/framework/plugins/queuesort/priority_sort.go), then in the order of their releases. The scheduler
+    takes those that have waited longest. No pod preempts another here.
     """
     priorities = {
         (one.cluster, value_at(one.inputs, "metadata.name")): int(one.inputs.get("value") or 0)

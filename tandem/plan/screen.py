@@ -11,7 +11,7 @@ from sharing.fit import judge_guests
 from sharing.importance import NORMAL, PRIORITIES
 from sharing.parking import HOURS_PER_WEEK
 from sharing.prices import FRESH_DAYS
-from sharing.scale_to_zero import longest_start_minutes, sleepers
+from sharing.scale_to_zero import sleepers, slow_start_minutes
 from sharing.setup import Pool, Setup, Tenant
 from sharing.startup import cold_start
 from stacks.stack_file.judge import Plan
@@ -206,8 +206,8 @@ def _sleep(console: Console, setup: Setup) -> None:
     tenants = sleepers(setup)
     if setup.scale_to_zero is None or not tenants:
         return
-    usual, longest = round(max(cold_start(one)[0] for one in tenants)), max(map(longest_start_minutes, tenants))
-    wait = f"about {count(usual, 'minute')}, and up to {longest}"
+    usual, slow = round(max(cold_start(one)[0] for one in tenants)), max(map(slow_start_minutes, tenants))
+    wait = f"about {count(usual, 'minute')}, sometimes {slow}"
     answer = f"waits {wait}" if setup.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
     idle = count(setup.scale_to_zero.idle_minutes, "minute")
     text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
@@ -221,7 +221,7 @@ def _alert(console: Console, setup: Setup) -> None:
         return
     counted = "the AWS account" if setup.alert.scope == "account" else "this stack"
     limit = f"${setup.alert.max_usd:,.2f} per {cost_alerts.UNITS[setup.alert.period]}"
-    forecast = ", and when AWS forecasts more" * (setup.alert.period == "monthly")
+    forecast = ", and when AWS forecasts more than 100 %" * (setup.alert.period == "monthly")
     sent = f"e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}"
     text = f"Alert  {sent}. {cost_alerts.LAG}"
     console.print()

@@ -174,11 +174,21 @@ def test_a_parked_stack_whose_schedule_is_removed_stays_parked_until_a_refresh(r
     move_clock(stack, BED)
     remove_schedule(stack)
     [warning] = stack.comes_up().warnings
-    assert "its schedule no longer exists: only `pulumi up --refresh` starts its nodes" in warning
+    assert "if its nodes do not start with this `up`, run `pulumi up --refresh`" in warning
+    assert stack.comes_up().warnings == (), "only the `up` that removes the schedule knows of it"
     move_clock(stack, RISE)
     assert (nodes(stack), serving(stack)) == (0, 0)
     assert stack.comes_up("--refresh").changed == {"update": frozenset({GROUP})}
     assert (nodes(stack), serving(stack)) == (1, 2)
+
+
+def test_a_group_that_gets_another_size_without_its_schedule_wakes(raised: Raise) -> None:
+    stack = raised("timeslice", {**SECTIONS, "gpu-nodes": [{**POOL, "max": 2}]})
+    move_clock(stack, BED)
+    remove_schedule(stack)
+    assert "if its nodes do not start with this `up`" in stack.comes_up().warnings[0]
+    assert size(stack)["desiredSize"] == 1
+    assert nodes(stack) == 1
 
 
 def test_a_stack_that_was_changed_while_it_was_parked_wakes_without_its_schedule(raised: Raise) -> None:
@@ -191,10 +201,12 @@ def test_a_stack_that_was_changed_while_it_was_parked_wakes_without_its_schedule
     assert (nodes(stack), serving(stack)) == (1, 2)
 
 
-def test_parked_models_of_karpenter_whose_schedule_is_removed_are_started_by_hand(raised: Raise) -> None:
+def test_parked_models_of_karpenter_whose_schedule_is_removed_stay_parked_and_up_names_the_command(
+    raised: Raise,
+) -> None:
     stack = raised("karpenter", {"park": PARK})
     move_clock(stack, BED)
     remove_schedule(stack)
     [warning] = stack.comes_up().warnings
-    assert "only `kubectl --namespace ollama scale deployment --all --replicas=1` starts them" in warning
+    assert "run `kubectl --namespace ollama scale deployment llama2-7b mistral-7b --replicas=1`" in warning
     assert (nodes(stack), serving(stack)) == (0, 0)

@@ -70,7 +70,7 @@ class Selection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._suite.kill()  # `unshare` ignores SIGTERM; its end kills the others (--kill-child).
-        self._suite.wait()
+        self._suite.wait(timeout=60)
 
     def choose(self, mutant: Mutant) -> list[str]:
         """Tests that run the changed lines, then those that run any line of the file, up to `MOST_SECONDS`."""

@@ -142,7 +142,7 @@ def test_before_it_survives_a_mutant_meets_all_tests_of_its_folder_and_beside_th
     assert more("tandem/deployed/aws.py") == ["tandem/account/test_a.py::b"]
 
 
-def test_the_process_that_runs_the_tests_ends_with_the_run(tmp_path: Path) -> None:
+def test_the_run_ends_although_unshare_ignores_sigterm(tmp_path: Path) -> None:
     if not works_apart():
         pytest.skip("`unshare` does not work here")
     (tmp_path / "tree").mkdir()

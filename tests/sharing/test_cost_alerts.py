@@ -53,27 +53,32 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     assert assess(alerted(month + 0.01)).warnings == ()
 
 
-NIGHTS = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+WORKDAYS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="UTC")
 
 
-@pytest.mark.parametrize(("period", "unit", "hours"), [("monthly", "month", 730), ("daily", "day", 24)])
+@pytest.mark.parametrize(
+    ("period", "running", "parked", "what"),
+    # 60 of 168 hours, and 12 on a weekday.
+    [
+        ("monthly", 730 * 60 / 168, 730 * 108 / 168, "a month"),
+        ("daily", 12, 12, "the longest day"),
+    ],
+)
 def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
-    period: AlertPeriod, unit: str, hours: int
+    period: AlertPeriod, running: float, parked: float, what: str
 ) -> None:
     bill = assess(setup()).cost
     assert bill is not None
-    # Half of the time without GPU nodes.
-    mean = (bill.usd_per_hour + PARKED) / 2
+    usd = running * bill.usd_per_hour + parked * PARKED
 
     def warnings(max_usd: float) -> list[tuple[str, str]]:
-        found = assess(alerted(max_usd, period, park=NIGHTS)).warnings
+        found = assess(alerted(max_usd, period, park=WORKDAYS)).warnings
         return [(one.rule, one.fix) for one in found if one.path == "budget.alert.max-usd"]
 
-    assert warnings(hours * mean + 0.01) == []
-    [(rule, fix)] = warnings(hours * mean - 0.01)
-    assert rule == f"is less than an average {unit} of this stack costs with its schedule: ${hours * mean:,.2f}"
-    spent = {"monthly": "24.3 days", "daily": "19.2 hours"}[period]
-    assert fix == f"80 % of it is spent after {spent}. Park or destroy the stack before then."
+    assert warnings(usd + 0.01) == []
+    [(rule, fix)] = warnings(usd - 0.01)
+    assert rule == f"is less than {what} of this stack costs with its schedule: ${usd:,.2f}"
+    assert fix == "Park the stack for longer, or write a higher limit."
 
 
 def test_models_that_scale_to_zero_are_not_parked() -> None:

@@ -137,3 +137,17 @@ def test_the_search_for_a_skipped_time_covers_a_year_from_today(today: tuple[int
     found = find_skipped(read_cron("30 2 * * *"), "Europe/Paris", datetime.date(*today))
     assert found is not None
     assert found.year == year
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wake", "hours"),
+    [
+        (*NIGHTS, 12),
+        ("0 2 * * *", "0 8 * * *", 18),
+        ("0 20 * * FRI", "0 8 * * MON", 24),
+        ("30 12,20 * * *", "0 8,14 * * *", 4.5 + 6.5),
+        ("0 22 1 * *", "0 21 1 * *", 1),
+    ],
+)
+def test_the_hours_of_the_day_on_which_it_runs_longest(schedule: str, wake: str, hours: float) -> None:
+    assert park(schedule, wake).busiest_day_hours == hours

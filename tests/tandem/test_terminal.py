@@ -76,7 +76,7 @@ def test_an_exceeded_disk_quota_is_a_full_disk() -> None:
     assert (done.returncode, done.stderr) == (1, said)
 
 
-def test_an_error_in_another_encoding_has_substitutes_for_the_signs_that_it_lacks() -> None:
+def test_an_error_in_another_encoding_has_substitutes_for_the_characters_that_it_lacks() -> None:
     call = [sys.executable, "-m", "tandem", "plan", "2 × 3"]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)

@@ -50,13 +50,14 @@ class Context:
 def test_an_incomplete_resource_is_reported_with_its_id_and_outputs() -> None:
     """As the engine reads it: pulumi sdk/go/common/resource/plugin/provider_plugin.go, parseError."""
     context: Any = Context()
-    failed = IncompleteError(CloudError("Timeout", "no node", "here"), "i-1", {"a": "b"})
-    with pytest.raises(Aborted, match="UNKNOWN"), _answered(context, {"a": "b"}):
+    failed = IncompleteError(CloudError("Timeout", "no node", "here"), "i-1", {"a": "out"})
+    with pytest.raises(Aborted, match="UNKNOWN"), _answered(context, {"a": "in"}):
         raise failed
     status = status_pb2.Status.FromString(context.details)
     found = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(found)
-    assert (found.id, wire.read(found.properties), len(found.reasons)) == ("i-1", {"a": "b"}, 1)
+    assert (found.id, len(found.reasons)) == ("i-1", 1)
+    assert (wire.read(found.properties), wire.read(found.inputs)) == ({"a": "out"}, {"a": "in"})
 
 
 def call(servicer: Any, method: str, request: Any, **fields: Any) -> tuple[Any, dict[str, Any]]:

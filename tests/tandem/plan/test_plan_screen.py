@@ -271,7 +271,7 @@ def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     text = " ".join(" ".join(lines(str(file))).split())
     assert f"Idle a model stops after 25 minutes without requests; the next request {answer} about 6 minutes" in text
-    assert "and up to 9 " in text
+    assert "minutes, sometimes 9 " in text
     assert "Startup" not in text
     assert "Idle" not in shown("karpenter")
 
@@ -302,7 +302,7 @@ def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, 
     [
         (
             {"max-usd": 1000, "emails": ["ops@example.com"]},
-            "$1,000.00 per month for the AWS account, and when AWS forecasts more.",
+            "$1,000.00 per month for the AWS account, and when AWS forecasts more than 100 %.",
         ),
         (
             {"max-usd": 12.5, "emails": ["ops@example.com"], "period": "daily", "scope": "stack"},
