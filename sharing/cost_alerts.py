@@ -75,11 +75,7 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         unit = "the longest day" if setup.park and alert.period == "daily" else f"a {UNITS[alert.period]}"
         how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
         rule = f"is less than {unit} of this stack costs{how}: ${usd:,.2f}"
-        fix = f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. "
-        fix += f"{'Destroy' if setup.scale_to_zero else 'Park or destroy'} the stack before then."
-        if setup.park:
-            fix = "Park the stack for longer, or write a higher limit."
-        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, fix)
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, _way_to_spend_less(setup, alert, bill))
 
 
 def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
@@ -89,6 +85,13 @@ def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
         running = setup.park.busiest_day_hours
         return running * bill.week.running_usd_per_hour + (hours - running) * bill.week.parked_usd_per_hour
     return hours * bill.usd_per_week / HOURS_PER_WEEK
+
+
+def _way_to_spend_less(setup: Setup, alert: CostAlert, bill: Cost) -> str:
+    if setup.park:
+        return "Park the stack for longer, or write a higher limit."
+    stop = "Destroy" if setup.scale_to_zero else "Park or destroy"
+    return f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. {stop} the stack before then."
 
 
 def _time_to_alert(alert: CostAlert, bill: Cost) -> str:

@@ -112,10 +112,10 @@ def _running_minutes(schedule: Cron, wake: Cron) -> tuple[int, ...]:
     found = []
     for day in days:
         since, running = 0, 0
-        for minute, parks in [*day, (MINUTES_PER_DAY, day[-1][1] if day else is_parked)]:
+        for minute, parks in day:
             running += 0 if is_parked else minute - since
             since, is_parked = minute, parks
-        found.append(running)
+        found.append(running + (0 if is_parked else MINUTES_PER_DAY - since))
     return tuple(found)
 
 

@@ -205,12 +205,13 @@ def _settle(entities: Entities) -> None:
     journal.note_stops(entities)
     plugin.settle(entities)
     journal.note_modes(entities)
-    for release, pod in _queue(entities):
+    queue = _queue(entities)
+    for release, pod in queue:
         _schedule(entities, release, pod)
     # Karpenter runs when its controllers have nodes.
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.reconcile(entities, str(cluster.outputs["endpoint"]))
-    for release in {release.key: release for release, _ in _queue(entities)}.values():
+    for release in {release.key: release for release, _ in queue}.values():
         waiting = [pod for pod in _pods_of(entities, release) if _is_pending(entities, release, pod)]
         karpenter.provision(entities, release.cluster, release.namespace, waiting)
         journal.note_modes(entities)

@@ -53,9 +53,8 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
 def _row(option: Option) -> tuple[str, ...]:
     if option.bill is None or option.planned is None:
         return option.name, "refused", *("" for _ in HEAD[2:])
-    ready = f"{option.planned.startup.minutes:.0f} min"
-    if not option.planned.starts_models:
-        ready = "on request" if option.judged.setup.awake else "parked"
+    later = "on request" if option.judged.setup.awake else "parked"
+    ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
     usd = f"{option.bill.usd_per_hour:.3f}"
     week = f"{option.bill.usd_per_week:.2f}"
     return option.name, usd, week, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

@@ -47,19 +47,6 @@ class Context:
         raise Aborted(f"{code.name}: {said}")
 
 
-def test_an_incomplete_resource_is_reported_with_its_id_and_outputs() -> None:
-    """As the engine reads it: pulumi sdk/go/common/resource/plugin/provider_plugin.go, parseError."""
-    context: Any = Context()
-    failed = IncompleteError(CloudError("Timeout", "no node", "here"), "i-1", {"a": "out"})
-    with pytest.raises(Aborted, match="UNKNOWN"), _answered(context, {"a": "in"}):
-        raise failed
-    status = status_pb2.Status.FromString(context.details)
-    found = provider_pb2.ErrorResourceInitFailed()
-    assert status.details[0].Unpack(found)
-    assert (found.id, len(found.reasons)) == ("i-1", 1)
-    assert (wire.read(found.properties), wire.read(found.inputs)) == ({"a": "out"}, {"a": "in"})
-
-
 def call(servicer: Any, method: str, request: Any, **fields: Any) -> tuple[Any, dict[str, Any]]:
     """The answer, and the line of the golden."""
     context = Context()
@@ -176,3 +163,16 @@ def chance(random: Any) -> Iterator[dict[str, Any]]:
 def test_a_conversation_is_its_golden(golden: Golden) -> None:
     said = "".join(json.dumps(line, sort_keys=True) + "\n" for line in conversation())
     golden("conversation.jsonl", said)
+
+
+def test_an_incomplete_resource_is_reported_with_its_id_and_outputs() -> None:
+    """As the engine reads it: pulumi sdk/go/common/resource/plugin/provider_plugin.go, parseError."""
+    context: Any = Context()
+    failed = IncompleteError(CloudError("Timeout", "no node", "here"), "i-1", {"a": "out"})
+    with pytest.raises(Aborted, match="UNKNOWN"), _answered(context, {"a": "in"}):
+        raise failed
+    status = status_pb2.Status.FromString(context.details)
+    found = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(found)
+    assert (found.id, len(found.reasons)) == ("i-1", 1)
+    assert (wire.read(found.properties), wire.read(found.inputs)) == ({"a": "out"}, {"a": "in"})

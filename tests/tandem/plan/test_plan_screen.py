@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +33,15 @@ def shown(stack: str, columns: int = 80, *more: str) -> str:
 def lines(stack: str, columns: int = 80, *more: str) -> list[str]:
     """The same without colours."""
     return ANSI.sub("", shown(stack, columns, *more)).rstrip("\n").split("\n")
+
+
+def words_with(folder: Path, stack: str, sections: Mapping[str, object]) -> str:
+    """The screen of a shipped stack with these sections, as one line."""
+    values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
+    values["config"] |= {f"tandem:{name}": section for name, section in sections.items()}
+    file = folder / f"Pulumi.{stack}.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return " ".join(" ".join(lines(str(file))).split())
 
 
 @pytest.fixture
@@ -261,15 +271,8 @@ def test_json_has_no_progress_beside_it() -> None:
 def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
     tmp_path: Path, cold_requests: str, answer: str
 ) -> None:
-    values = yaml.safe_load((ROOT / "Pulumi.karpenter.yaml").read_text(encoding="utf-8"))
-    values["config"]["tandem:scale-to-zero"] = {
-        "enabled": True,
-        "idle-minutes": 25,
-        "cold-requests": cold_requests,
-    }
-    file = tmp_path / "Pulumi.idle.yaml"
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    text = " ".join(" ".join(lines(str(file))).split())
+    zero = {"enabled": True, "idle-minutes": 25, "cold-requests": cold_requests}
+    text = words_with(tmp_path, "karpenter", {"scale-to-zero": zero})
     assert f"Idle a model stops after 25 minutes without requests; the next request {answer} about 6 minutes" in text
     assert "minutes, sometimes 9 " in text
     assert "Startup" not in text
@@ -288,12 +291,8 @@ def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
     ],
 )
 def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, object], said: str) -> None:
-    values = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
-    values["config"] |= {f"tandem:{name}": section for name, section in sections.items()}
-    values["config"]["tandem:cluster"] |= {"system-nodes": {"instance-types": ["t3.large"], "count": 2}}
-    file = tmp_path / "Pulumi.paged.yaml"
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    assert said in " ".join(" ".join(lines(str(file))).split())
+    large = {"nat": "single", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"instance-types": ["t3.large"]}}
+    assert said in words_with(tmp_path, "timeslice", {"cluster": large, **sections})
     assert "Pages" not in shown("timeslice")
 
 
@@ -311,11 +310,7 @@ def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, 
     ],
 )
 def test_an_alert_says_its_limit_and_how_late_it_is(tmp_path: Path, alert: dict[str, object], said: str) -> None:
-    values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
-    values["config"]["tandem:budget"] = {"alert": alert}
-    file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    text = " ".join(" ".join(lines(str(file))).split())
+    text = words_with(tmp_path, "dev", {"budget": {"alert": alert}})
     assert f"Alert e-mail at 80 % and 100 % of {said}" in text
     assert "AWS reports costs up to a day late. The e-mail warns; it stops nothing." in text
     assert "ops@example.com" not in text
