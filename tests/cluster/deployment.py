@@ -28,6 +28,7 @@ CHARTS = (
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 """The kinds to create first, in this order."""
 CLEARED = (
+    ("batch/v1", "CronJob"),
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "DaemonSet"),

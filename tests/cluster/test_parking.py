@@ -33,12 +33,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_cron_job_for_one_time_is_a_copy_that_goes_with_the_schedules_own(
-    cluster: Deployment, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def apply_schedule(cluster: Deployment) -> None:
     for manifest in manifests(graph_with("timeslice", SECTIONS)):
         if manifest["metadata"].get("namespace") == "ollama" or manifest["kind"] == "Namespace":
             cluster.api.apply(manifest)
+
+
+def test_the_cron_job_for_one_time_is_a_copy_that_goes_with_the_schedules_own(
+    cluster: Deployment, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apply_schedule(cluster)
     for hours in (8, 9):
         asked = ["park", str(file), "--kubeconfig", str(cluster.plane.kubeconfig), "--in", f"{hours}h", "--json"]
         assert main(asked) == 0
@@ -64,9 +68,7 @@ def test_the_job_of_the_schedule_runs_now_and_is_cleaned_up_with_its_cron_job(
     cluster: Deployment, file: Path, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = graph_with("timeslice", SECTIONS)
-    for manifest in manifests(graph):
-        if manifest["metadata"].get("namespace") == "ollama" or manifest["kind"] == "Namespace":
-            cluster.api.apply(manifest)
+    apply_schedule(cluster)
     for node in nodes(graph):
         cluster.join(node)
     assert main([verb, str(file), "--kubeconfig", str(cluster.plane.kubeconfig), "--json"]) == 0
@@ -83,3 +85,10 @@ def test_the_job_of_the_schedule_runs_now_and_is_cleaned_up_with_its_cron_job(
     [container] = job["spec"]["template"]["spec"]["containers"]
     [expected] = declared["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["env"]) == (expected["image"], expected["env"])
+
+
+def test_the_schedule_of_one_test_starts_no_pod_during_a_later_one(cluster: Deployment) -> None:
+    apply_schedule(cluster)
+    assert len(cluster.api.list("batch/v1", "CronJob")) == 2
+    cluster.clear()
+    assert cluster.api.list("batch/v1", "CronJob") == []
