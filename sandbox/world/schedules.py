@@ -56,11 +56,10 @@ def _cron_job_is_due(job: Entity, now: datetime) -> bool:
 
 def _matches(fields: str, now: datetime, *, sunday: int) -> bool:
     values = (now.minute, now.hour, now.day, now.month, now.isoweekday() % 7 + sunday)
-    shifts = (0, 0, 0, 0, sunday)
-    return all(value in _read(text, shift) for text, value, shift in zip(fields.split(), values, shifts, strict=True))
+    return all(value in _read(text, sunday) for text, value in zip(fields.split(), values, strict=True))
 
 
-def _read(text: str, shift: int) -> set[int]:
+def _read(text: str, sunday: int) -> set[int]:
     """The values of a field. Names of weekdays are shifted to the number of Sunday."""
 
     def numbers() -> Iterator[int]:
@@ -71,7 +70,7 @@ def _read(text: str, shift: int) -> set[int]:
             yield from range(low, high + 1, int(step or 1))
 
     def number(name: str) -> int:
-        return NAMES[name] + shift if name in NAMES else int(name)
+        return NAMES[name] + sunday if name in NAMES else int(name)
 
     return set(numbers())
 

@@ -123,7 +123,8 @@ class Deletion:
         if tags is None:
             return self._settle(resource, "deleted" if key in self._asked else "gone already")
         if key in self._accepted:
-            return self._note(resource, "not gone yet")
+            self._note(resource, "not gone yet")
+            return False
         if not self.owner.owns(tags):
             return self._settle(resource, "refused", f"its tags are no longer those of stack {self.owner.stack}")
         if not resource.going:
@@ -138,13 +139,17 @@ class Deletion:
         except Exception as error:
             return self._put_off(resource, error)
         self._accepted.add(key)
-        return self._note(resource, "not gone yet") if kind.slow else self._settle(resource, "deleted")
+        if not kind.slow:
+            return self._settle(resource, "deleted")
+        self._note(resource, "not gone yet")
+        return False
 
     def _put_off(self, resource: Resource, error: Exception) -> bool:
         """Notes why AWS did not comply; final if another look cannot help."""
         key, why = (resource.kind, resource.id), explain(error, self.account.region)
         if key in self._accepted or is_temporary(error):
-            return self._note(resource, self.outcomes[key].what, why)
+            self._note(resource, self.outcomes[key].what, why)
+            return False
         return self._settle(resource, "failed", why)
 
     def _give_up(self, resource: Resource, minutes: float) -> None:
@@ -161,9 +166,8 @@ class Deletion:
         self.settled(self.outcomes[resource.kind, resource.id])
         return True
 
-    def _note(self, resource: Resource, what: What, why: str = "") -> bool:
+    def _note(self, resource: Resource, what: What, why: str = "") -> None:
         self.outcomes[resource.kind, resource.id] = Outcome(resource=resource, what=what, why=why)
-        return False
 
 
 def _some(names: Sequence[str]) -> str:

@@ -22,10 +22,8 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._turn = 0
-        self._style = ""
         self._column = 0
         self._word = ""
-        self._thinks = False
 
     def add(self, turn: Turn, piece: Piece) -> None:
         """Shows a piece; a new turn begins with its speaker's name."""

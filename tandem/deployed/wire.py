@@ -38,10 +38,10 @@ class Deadline:
     """The end of a time limit."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._seconds, self._end = clock, 0.0, 0.0
+        self._clock = clock
 
     def begin(self, seconds: float) -> None:
-        """Starts a limit of this many seconds."""
+        """Starts a limit of this many seconds. Comes first."""
         self._seconds = seconds
         self.renew()
 

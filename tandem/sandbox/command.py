@@ -60,7 +60,6 @@ def add(commands: Commands) -> None:
             parser.add_argument(
                 "--pace",
                 type=not_negative,
-                default=0.0,
                 metavar="SECONDS",
                 help="real seconds per simulated minute (default: 0, instant)",
             )

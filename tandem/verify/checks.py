@@ -282,7 +282,7 @@ def _whole(about: str, model: ExpectedModel, server: Server | None) -> Check:
         fix = "The server restarted, or a client unloaded the model. Run the command again."
         return Check(about=about, what=what, held=False if gone else None, expected=expected, found=found, fix=fix)
     spilled = memory.size - memory.size_vram
-    if memory.size > 0 and spilled <= 0:
+    if memory.size and spilled <= 0:
         found = f"100 % of {_mib(memory.size)}"
         return Check(about=about, what=what, held=True, expected=expected, found=found)
     if memory.size_vram <= 0:

@@ -102,7 +102,8 @@ def test_the_version_is_that_of_the_project() -> None:
     """Even in a checkout with outdated installed metadata."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for option in ("--version", "-V"):
-        assert call(option) == Ended(0, f"tandem {project['version']}\n", "")
+        for more in ((), ("plan",)):
+            assert call(option, *more) == Ended(0, f"tandem {project['version']}\n", "")
 
 
 def test_every_argument_is_as_in_the_golden(golden: Golden) -> None:

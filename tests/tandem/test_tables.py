@@ -47,7 +47,7 @@ from tests.tandem.results import SPILLED, failed, result, run, server, session, 
 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 HERE = cast(Account, SimpleNamespace(id="123456789012", region="us-east-1"))
-OWNER = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1")
+OWNER = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1", by_cluster=True)
 VOLUME = Resource(
     kind="volumes", id="vol-0123456789abcdef0", tags={"Name": "models"}, detail="100 GiB gp3", usd_per_day=0.263
 )

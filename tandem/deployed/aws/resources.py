@@ -27,7 +27,7 @@ class Owner:
     cluster: str
     """Name of its EKS cluster."""
     region: str
-    by_cluster: bool = True
+    by_cluster: bool
     """Whether the cluster's name proves ownership: not while another owner's cluster has that name."""
 
     def owns(self, tags: Tags) -> bool:

@@ -316,6 +316,12 @@ def test_groups_are_listed_and_described_as_eks_does(account: Account) -> None:
     account.cluster()
     assert ask("getClusters:getClusters")["names"] == ["c"]
     account.nodes("gpu", count=0, instanceTypes=["g4dn.xlarge"], labels={"one": "1"}, tags={"two": "2"})
+    for token, identity, other in (
+        (tokens.CLUSTER, "c", {"name": "other"}),
+        (tokens.NODE_GROUP, "c:gpu", {"clusterName": "other", "nodeGroupName": "theirs"}),
+    ):
+        inputs, _ = account.world.read(token, identity) or ({}, {})
+        account.make(token, "other", **inputs | other)
     assert ask("getNodeGroups:getNodeGroups", clusterName="c")["names"] == ["gpu"]
     found = ask("getNodeGroup:getNodeGroup", clusterName="c", nodeGroupName="gpu")
     assert (found["instanceTypes"], found["labels"], found["tags"]) == (["g4dn.xlarge"], {"one": "1"}, {"two": "2"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import CloudError, StateError, World, tokens
-from sandbox.world.entities import Entities, Entity
+from sandbox.world.entities import Entities, Entity, Event
 from sandbox.world.store import Store
 from tests.sandbox.mode_pieces import TURNS, Switching
 
@@ -38,6 +38,42 @@ def test_the_next_process_has_all_resources(path: Path) -> None:
     assert [event.kind for event in again.journal] == ["mode", "start", "stop"]
     with pytest.raises(CloudError, match="unreachable"):
         again.read(tokens.RELEASE, "default/m")
+
+
+def test_everything_that_outlives_a_process_is_read_as_it_was_written(path: Path) -> None:
+    key = (tokens.POD, "m/1")
+    entity = Entity(
+        type=key[0],
+        id=key[1],
+        name="1",
+        inputs={"a": 1},
+        outputs={"b": [2]},
+        made_by="helm",
+        owner=(tokens.RELEASE, "m"),
+        cluster="https://c",
+        serial=7,
+        provider={"region": "r"},
+        status="DEGRADED",
+    )
+    whole = Entities(
+        [entity],
+        serial=9,
+        recycled={"g": 2},
+        quotas={"L-1": 4},
+        peaks={"L-1": 3},
+        buried={key: "https://c"},
+        journal=[Event(kind="mode", node="n", config="after", who="m/1", before="before")],
+        offers={"g6.xlarge": ["a"]},
+        now="2026-11-24T00:00:00+00:00",
+        scaled={"m": 0},
+        letters={"https://q": [{"body": "{}"}]},
+    )
+    store = Store(path)
+    store.save(whole)
+    store.close()
+    read = Store(path).load()
+    assert read == whole
+    assert [*read] == [entity]
 
 
 def test_resources_of_a_controller_keep_their_owner_in_the_next_process(path: Path) -> None:

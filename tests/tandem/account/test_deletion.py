@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from moto.eks.models import eks_backends
 from rich.status import Status
 
-from tandem.account import clean_up, regions
+from tandem.account import clean_up, deletion, regions
 from tandem.deployed.aws import leftovers
 from tandem.terminal import CallError
 from tests.tandem.account.cleaning import Cleaning
@@ -228,6 +228,7 @@ def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
     assert str(file) in err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert there == [["deleting"], ["deleting", "outcome", "deleting"]]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", one["at"]) for one in records())
     assert [(one["event"], one["id"], one.get("outcome")) for one in records()] == [
         ("deleting", volume, None),
         ("outcome", volume, "deleted"),
@@ -319,6 +320,13 @@ def test_no_line_is_printed_while_the_status_is_shown(
 
 
 # Protected resources.
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(3, "v0, v1, v2"), (4, "v0, v1, v2 and 1 more"), (9, "v0, v1, v2 and 6 more")]
+)
+def test_a_reason_names_three_of_the_resources_that_still_exist(count: int, shown: str) -> None:
+    assert deletion._some([f"v{index}" for index in range(count)]) == shown
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,11 @@ def test_prices_of_disks_snapshots_logs_and_unknown_types(creation: Creation, cl
     creation.instances(OURS, "t3.medium")
     creation.ec2.stop_instances(InstanceIds=[creation.instances(OURS, "g5.xlarge")])
     creation.VPC_endpoints(OURS, "sts", "Interface", SubnetIds=[creation.subnet])
-    days = {resource.detail: resource.usd_per_day for resource in cleaning.look().resources}
+    resources = cleaning.look().resources
+    order = [resource.detail for resource in resources]
+    shown = ("10 GiB gp2, available", "10 GiB st1, available", "g5.xlarge, on-demand, stopped")
+    assert [order.index(detail) for detail in shown] == sorted(order.index(detail) for detail in shown)
+    days = {resource.detail: resource.usd_per_day for resource in resources}
     assert days["10 GiB gp2, available"] == pytest.approx(10 * 0.10 / 730 * 24)
     assert days["10 GiB st1, available"] is None
     assert days["of 200 GiB, at most"] == pytest.approx(200 * 0.05 / 730 * 24)
@@ -434,7 +438,7 @@ def test_a_question_names_three_resources_of_a_kind(
 ) -> None:
     [volumes] = [kind for kind in leftovers.KINDS if kind.title == "volumes"]
     found = tuple(Resource(kind="volumes", id=f"vol-{index}", tags={}) for index in range(count))
-    owner = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region=REGION)
+    owner = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region=REGION, by_cluster=True)
     answers("y\n")
     assert clean_up._agrees(volumes, leftovers.Inventory(owner=owner, resources=found, unseen={}))
     assert capsys.readouterr().err.startswith(f"Delete {count} volumes ({named})?")

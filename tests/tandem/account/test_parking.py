@@ -14,11 +14,13 @@ import boto3
 import pytest
 import yaml
 from moto.eks.models import eks_backends
+from moto.sqs.models import sqs_backends
 
 from tandem.arguments import minutes
 from tandem.deployed.aws import parking
 from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
+from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
 from tests.tandem.deployed.pretended import Clock
@@ -26,7 +28,7 @@ from tests.tandem.deployed.pretended import Clock
 pytestmark = pytest.mark.slow
 
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
-POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 0, "desiredSize": 2, "maxSize": 2}}
+POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 1, "desiredSize": 2, "maxSize": 2}}
 EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 
 
@@ -128,7 +130,26 @@ def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creati
     at = datetime.datetime.strptime(found["ScheduleExpression"], "at(%Y-%m-%dT%H:%M:%S)").replace(tzinfo=datetime.UTC)
     assert abs(at - before - datetime.timedelta(hours=8)) < datetime.timedelta(minutes=10)
     assert (found["ScheduleExpressionTimezone"], name) == ("UTC", f"once-{group}")
+    assert found["ActionAfterCompletion"] == "DELETE"
     assert json.loads(found["Target"]["Input"])["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0}
+
+
+def test_the_name_of_a_schedule_is_cut_off_where_aws_would_refuse_it(creation: Creation, cleaning: Cleaning) -> None:
+    """A node group's name has up to 63 characters, a schedule's up to 64 (EKS API_Nodegroup, API_CreateSchedule)."""
+    schedules(creation, "g" * 63)
+    parking.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25))
+    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
+    assert name == "once-" + "g" * 59
+
+
+def test_schedules_of_other_stacks_are_left_alone(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    other = creation.schedule_groups({})
+    target = {"Arn": EKS, "RoleArn": ROLE, "Input": "{}"}
+    when = {"ScheduleExpression": "cron(0 20 ? * MON-FRI *)", "FlexibleTimeWindow": {"Mode": "OFF"}}
+    creation.scheduler.create_schedule(GroupName=other, Name="theirs", Target=target, **when)
+    schedules(creation, group)
+    assert parking.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25)) == [group]
+    assert [one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == "theirs"]
 
 
 def test_park_later_needs_the_schedules_of_the_stack(group: str, file: str) -> None:
@@ -281,7 +302,7 @@ def test_wake_hands_its_kubeconfig_to_verify(
     assert seen == [("k.yaml", "c"), (None, None)]
 
 
-def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Any) -> None:
+def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Cleaning) -> None:
     queue = schedules(creation, group)
     call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": 2}}
     creation.sqs.send_message(
@@ -298,8 +319,19 @@ def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, gro
         assert failure.message == "not in Active State"
 
 
+def test_the_newest_failure_comes_first(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    queue = schedules(creation, group)
+    for size in (0, 2):
+        sent = {"NodegroupName": group, "ScalingConfig": {"DesiredSize": size}}
+        creation.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(sent))
+    messages: Any = sqs_backends[ACCOUNT][REGION].queues[queue.rpartition("/")[2]].messages
+    first, second = messages
+    second.sent_timestamp = first.sent_timestamp + 60_000
+    assert [one.verb for one in parking.find_failures(cleaning.account, "timeslice")] == ["wake", "park"]
+
+
 @pytest.mark.parametrize("body", ["hello", "[1]", "{}", "[" * 100_000, '{"NodegroupName": 3, "ScalingConfig": "none"}'])
-def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Any, body: str) -> None:
+def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Cleaning, body: str) -> None:
     creation.sqs.send_message(QueueUrl=schedules(creation, group), MessageBody=body)
     assert parking.find_failures(cleaning.account, "timeslice") == []
 

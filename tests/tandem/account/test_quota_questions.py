@@ -40,7 +40,7 @@ def test_sizes_are_requested_for_a_hundred_types_at_a_time() -> None:
 def test_pending_and_running_instances_use_the_quota() -> None:
     """EC2 User Guide, On-Demand Instance quotas: they count pending and running instances, but not stopped ones."""
     account, found = asked({"Reservations": []})
-    _vcpus(found, Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1"))
+    _vcpus(found, Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1", by_cluster=True))
     [(_, operation, question)] = account.questions
     alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
     assert (operation, question) == ("describe_instances", {"Filters": [alive]})

@@ -13,12 +13,14 @@ import pytest
 from botocore import exceptions
 from botocore.config import Config
 
+from stacks.stack_file.provider_shape import AssumedRole
 from tandem.deployed.aws import session
 from tests.rows import read_rows
 from tests.tandem.account.conftest import Run
-from tests.tandem.account.emulated import ENOUGH, Emulated
+from tests.tandem.account.emulated import ENOUGH, REGION, Emulated
 
 Refusal = Callable[..., str]
+ASSUMED = AssumedRole(role_arn="arn:aws:iam::123456789012:role/deployer")
 COMMANDS = ("leftovers", "quota", "prices")
 
 
@@ -51,6 +53,11 @@ def test_the_first_call_has_limits_of_time_too(monkeypatch: pytest.MonkeyPatch) 
     assert [(one.connect_timeout, one.read_timeout) for one in given] == [(5, 60)]
 
 
+@pytest.mark.parametrize("roles", [(), (ASSUMED,)], ids=["own credentials", "a role"])
+def test_every_session_is_in_the_stacks_region(emulated: Emulated, roles: tuple[AssumedRole, ...]) -> None:
+    assert session.connect("eu-west-1", roles=roles).session.region_name == "eu-west-1"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("code", "shown"),
@@ -79,6 +86,13 @@ def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
     assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal(
         "quota", "--profile", "nobody"
     )
+
+
+def test_the_profile_is_used_without_a_stack_file_too(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "(nobody) could not be found" in refusal("leftovers", "old", "--region", REGION, "--profile", "nobody")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -142,6 +156,12 @@ def test_every_code_is_explained_and_temporary_ones_are_retried(row: dict[str, s
     error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
     assert row["message"] in session.reason(error, "us-east-1")
     assert session.is_temporary(error) == (row["temporary"] == "yes")
+
+
+@pytest.mark.parametrize(("status", "temporary"), [(499, False), (500, True), (503, True)])
+def test_an_error_of_the_server_is_temporary_whatever_its_code(status: int, temporary: bool) -> None:
+    answer: Any = {"Error": {"Code": "Odd"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    assert session.is_temporary(exceptions.ClientError(answer, "DeleteVpc")) == temporary
 
 
 def test_no_call_hangs_and_each_is_retried() -> None:

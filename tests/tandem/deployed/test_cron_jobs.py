@@ -63,6 +63,26 @@ def test_a_copy_of_a_cron_job_runs_once_in_utc(tmp_path: Path) -> None:
     }
 
 
+def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
+    pods = "/api/v1/namespaces/ollama/pods"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "ollama"}, "spec": {}}
+    (tmp_path / "other").mkdir()
+    with serving(serving_nightly()) as fake, serving(serving_nightly()) as other:
+        one, two = (at.kubeconfig(folder) for at, folder in ((fake, tmp_path), (other, tmp_path / "other")))
+        fake.answers[f"{pods}/x"] = pod
+        with cluster(kubeconfig.read(two, None)), cluster(kubeconfig.read(one, None)) as found:
+            connected, before = len(fake.asked), len(other.asked)
+            found.create_pod(pod)
+            found.delete_pod("x", "ollama")
+            found.start_cron_job("nightly", "ollama")
+            found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow"))
+        nightly, once = f"{CRON_JOBS}/nightly", f"{CRON_JOBS}/nightly-once"
+        asked = [path for path, _ in fake.asked[connected:]]
+        assert [path for path in asked if path != CRON_JOBS] == [pods, f"{pods}/x", JOBS, once]
+        assert len(other.asked) == before
+        assert nightly not in asked
+
+
 def test_a_time_that_the_clusters_clock_has_passed_is_an_error(tmp_path: Path) -> None:
     with (
         serving(serving_nightly("2026-11-25T20:30:00Z")) as fake,

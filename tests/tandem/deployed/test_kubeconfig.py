@@ -176,6 +176,14 @@ def test_a_key_with_a_password_is_refused_without_a_prompt(tmp_path: Path, pair:
         chosen(HOST, user).for_kr8s(tmp_path)
 
 
+@pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
+def test_the_proxies_that_kubectl_knows_are_used(scheme: str, tmp_path: Path) -> None:
+    """client-go tools/clientcmd/api/v1/types.go, Cluster.ProxyURL."""
+    proxy = f"{scheme}://proxy:1080"
+    given = chosen({**HOST, "proxy-url": proxy}, {"token": "x"}).for_kr8s(tmp_path)
+    assert given["clusters"][0]["cluster"]["proxy-url"] == proxy
+
+
 def test_a_token_file_is_read_each_time_and_overrides_a_token(tmp_path: Path) -> None:
     """Like kubectl: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
     (tmp_path / "token").write_text("first\n")

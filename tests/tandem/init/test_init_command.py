@@ -72,7 +72,11 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
     rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.mode == rows[2][1]
-    assert screen.index("Wrote Pulumi.mine.yaml") < screen.index("GPU memory")
+    assert (
+        screen.index("\n\nWrote Pulumi.mine.yaml")
+        < screen.index(". This is its plan:\n\n")
+        < screen.index("GPU memory")
+    )
     assert screen.rstrip().endswith("Next: `tandem sandbox up mine`, or `pulumi stack init mine`")
 
 

@@ -135,6 +135,20 @@ def test_an_edge_into_another_component_ends_at_the_component() -> None:
     assert thin == {("a", "[two]"), ("b", "c")}
 
 
+def test_a_component_waits_only_for_the_last_of_its_predecessors() -> None:
+    made = planned(
+        {"a": 1, "z": 5},
+        resource("one", "top", type="tandem:index:One"),
+        resource("two", "top", type="tandem:index:Two"),
+        resource("a", "one", type="aws:x/a:A"),
+        resource("z", "one", "a", type="aws:x/z:Z"),
+        resource("b", "two", "a", type="aws:x/b:B"),
+        resource("c", "two", "z", type="aws:x/c:C"),
+    )
+    _, thin, _ = shown(make_diagram(made, "dev"))
+    assert thin == {("z", "[two]")}
+
+
 @pytest.fixture(scope="module", params=["dev", "karpenter", "mig-mixed"])
 def diagram(request: pytest.FixtureRequest) -> Diagram:
     plan = judge_file(ROOT / f"Pulumi.{request.param}.yaml").plan()

@@ -117,18 +117,20 @@ def test_each_file_that_is_not_a_result_is_refused_with_its_reason(tmp_path: Pat
         "other": json.dumps({"kind": "something"}),
         "newer": json.dumps({**document, "schema_version": 3}),
         "wrong": json.dumps({**document, "load": {**document["load"], "seed": "x"}}),
+        "twice": json.dumps({**document, "load": {**document["load"], "seed": "x", "requests": 0}}),
         "lacks": json.dumps({key: value for key, value in document.items() if key != "sessions"}),
         "list": "[]",
     }.items():
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    names = ("cut", "other", "newer", "wrong", "lacks", "list", "bytes", "absent")
+    names = ("cut", "other", "newer", "wrong", "twice", "lacks", "list", "bytes", "absent")
     shown = refusal(good, *(tmp_path / f"{name}.json" for name in names))
     for name, why in {
         "cut": "is not complete JSON (line ",
         "other": "is not a `tandem bench` result.",
         "newer": "has schema version 3, and this tandem reads 2.",
         "wrong": "is damaged (load.seed: ",
+        "twice": "is damaged (load.requests: Input should be greater than or equal to 1, and 1 more). Copy it again",
         "lacks": "is damaged (sessions: ",
         "list": "is not a `tandem bench` result.",
         "bytes": "is not text.",

@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 
 from sandbox.world import World
-from tandem.sandbox.clock import failed_calls
+from tandem.sandbox.clock import failed_calls, has_schedule
 from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
@@ -214,6 +214,15 @@ def test_waiting_says_that_nothing_happens_by_the_clock(project: Path) -> None:
     assert call("sandbox", "wait", "timeslice", "8h", cwd=project) == Ended(0, f"sandbox: {said}\n", "")
     ended = call("sandbox", "wait", "timeslice", "1m", "--json", cwd=project)
     assert (ended.returncode, ended.json["now"]) == (0, "2026-11-23T20:01:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [("aws:scheduler/schedule:Schedule", True), ("kubernetes:batch/v1:CronJob", True), (VPC[0], False)],
+)
+def test_only_schedules_and_cron_jobs_happen_by_the_clock(type: str, expected: bool) -> None:
+    world: Any = SimpleNamespace(entities=lambda: [SimpleNamespace(type=type)])
+    assert has_schedule(world) == expected
 
 
 def test_a_refused_call_of_a_schedule_is_read_from_its_message() -> None:

@@ -13,7 +13,7 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.ollama import Memory
 from tandem.watch import screen
 from tandem.watch.gpus import Gpu
-from tandem.watch.watch import Look, ModelLook, looks, with_events
+from tandem.watch.watch import Look, ModelLook, looks, lost, with_events
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.seen import NODE, facts, pending, pod, restarting
@@ -98,7 +98,9 @@ def test_a_replaced_pod_and_a_dropped_connection_are_reported_and_survived(
 def test_a_lost_cluster_is_reported_and_no_old_number_is_shown(llama: FakeOllama, mistral: FakeOllama) -> None:
     cluster = with_plugin(well())
     seen = watched(cluster, llama, mistral)
-    assert next(seen).gpus
+    first = next(seen)
+    assert first.gpus
+    assert lost(replace(first, events=("llama2-7b: connected again",)), "why").events == ()
     cluster.fails = [NotConnectedError("cannot be reached"), NotConnectedError("cannot be reached")]
     for _ in range(2):
         look = next(seen)
