@@ -104,7 +104,7 @@ def place(
     raise unsold(demand, zones, offers, bound=bound)
 
 
-def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool = False) -> NoZoneError:
+def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool) -> NoZoneError:
     """Why none of the zones is suitable, and the fix."""
     offers = offers or {}
     if bound:

@@ -165,7 +165,7 @@ async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSes
 
 
 @asynccontextmanager
-async def forwarded(api: Api, target: Target, local: int = 0) -> AsyncIterator[Forward]:
+async def forwarded(api: Api, target: Target, local: int) -> AsyncIterator[Forward]:
     """A forwarded port while the block runs: `local`, or any free port. Raises `CallError` if `local` is in use."""
     forward = Forward(api, target)
     try:

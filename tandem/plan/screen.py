@@ -29,7 +29,7 @@ FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
 
-def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False, more: str = "") -> None:
+def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: str) -> None:
     """Prints the plan of an accepted stack; `more` ends the screen.
 
     For a deployed stack (`is_up`) the startup time is left out: the switch shows how long the change takes.

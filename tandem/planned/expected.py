@@ -98,7 +98,7 @@ class ExpectedModel:
     """Tokens of each slot."""
     running: bool
     """False in a parked pool."""
-    sleeps: bool = False
+    sleeps: bool
     """Whether it scales to zero without requests."""
     encoder: bool
     """An embedding model: it takes no prompt."""

@@ -7,7 +7,7 @@ import pulumi
 import pytest
 
 from sandbox.cloud.answers import Cloud
-from sandbox.cloud.aws.offers import OFFERINGS, offerings
+from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.names import PROJECT
@@ -59,6 +59,18 @@ def test_karpenter_gets_the_subnets_of_all_zones() -> None:
 def test_a_stack_whose_types_nobody_sells_is_refused_in_a_preview(stack: str) -> None:
     with pytest.raises(pulumi.RunError, match=r"^gpu-nodes.instance-types: no zone of the stack .* sells g4dn"):
         graph_of(stack, "")
+
+
+@pytest.mark.parametrize(("down", "expected"), [("", "ab"), ("a", "bc"), ("ab", "cd")])
+def test_zones_without_an_outage_come_first(down: str, expected: str) -> None:
+    def zones(question: Any) -> dict[str, list[str]]:
+        letters = [one for one in "abcdf" if one not in (down if question.args.get("state") == "available" else "")]
+        return {"names": [f"us-east-1{letter}" for letter in letters]}
+
+    cloud = Cloud(answers={ZONES: zones})
+    assert (
+        zones_of(run(lambda: deploy(plan_of("timeslice")), project=PROJECT, stack="timeslice", cloud=cloud)) == expected
+    )
 
 
 def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:

@@ -301,6 +301,41 @@ def test_a_class_is_deleted_only_if_instance_profiles_can_be_listed(account: Kar
     account.drop(tokens.NODE_CLASS, "gpu")
 
 
+NEEDED = {
+    "launch": ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole"),
+    "terminate": ("ec2:TerminateInstances",),
+    "delete a class": (
+        "iam:ListInstanceProfiles",
+        "iam:RemoveRoleFromInstanceProfile",
+        "iam:DeleteInstanceProfile",
+    ),
+}
+"""The controller's calls of AWS: karpenter-provider-aws v1.14.1 cloudformation.yaml, and pkg/controllers/nodeclass."""
+
+
+@pytest.mark.parametrize(("step", "call"), [(step, call) for step, calls in NEEDED.items() for call in calls])
+def test_each_step_of_the_controller_needs_the_permission_for_each_of_its_calls(
+    ready: Karpenter, step: str, call: str
+) -> None:
+    if step == "terminate":
+        ready.models(1)
+    for attached in ready.attached.values():
+        ready.drop(tokens.ATTACHED_POLICY, attached)
+    others = [one for calls in NEEDED.values() for one in calls if one != call]
+    statement = {"Effect": "Allow", "Action": others, "Resource": "*"}
+    policy = ready.make(tokens.POLICY, "others", name="others", policy=json.dumps({"Statement": statement}))
+    ready.make(tokens.ATTACHED_POLICY, "others", role="controller", policyArn=policy)
+    if step == "delete a class":
+        ready.drop(tokens.NODE_POOL, "gpu")
+    steps = {
+        "launch": lambda: ready.models(1),
+        "terminate": lambda: ready.drop(tokens.NODE_POOL, "gpu"),
+        "delete a class": lambda: ready.drop(tokens.NODE_CLASS, "gpu"),
+    }
+    with refused("Timeout", f"not authorized to perform {call}"):
+        steps[step]()
+
+
 def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
     ready.models(1)
     with refused("Timeout", "waiting on NodeClaim"):
