@@ -1,11 +1,121 @@
 """The output by which the next `up` knows whether anything has changed since the stack was deployed."""
 
+import re
+from typing import Any
+
+import pulumi_aws as aws
 import pytest
 
+from sandbox.cloud.answers import Cloud
+from sandbox.graph import Graph
+from sandbox.preview.program import run
 from sharing import versions
+from sharing.names import PROJECT
 from stacks.outputs import ParkingOutputs
-from stacks.parking import Parking, _read_last, record
+from stacks.parking import Parking, _read_last, digest, find_parking, record
 from tests.program.conftest import judge_with, plan_of
+
+GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}
+OTHER: dict[str, Any] = {"labels": {}}
+AWAKE, PARKED, BEFORE = (
+    Parking(),
+    Parking(parked=frozenset({"gpu"})),
+    Parking(parked=frozenset({"gpu"}), unchanged=True),
+)
+
+
+class Account:
+    """An account with the stack's cluster, its node groups and instances, and the outputs of its last `up`."""
+
+    def __init__(self, plan: Any, last: Any = None, groups: Any = (), instances: Any = ()) -> None:
+        self.plan = plan
+        self.asked: list[Any] = []
+        """Arguments of each search for instances."""
+        outputs = {} if last is None else {"parking": {"plan": last[0], "parked": last[1]}}
+        self.answers = {
+            "pulumi:pulumi:readStackOutputs": lambda asked: {"outputs": outputs},
+            "aws:eks/getClusters:getClusters": lambda asked: {"names": [f"tandem-{plan.stack}"]},
+            "aws:eks/getNodeGroups:getNodeGroups": lambda asked: {"names": [str(one) for one in range(len(groups))]},
+            "aws:eks/getNodeGroup:getNodeGroup": lambda asked: groups[int(asked.args["nodeGroupName"])],
+            "aws:ec2/getInstances:getInstances": self.instances,
+        }
+        self.ids = [*instances]
+
+    def instances(self, asked: Any) -> dict[str, Any]:
+        self.asked.append(asked.args)
+        return {"ids": self.ids}
+
+    def find(self) -> tuple[Parking, Graph]:
+        found: list[Parking] = []
+        graph = run(
+            lambda: found.append(find_parking(self.plan, aws.Provider("p", region="us-east-1"))),
+            project=PROJECT,
+            stack=self.plan.stack,
+            cloud=Cloud(answers=self.answers),
+        )
+        return found[0], graph
+
+
+def group(nodes: int, labels: dict[str, Any] = GPU) -> dict[str, Any]:
+    return {**labels, "scalingConfigs": [{"desiredSize": nodes, "maxSize": 1, "minSize": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("last", "groups", "expected"),
+    [
+        (None, [group(0)], AWAKE),
+        (("same", []), [group(1)], Parking(unchanged=True)),
+        (("same", []), [group(0)], Parking(unchanged=True)),
+        (("other", []), [group(0)], PARKED),
+        (("other", []), [group(1)], AWAKE),
+        (("same", ["gpu"]), [group(0)], BEFORE),
+        (("same", ["gpu"]), [group(1)], AWAKE),
+        (("other", ["gpu"]), [group(0), group(0)], PARKED),
+        (("other", ["gpu"]), [group(0), group(1)], AWAKE),
+        (("other", ["gpu"]), [group(1), group(0)], AWAKE),
+        (("other", ["gpu"]), [group(0), group(1, OTHER)], PARKED),
+    ],
+)
+def test_a_pool_is_parked_while_none_of_its_node_groups_has_a_node(last: Any, groups: Any, expected: Parking) -> None:
+    plan = plan_of("scheduled")
+    if last:
+        last = (digest(plan) if last[0] == "same" else "other", last[1])
+    assert Account(plan, last, groups).find()[0] == expected
+
+
+def test_a_stack_whose_cluster_is_missing_is_deployed_as_awake() -> None:
+    account = Account(plan_of("scheduled"), ("other", ["gpu"]), [group(0)])
+    account.answers["aws:eks/getClusters:getClusters"] = lambda asked: {"names": ["another"]}
+    assert account.find()[0] == AWAKE
+
+
+@pytest.mark.parametrize(("instances", "expected"), [([], PARKED), (["i-1"], AWAKE)])
+def test_a_pool_of_karpenter_is_parked_while_it_has_no_instance(instances: list[str], expected: Parking) -> None:
+    account = Account(plan_of("karpenter-scheduled"), ("other", []), instances=instances)
+    assert account.find()[0] == expected
+    [asked] = account.asked
+    tags = {"karpenter.sh/nodepool": "gpu", "kubernetes.io/cluster/tandem-karpenter": "owned"}
+    assert (asked["instanceTags"], asked["instanceStateNames"]) == (tags, ["pending", "running"])
+
+
+@pytest.mark.parametrize(
+    ("stack", "groups", "before", "warning"),
+    [
+        ("timeslice", [group(0)], [], "no schedule wakes it any more: .* run `pulumi up --refresh`"),
+        ("timeslice", [group(0)], ["gpu"], ""),
+        ("timeslice", [group(1)], [], ""),
+        ("karpenter", [], [], "kubectl --namespace ollama scale deployment llama2-7b mistral-7b --replicas=1`"),
+        ("karpenter", [], ["gpu"], ""),
+    ],
+)
+def test_a_parked_pool_that_lost_its_schedule_is_named_unless_this_up_starts_it(
+    stack: str, groups: Any, before: list[str], warning: str
+) -> None:
+    found, graph = Account(plan_of(stack), ("other", before), groups).find()
+    assert found == AWAKE
+    assert len(graph.logs) == bool(warning)
+    for log in graph.logs:
+        assert re.search(warning, log.message)
 
 
 def test_the_digest_changes_with_the_stack_file_and_with_a_version_and_with_nothing_else(
@@ -13,15 +123,15 @@ def test_the_digest_changes_with_the_stack_file_and_with_a_version_and_with_noth
 ) -> None:
     plan = plan_of("scheduled")
 
-    def digest(**sections: object) -> str:
+    def digest_with(**sections: object) -> str:
         return str(record(judge_with("scheduled", sections).plan(), Parking())["plan"])
 
-    first = digest()
+    first = digest_with()
     assert record(plan, Parking(parked=frozenset({"gpu"}), unchanged=True))["plan"] == first
-    assert digest(models=[{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]) != first
-    assert digest() == first
+    assert digest_with(models=[{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]) != first
+    assert digest_with() == first
     monkeypatch.setattr(versions, "PROBER_IMAGE", "python:next")
-    assert digest() != first
+    assert digest_with() != first
 
 
 @pytest.mark.parametrize("is_scheduled", [True, False])
