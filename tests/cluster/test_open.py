@@ -55,7 +55,7 @@ def test_the_page_is_reached_until_ctrl_c(
         shown = json.loads(process.stdout.readline())
         assert httpx.get(f"{shown['url']}/health").json() == {"status": True}
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate()
     assert (process.returncode, said) == (0, "")
     with pytest.raises(httpx.ConnectError):
         httpx.get(shown["url"])

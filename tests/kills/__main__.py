@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
     print(f'seed {seed}: `make test-kills KILLS="--seed {seed}"` does the same trials again')
     folder = HOME / str(seed)
     folder.mkdir(parents=True, exist_ok=True)
+    forget_other_code(folder)
     chosen = [trial for trial in planned(seed) if not parsed.trials or trial.number in parsed.trials]
     ended = read(folder)
     left = [trial for trial in chosen if trial.number not in ended]
@@ -76,6 +77,15 @@ def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
     outcome = "; ".join(came.faults) or ("recovered" if came.killed else "ended before the kill")
     print(f"{trial}: {outcome}", flush=True)
     return record
+
+
+def forget_other_code(folder: Path) -> None:
+    """Removes the trials of a run that is complete, and those of other commits: none says anything about this code."""
+    complete, now = folder / "complete", commit()
+    for number, record in read(folder).items():
+        if complete.exists() or record["commit"] != now:
+            (folder / f"{number}.json").unlink()
+    complete.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> dict[int, dict[str, Any]]:

@@ -107,6 +107,7 @@ def test_an_interrupted_run_continues_with_the_same_seed_and_keeps_what_has_ende
     monkeypatch.setattr(kills, "HOME", tmp_path)
     monkeypatch.setattr(kills, "RESULTS", tmp_path / "results.md")
     monkeypatch.setattr(kills, "executable", lambda: "pulumi")
+    monkeypatch.setattr(kills, "commit", lambda: "abc")
     monkeypatch.setattr(Bases, "of", lambda *_: None)
     monkeypatch.setattr(kills, "do", do)
     with pytest.raises(KeyboardInterrupt):
@@ -119,6 +120,23 @@ def test_an_interrupted_run_continues_with_the_same_seed_and_keeps_what_has_ende
     assert done[1:4] == first
     [folder] = [one for one in tmp_path.iterdir() if one.is_dir()]
     assert f"Seed {folder.name}; 80 of 80 trials" in (tmp_path / "results.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("commit", "complete", "left"),
+    [("abc", False, [0, 1]), ("abc", True, []), ("later", False, []), ("later", True, [])],
+)
+def test_only_unfinished_trials_of_the_same_code_are_kept(
+    commit: str, complete: bool, left: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kills, "commit", lambda: commit)
+    for number in (0, 1):
+        (tmp_path / f"{number}.json").write_text(json.dumps(kept(number)))
+    if complete:
+        (tmp_path / "complete").touch()
+    kills.forget_other_code(tmp_path)
+    assert sorted(kills.read(tmp_path)) == left
+    assert not (tmp_path / "complete").exists()
 
 
 def test_the_page_counts_what_recovered_and_names_every_fault() -> None:

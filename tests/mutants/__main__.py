@@ -30,13 +30,15 @@ Tried = dict[str, Any]
 def main() -> int:
     """Returns 1 if too many survive, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="draws the mutants of an earlier run")
+    parser.add_argument("--seed", type=int, help="draws the mutants of an earlier run")
     parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
     parser.add_argument("--restart", action="store_true", help="forget an interrupted run")
     parsed = parser.parse_args()
     if parsed.restart or (FOLDER / "finished").exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
-    run = _begin(parsed.seed, parsed.count)
+    run = _begin(random.randrange(10**6) if parsed.seed is None else parsed.seed, parsed.count)
+    if parsed.seed not in (None, run["seed"]):
+        parser.error(f"an interrupted run has seed {run['seed']}. Leave out --seed to go on, or add --restart.")
     print(f"seed {run['seed']}, commit {run['commit']}", flush=True)
     try:
         tried = _try_all(run)

@@ -129,6 +129,7 @@ def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Grap
     assert {f"docker.io/ollama/ollama:{versions.OLLAMA_IMAGE_TAG}", versions.PROBER_IMAGE} & found
 
 
+@pytest.mark.slow
 def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None:
     """One of six stacks, or `tandem verify --overfill`, uses each entry."""
     used = {overfill.IMAGE}

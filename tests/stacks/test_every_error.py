@@ -102,6 +102,7 @@ def said(values: dict[str, Any]) -> Iterator[str]:
     yield from map(str, judged.problems)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_stack_file_controls_the_terminal() -> None:
     """The real `pulumi` prints these messages unfiltered. The text is a value, in a list, and a key."""
     for path in fields():

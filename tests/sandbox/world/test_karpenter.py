@@ -47,7 +47,10 @@ def test_a_pending_pod_gets_a_node_with_all_of_its_resources(ready: Karpenter) -
     assert pod.outputs["node"] == node.id
 
 
-@pytest.mark.parametrize(("pods", "shares", "nodes"), [(4, 4, 1), (8, 4, 2), (17, 4, 5), (4, None, 4), (17, None, 17)])
+@pytest.mark.parametrize(
+    ("pods", "shares", "nodes"),
+    [(4, 4, 1), (8, 4, 2), (17, 4, 5), (4, None, 4), pytest.param(17, None, 17, marks=pytest.mark.slow)],
+)
 def test_pods_are_counted_by_the_overlay_and_by_gpus_without_one(
     account: Karpenter, pods: int, shares: int | None, nodes: int
 ) -> None:

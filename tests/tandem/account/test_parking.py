@@ -118,17 +118,28 @@ def test_after_wake_the_progress_of_nodes_and_models_is_shown(
     assert seen == [(2, file, 1800)]
 
 
+@pytest.fixture
+def half_past_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops the clock of `tandem park` at 2026-11-25 12:30:45."""
+
+    class Stopped(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Stopped":
+            return cls(2026, 11, 25, 12, 30, 45, tzinfo=tz)
+
+    monkeypatch.setattr("tandem.parking.command.datetime", SimpleNamespace(**{**vars(datetime), "datetime": Stopped}))
+
+
+@pytest.mark.usefixtures("half_past_noon")
 def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creation, group: str, file: str) -> None:
     schedules(creation, group)
-    before = datetime.datetime.now(datetime.UTC)
     for hours in (1, 8):
         assert call("park", file, "--in", f"{hours}h").returncode == 0
     assert nodes(group)["desiredSize"] == 2
     [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
     [owner] = {one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == name}
     found = creation.scheduler.get_schedule(GroupName=owner, Name=name)
-    at = datetime.datetime.strptime(found["ScheduleExpression"], "at(%Y-%m-%dT%H:%M:%S)").replace(tzinfo=datetime.UTC)
-    assert abs(at - before - datetime.timedelta(hours=8)) < datetime.timedelta(minutes=10)
+    assert found["ScheduleExpression"] == "at(2026-11-25T20:31:00)"
     assert (found["ScheduleExpressionTimezone"], name) == ("UTC", f"once-{group}")
     assert found["ActionAfterCompletion"] == "DELETE"
     assert json.loads(found["Target"]["Input"])["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0}
@@ -263,17 +274,16 @@ def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
     source="kubernetes 1.36 staging/src/k8s.io/api/batch/v1/types.go, CronJobSpec.Schedule; github.com/robfig/cron "
     "v3.0.1 parser.go, ParseStandard: five fields",
 )
+@pytest.mark.usefixtures("half_past_noon")
 def test_karpenters_pools_are_parked_later_by_a_cron_job_that_does_nothing_after_a_day(
     karpenter: str, reach: Callable[[Jobs], None]
 ) -> None:
     cluster = Jobs({})
     reach(cluster)
-    before = datetime.datetime.now(datetime.UTC)
     done = call("park", karpenter, "--in", "8h", "--json")
     [(name, namespace, at, (variable, until))] = cluster.scheduled
     assert (name, namespace, variable) == ("tandem-parking-park", "ollama", "UNTIL")
-    assert datetime.timedelta(hours=8) <= at - before < datetime.timedelta(hours=8, minutes=10)
-    assert (at.second, at.microsecond, datetime.datetime.fromisoformat(until) - at) == (0, 0, datetime.timedelta(1))
+    assert (at.isoformat(), until) == ("2026-11-25T20:31:00+00:00", "2026-11-26T20:31:00+00:00")
     assert done.json == {
         "schema_version": 1,
         "stack": "timeslice",

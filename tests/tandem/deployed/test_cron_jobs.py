@@ -63,6 +63,7 @@ def test_a_copy_of_a_cron_job_runs_once_in_utc(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
     pods = "/api/v1/namespaces/ollama/pods"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "ollama"}, "spec": {}}

@@ -91,6 +91,7 @@ def test_a_port_in_use_is_an_error(llama: FakeOllama) -> None:
     )
 
 
+@pytest.mark.slow
 def test_metrics_are_served_until_ctrl_c(llama: FakeOllama) -> None:
     program = [sys.executable, "-m", "tandem", "metrics", "--url", f"a={llama.url}", "--listen", "0"]
     with subprocess.Popen(program, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
