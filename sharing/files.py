@@ -60,3 +60,12 @@ def append(file: int, content: str) -> None:
     while left:
         left = left[os.write(file, left) :]
     os.fsync(file)
+
+
+def keep_names(folder: Path) -> None:
+    """Puts the names of the folder's new files on the disk: syncing a file does not (fsync(2)). Raises `OSError`."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

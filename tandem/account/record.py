@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sharing.files import append
+from sharing.files import append, keep_names
 from tandem.deployed.aws.session import AccountError
 
 
@@ -31,6 +31,7 @@ class Record:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            keep_names(self.path.parent)
         except OSError as error:
             raise self._failed(error) from None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sharing.files import ChangedError, append, lock, write_whole
+from sharing.files import ChangedError, append, keep_names, lock, write_whole
 
 
 def full_disk(*_: object) -> None:
@@ -104,6 +104,13 @@ def test_of_two_simultaneous_writers_one_wins(tmp_path: Path, monkeypatch: pytes
     for writer in writers:
         writer.join()
     assert (path.read_text(), os.listdir(tmp_path)) == ("b" * 10_000, ["it"])
+
+
+def test_the_names_in_a_folder_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[os.stat_result] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file)))
+    keep_names(tmp_path)
+    assert [os.path.samestat(one, tmp_path.stat()) for one in synced] == [True]
 
 
 def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`leftovers --delete` if something goes wrong: nothing else breaks, and every deletion is recorded."""
 
+import datetime
 import errno
 import io
 import json
@@ -15,6 +16,7 @@ from moto.eks.models import eks_backends
 from rich.status import Status
 
 from tandem.account import clean_up, deletion, regions
+from tandem.account.record import Record
 from tandem.deployed.aws import leftovers
 from tandem.terminal import CallError
 from tests.tandem.account.cleaning import Cleaning
@@ -125,6 +127,17 @@ def test_a_resource_that_botocore_deletes_and_then_misses_in_its_retry_counts_as
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed in /proc only on Linux")
+def test_the_name_of_the_record_reaches_the_disk_before_the_first_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    synced: list[Path] = []
+    monkeypatch.setattr("tandem.account.record.keep_names", synced.append)
+    record = Record("dev", REGION, datetime.datetime(2026, 11, 25, tzinfo=datetime.UTC))
+    record.close()
+    assert synced == [record.path.parent]
+
+
 def test_the_record_is_closed(creation: Creation, run: Run) -> None:
     creation.volumes(OURS)
     code, _, err = run("--delete", "--yes")

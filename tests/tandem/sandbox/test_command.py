@@ -192,6 +192,18 @@ def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> Non
     assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC[0], "id": other}
 
 
+def test_text_in_the_emulated_cloud_is_made_printable(project: Path) -> None:
+    install(project, "v3.260.0")
+    world = World(project / HOME / "timeslice" / CLOUD)
+    world.create(VPC[0], "a\x1b]0;title\x07\u202eb", {"cidrBlock": "10.0.0.0/16"}, {})
+    world.close()
+    for options in ((), ("--json",)):
+        ended = call("sandbox", "status", "timeslice", *options, cwd=project)
+        assert ended.returncode == 1
+        assert "title" in ended.stdout
+        assert not {"\x1b", "\x07", "\u202e"} & {*ended.stdout, *ended.stderr}
+
+
 def test_time_passes_only_for_a_deployed_stack(project: Path) -> None:
     undeployed = "error: stack timeslice is not deployed in the sandbox. Run `tandem sandbox up timeslice`.\n"
     assert refused(project, "wait", "timeslice", "8h") == undeployed
