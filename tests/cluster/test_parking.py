@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.graph import plain
+from sandbox.graph import Graph, plain
 from tandem.command import main
 from tests.cluster.deployment import Deployment, manifests
 from tests.cluster.nodes import nodes
@@ -33,10 +33,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def apply_schedule(cluster: Deployment) -> None:
-    for manifest in manifests(graph_with("timeslice", SECTIONS)):
+def apply_schedule(cluster: Deployment) -> Graph:
+    """Applies the CronJobs of the schedule and what they need; returns the graph of their stack."""
+    graph = graph_with("timeslice", SECTIONS)
+    for manifest in manifests(graph):
         if manifest["metadata"].get("namespace") == "ollama" or manifest["kind"] == "Namespace":
             cluster.api.apply(manifest)
+    return graph
 
 
 def test_the_cron_job_for_one_time_is_a_copy_that_goes_with_the_schedules_own(
@@ -67,8 +70,7 @@ def test_the_cron_job_for_one_time_is_a_copy_that_goes_with_the_schedules_own(
 def test_the_job_of_the_schedule_runs_now_and_is_cleaned_up_with_its_cron_job(
     cluster: Deployment, file: Path, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = graph_with("timeslice", SECTIONS)
-    apply_schedule(cluster)
+    graph = apply_schedule(cluster)
     for node in nodes(graph):
         cluster.join(node)
     assert main([verb, str(file), "--kubeconfig", str(cluster.plane.kubeconfig), "--json"]) == 0

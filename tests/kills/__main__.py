@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
     seed = _latest() if parsed.seed is None else parsed.seed
     print(f'seed {seed}: `make test-kills KILLS="--seed {seed}"` does the same trials again')
     folder = HOME / str(seed)
-    folder.mkdir(parents=True, exist_ok=True)
     forget_other_code(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     chosen = [trial for trial in planned(seed) if not parsed.trials or trial.number in parsed.trials]
     ended = read(folder)
     left = [trial for trial in chosen if trial.number not in ended]
@@ -80,12 +80,9 @@ def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
 
 
 def forget_other_code(folder: Path) -> None:
-    """Removes the trials of a run that is complete, and those of other commits: none says anything about this code."""
-    complete, now = folder / "complete", commit()
-    for number, record in read(folder).items():
-        if complete.exists() or record["commit"] != now:
-            (folder / f"{number}.json").unlink()
-    complete.unlink(missing_ok=True)
+    """Removes a run that is complete, or of another commit, with its stacks: it says nothing about this code."""
+    if (folder / "complete").exists() or {record["commit"] for record in read(folder).values()} - {commit()}:
+        shutil.rmtree(folder)
 
 
 def read(folder: Path) -> dict[int, dict[str, Any]]:

@@ -1,13 +1,13 @@
 """What the emulated eks provider asks of an engine for one cluster, word for word.
 
 A stand-in for the engine answers through the real gRPC and keeps each request. `--regen` writes
-`tests/golden/construct.jsonl`. The engine tier shows that the real engine takes the requests.
+`tests/golden/construct-*.jsonl`. The engine tier shows that the real engine takes the requests.
 """
 
 import json
 from collections.abc import Iterator
 from concurrent import futures
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
@@ -20,6 +20,7 @@ from sandbox.cloud.protocol import Refused
 from sandbox.engine.construct import ComponentServicer, _set_options
 from sandbox.graph import Secret
 from tests.conftest import Golden
+from tests.sandbox.engine.test_conversation import Aborted, Context
 
 CLUSTER = "eks:index:Cluster"
 PARENT = "urn:pulumi:dev::tandem::pulumi:pulumi:Stack::tandem-dev"
@@ -55,7 +56,7 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer):
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.refuses, self.dry = "", False
+        self.at, self.refuses, self.dry = "", "", False
         self.answers: dict[str, Any] = {"partition": "aws"}
 
     def RegisterResource(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -83,46 +84,40 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer):
         return answer
 
 
-class Aborted(Exception):
-    """The call ended with an error."""
-
-
-class Context:
-    def abort(self, code: grpc.StatusCode, said: str) -> NoReturn:
-        raise Aborted(f"{code.name}: {said}")
-
-
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     made = Engine()
     server = grpc.server(futures.ThreadPoolExecutor(1))
     resource_pb2_grpc.add_ResourceMonitorServicer_to_server(made, server)
-    made.at = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"  # type: ignore[attr-defined]
+    made.at = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     yield made
     server.stop(None)
 
 
-def construct(engine: Any, **more: Any) -> dict[str, Any]:
-    request = provider_pb2.ConstructRequest(
-        **{"type": CLUSTER, "name": "c", "parent": PARENT, "dryRun": engine.dry, "monitorEndpoint": engine.at},
-        **{"dependencies": [ROLE], "providers": {"aws": f"{AWS}::id-of-here"}, **more},
-    )
+def construct(engine: Engine, **more: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "type": CLUSTER,
+        "name": "c",
+        "parent": PARENT,
+        "dryRun": engine.dry,
+        "monitorEndpoint": engine.at,
+        "dependencies": [ROLE],
+        "providers": {"aws": f"{AWS}::id-of-here"},
+    }
+    request = provider_pb2.ConstructRequest(**fields, **more)
     wire.write(INPUTS, request.inputs)
     request.inputDependencies["version"].urns.extend([ROLE])
     context: Any = Context()
     return {"call": "Construct", **MessageToDict(ComponentServicer("eks", "4.3.0").Construct(request, context))}
 
 
-def as_lines(calls: list[dict[str, Any]]) -> str:
-    return "".join(f"{json.dumps(one, sort_keys=True)}\n" for one in calls)
-
-
 @pytest.mark.parametrize("dry", [False, True], ids=["up", "preview"])
 def test_the_requests_for_a_cluster(engine: Engine, golden: Golden, dry: bool) -> None:
     engine.dry = dry
     answer = construct(engine)
-    golden(f"construct-{'preview' if dry else 'up'}.jsonl", as_lines([*engine.asked, answer]))
+    lines = [f"{json.dumps(one, sort_keys=True)}\n" for one in (*engine.asked, answer)]
+    golden(f"construct-{'preview' if dry else 'up'}.jsonl", "".join(lines))
 
 
 @pytest.mark.parametrize("option", ["protect", "retainOnDelete"])

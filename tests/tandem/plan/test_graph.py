@@ -120,32 +120,27 @@ def test_a_resource_that_waits_for_a_component_waits_for_its_resources() -> None
     assert thin == set()  # the path already shows that everything in `two` comes after `a`
 
 
-def test_an_edge_into_another_component_ends_at_the_component() -> None:
-    made = planned(
+def after_a_and_z(*waits: str) -> Planned:
+    """Component `one` has `a` and then `z`. In `two`, `b` waits for `a`, and `c` for these."""
+    return planned(
         {"a": 1, "z": 5},
         resource("one", "top", type="tandem:index:One"),
         resource("two", "top", type="tandem:index:Two"),
         resource("a", "one", type="aws:x/a:A"),
         resource("z", "one", "a", type="aws:x/z:Z"),
         resource("b", "two", "a", type="aws:x/b:B"),
-        resource("c", "two", "a", "b", type="aws:x/c:C"),
+        resource("c", "two", *waits, type="aws:x/c:C"),
     )
-    _, thin, path = shown(make_diagram(made, "dev"))
+
+
+def test_an_edge_into_another_component_ends_at_the_component() -> None:
+    _, thin, path = shown(make_diagram(after_a_and_z("a", "b"), "dev"))
     assert path == [("a", "z")]
     assert thin == {("a", "[two]"), ("b", "c")}
 
 
 def test_a_component_waits_only_for_the_last_of_its_predecessors() -> None:
-    made = planned(
-        {"a": 1, "z": 5},
-        resource("one", "top", type="tandem:index:One"),
-        resource("two", "top", type="tandem:index:Two"),
-        resource("a", "one", type="aws:x/a:A"),
-        resource("z", "one", "a", type="aws:x/z:Z"),
-        resource("b", "two", "a", type="aws:x/b:B"),
-        resource("c", "two", "z", type="aws:x/c:C"),
-    )
-    _, thin, _ = shown(make_diagram(made, "dev"))
+    _, thin, _ = shown(make_diagram(after_a_and_z("z"), "dev"))
     assert thin == {("z", "[two]")}
 
 
