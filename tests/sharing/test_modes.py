@@ -194,6 +194,10 @@ def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
     )
 
 
+def test_a_comparison_that_shows_some_modes_adds_the_others_and_its_own() -> None:
+    assert [one.mode for one in every_mode(Mps(), ["exclusive", "timeslice", "mps"])] == ["mps", "mig"]
+
+
 @pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
 def test_every_nvidia_gpu_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
     allowed = [mode.config_name for mode in every_mode(TimeSlicing()) if not mode.check(gpu)]

@@ -11,6 +11,7 @@ import httpcore
 import pytest
 
 from tandem.bench.clocked import SO_TIMESTAMPNS, TIMESPEC, ClockedBackend, _stamp
+from tandem.bench.stream import Sender
 
 
 def test_a_server_that_speaks_no_tls_is_a_connection_error() -> None:
@@ -22,6 +23,19 @@ def test_a_server_that_speaks_no_tls_is_a_connection_error() -> None:
 
     with pytest.raises(httpcore.ConnectError):
         asyncio.run(connect())
+
+
+@pytest.mark.parametrize(("url", "trusts"), [("https://h", ["the system's"]), ("http://h", [None])])
+def test_the_certificates_of_https_are_checked_with_the_systems_authorities(
+    url: str, trusts: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str | None] = []
+    monkeypatch.setattr("tandem.bench.stream.ssl.create_default_context", lambda: "the system's")
+    monkeypatch.setattr(
+        "tandem.bench.stream.httpcore.AsyncConnectionPool", lambda *, ssl_context, **_: given.append(ssl_context)
+    )
+    Sender(url, timeout=1.0, tokens=1)
+    assert given == trusts
 
 
 def test_a_port_that_nobody_listens_on_is_a_connection_error() -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from tandem.chat.talk import apart
+from tandem.chat.screen import Screen
+from tandem.chat.talk import Speaker, Turn, apart
+from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, Piece
 from tests.command import Ended, call
 from tests.tandem.fake_network import Network, raw
@@ -92,6 +95,17 @@ def test_thinking_in_tags_is_recognized_however_it_is_split(given: list[str], te
     assert "".join(piece.text for piece in found) == text
     assert "".join(piece.thinking for piece in found) == thinking
     assert found[-1].done_reason == "stop"
+
+
+def test_a_word_that_fills_its_line_has_no_blank_after_it() -> None:
+    out, speaker = io.StringIO(), Speaker(Ollama(Endpoint("a", "http://h:1", "m")), "m (a)")
+    screen, said = (
+        Screen(Console(file=out, width=20, force_terminal=True, color_system=None)),
+        "ten-cells- nine-cell one",
+    )
+    screen.add(Turn(1, speaker, said), Piece(said))
+    screen.end_line()
+    assert out.getvalue() == "m (a)\nten-cells- nine-cell\none\n"
 
 
 def test_a_server_that_dies_ends_the_conversation_and_the_transcript_stays(tmp_path: Path) -> None:

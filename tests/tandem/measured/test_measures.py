@@ -15,7 +15,7 @@ from tandem.measured import measures
 from tandem.measured.result import Row
 from tandem.measured.summary import Goals, Sharing, Workload, summary
 from tests.tandem.conftest import Servers
-from tests.tandem.results import SPILLED, failed, result, row, run, server, shared, steady
+from tests.tandem.results import SPILLED, failed, result, row, run, server, session, shared, steady
 
 CLOSED = Workload(64, "closed", 4.0)
 
@@ -160,6 +160,11 @@ def test_a_repeat_without_all_of_its_runs_is_in_no_comparison() -> None:
     shown = summary(replace(whole, runs=[one for one in whole.runs if (one.repeat, one.endpoints) != (2, ["b"])]))
     assert len(shown.sharing[0].repeats) == 2
     assert len(shown.figures) == 4
+
+
+def test_one_model_shares_with_no_other() -> None:
+    alone = session(servers=[server("a", "m")])
+    assert summary(result("x", [run(["a"], steady("a", 100.0, 10.0))], sessions=[alone])).sharing == []
 
 
 def test_the_clients_processor_time_is_that_of_the_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,9 @@ def test_an_interrupted_pulumi_ends_its_children(
             yield
 
     monkeypatch.setattr(module, "_interrupts_left_to", noted)
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before = signal.default_int_handler, signal.SIG_DFL  # what an earlier test left may be equal for both
+    signal.signal(signal.SIGINT, before[0])
+    signal.signal(signal.SIGTERM, before[1])
     also = "kill -INT $$" if sent == "INT" else ":"
     wait = f"until [ -e {listens} ]; do sleep 0.01; done"
     # Not `for turn in $(seq 600)`: once, on a busy machine, dash lost the signal that came during `$(…)`.
