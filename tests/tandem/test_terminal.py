@@ -51,6 +51,8 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
 def test_the_extras_of_the_project_are_those_that_commands_name() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     del extras["dev"], extras["build"]
+    # What one line of the documents installs is the union of the others.
+    assert extras.pop("all") == [f"tandem-gpu[{','.join(sorted(extras))}]"]
     assert extras.keys() == EXTRAS.keys() == {extra for needed in NEEDED.values() for extra in needed}
     for extra, requirements in extras.items():
         assert {re.split("[<>=]", each)[0].replace("-", "_") for each in requirements} <= set(EXTRAS[extra])

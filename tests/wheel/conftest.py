@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = "aws,cluster,gguf,ollama"
 
 
 @dataclass(frozen=True)
@@ -93,4 +92,4 @@ def base(install: Callable[[str], Environment]) -> Environment:
 @pytest.fixture(scope="session")
 def complete(install: Callable[[str], Environment]) -> Environment:
     """The environment with every extra for users."""
-    return install(f"[{EXTRAS}]")
+    return install("[all]")
