@@ -1,6 +1,8 @@
 """Records `docs/assets/recording.svg`: a plan, then the real `pulumi` in the sandbox. `make recording` runs it.
 
-It needs `pulumi` on the PATH. The commands run in a terminal of 80 columns; pauses are shortened, nothing is edited.
+It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. What is typed shows what is left out: Pulumi's tree
+would cut names, so `up` prints a line for each step; and after a `destroy`, Pulumi warns of the provider's version in
+pulumi-eks (decision 0147), and suggests a command that is wrong in the sandbox.
 """
 
 import fcntl
@@ -22,8 +24,13 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SVG = ROOT / "docs" / "assets" / "recording.svg"
-COLUMNS, ROWS = 80, 24
-COMMANDS = ("tandem plan dev", "tandem sandbox up dev -- --suppress-outputs", "tandem sandbox destroy dev")
+COLUMNS, ROWS = 110, 24
+"""The longest line of Pulumi has 107 columns."""
+COMMANDS = (
+    "tandem plan dev",
+    "tandem sandbox up dev -- --suppress-outputs --non-interactive",
+    "tandem sandbox destroy dev | grep left",
+)
 MOST_PAUSE, READ, TYPED, FRAME = 0.2, 3.0, 0.05, 0.2
 """Seconds: the longest pause within a command, the pause after it, one typed letter, and the shortest frame."""
 CELL, LINE, MARGIN = 8.4, 18, 12
@@ -80,8 +87,7 @@ def scene(command: str, folder: Path) -> Iterator[tuple[float, str]]:
         os.chdir(folder)
         env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
         env["PATH"] = os.pathsep.join((str(Path(sys.prefix) / "bin"), env["PATH"]))
-        words = command.split()
-        os.execvpe(words[0], words, env)
+        os.execvpe("sh", ["sh", "-c", command], env)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     before = time.monotonic()
     while read := _read(terminal):

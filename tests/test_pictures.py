@@ -1,4 +1,4 @@
-"""The picture of the README shows the stack `dev`, in colours that can be read."""
+"""The pictures of the README: the stack `dev` in colours that can be read, and a recording without flaws."""
 
 import re
 from xml.etree import ElementTree
@@ -10,12 +10,13 @@ from stacks.stack_file.judge import judge_file
 from tests.pages import ROOT
 
 ASSETS = ROOT / "docs" / "assets"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_shows_the_models_and_the_gpu_of_the_stack_dev(scheme: str) -> None:
     picture = ElementTree.parse(ASSETS / f"architecture-{scheme}.svg").getroot()
-    said = " ".join("".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text"))
+    said = " ".join("".join(text.itertext()) for text in picture.iter(f"{SVG}text"))
     config = judge_file(ROOT / "Pulumi.dev.yaml").plan().setup
     [pool] = config.pools
     gpu = instance_types()[pool.instance_types[0]].gpu
@@ -23,6 +24,16 @@ def test_the_picture_shows_the_models_and_the_gpu_of_the_stack_dev(scheme: str) 
     for name in (*models, f"one {pool.capacity} {pool.instance_types[0]}", f"one NVIDIA {gpu.title}"):
         assert name in said, name
     assert f"share {len(models)}" in said
+
+
+def test_the_recording_shows_no_warning_no_path_of_a_machine_and_each_name_in_full() -> None:
+    """If this fails after `make recording`, mend what the commands print."""
+    picture = ElementTree.parse(ASSETS / "recording.svg").getroot()
+    lines = [" ".join(" ".join(line.itertext()).split()) for line in picture.iter(f"{SVG}text")]
+    assert [line for line in lines if re.search(r"warning|error|hint|/tmp|/home|stack rm", line)] == []
+    steps = [line for line in lines if re.match(r"[+-] .*:.*:", line)]
+    assert len(steps) > 70
+    assert [step for step in steps if not re.fullmatch(r"[+-] \S+ \S+ creat(ing|ed) \(\S+s\)", step)] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,6 +4,7 @@ Each stack has a folder: the emulated cloud (`cloud.json`), Pulumi's state, and 
 """
 
 import errno
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -269,7 +270,7 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
         return FAILED
     _print("nothing is left: 0 resources in the state, 0 in the cloud")
     # Pulumi prints "run `pulumi stack rm dev`".
-    _print(f"hint: to remove the stack, too, delete {sandbox.place.folder}")
+    _print(f"hint: to remove the stack, too, delete {os.path.relpath(sandbox.place.folder)}")
     _print("hint: do not run `pulumi stack rm`: outside the sandbox, it removes your real stack of that name")
     return code
 

@@ -226,7 +226,9 @@ def test_destroy(
     code: int,
     left_off: str,
     lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(sandbox.place.project)
     sandbox.finds = found
     sandbox.pulumi.codes = [*codes]
     assert verbs._destroy(sandbox, extra) == code
@@ -234,7 +236,7 @@ def test_destroy(
     assert sandbox.left_off == left_off
     if lines[-1] == "to remove":
         lines[-1:] = [
-            f"hint: to remove the stack, too, delete {sandbox.place.folder}",
+            "hint: to remove the stack, too, delete .tandem/sandbox/dev",
             "hint: do not run `pulumi stack rm`: outside the sandbox, it removes your real stack of that name",
         ]
     assert sandbox.said() == lines
