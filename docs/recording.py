@@ -1,8 +1,8 @@
 """Records `docs/assets/recording.svg`: a plan, then the real `pulumi` in the sandbox. `make recording` runs it.
 
-It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. What is typed shows what is left out: Pulumi's tree
-would cut names, so `up` prints a line for each step; and after a `destroy`, Pulumi warns of the provider's version in
-pulumi-eks (decision 0147), and suggests a command that is wrong in the sandbox.
+It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. What is typed shows what is left out: Pulumi's
+tree would cut names, so `up` prints a line for each step; and after a `destroy`, Pulumi warns of the provider's version
+in pulumi-eks (decision 0147), and suggests a command that is wrong in the sandbox.
 """
 
 import fcntl

@@ -80,5 +80,7 @@ def _row(model: str, pace: float, words: int) -> Row:
     return Row(
         endpoint=model, counted=True, scheduled_us=None, sent_us=0, tokens=TOKENS, prompt_tokens=words,
         arrivals_us=[first + gap * number for number in range(TOKENS)], done_reason="length", error=None,
-        server=ServerTimes(total_ns=0, load_ns=0, prompt_eval_ns=0, eval_ns=0),
+        server=ServerTimes(
+            total_ns=(first + gap * TOKENS) * 1000, load_ns=0, prompt_eval_ns=first * 900, eval_ns=gap * TOKENS * 1000,
+        ),
     )  # fmt: skip

@@ -209,7 +209,8 @@ class _Measuring:
     def _print(self, found: Summary, failure: str) -> None:
         result = self._result
         if self._parsed.json:
-            state = {"result": str(self._path), "complete": result.complete, "warnings": self._warnings}
+            warnings = [*self._warnings, *filter(None, [found.first_token_warning])]
+            state = {"result": str(self._path), "complete": result.complete, "warnings": warnings}
             print_json({**state, **({"error": failure} if failure else {}), **found.as_dict()})
             return
         if result.runs:

@@ -4,6 +4,7 @@ import sys
 from types import TracebackType
 
 from rich import progress as bars
+from rich.console import Console
 
 from tandem.bench.run import Case
 from tandem.measured.measures import Spread, answered, reasons_against, tokens_per_s
@@ -69,11 +70,12 @@ def show(summary: Summary) -> None:
             table.add_column(title, justify="right")
         for one in summary.figures:
             if one.workload == workload:
-                who = f"{one.endpoint} {'together' if one.together else 'alone'}"
+                who = f"{one.endpoint} {one.company}"
                 speed = f"{one.tokens_per_s.median:.1f}" if one.tokens_per_s else "–"
                 times = map(_two, (one.ttft_ms, one.itl_ms, one.latency_ms))
                 table.add_row(in_markup(who), *times, speed, str(one.errors))
         console.print(table)
+    _show_first_tokens(console, summary)
     for shared in summary.sharing:
         cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
         speed = f"models at {shared.speed:.0%} of their speed alone, " if shared.speed else ""
@@ -83,6 +85,23 @@ def show(summary: Summary) -> None:
         reasons = sorted({reason for _, some in summary.excluded for reason in some})
         text = f"{len(summary.excluded)} of {summary.runs} runs are excluded: {'; '.join(reasons)}"
         announce(console, "warning:", text, "yellow")
+    if summary.first_token_warning:
+        announce(console, "warning:", summary.first_token_warning, "yellow")
+
+
+def _show_first_tokens(console: Console, summary: Summary) -> None:
+    parts = [(one, one.first_token) for one in summary.figures if one.first_token]
+    if not parts:
+        return
+    table = new_table("parts of the time to first token (ms: mean)")
+    table.add_column("model")
+    for title in ("waiting", "prompt", "rest"):
+        table.add_column(title, justify="right")
+    for one, part in parts:
+        who = in_markup(f"{one.endpoint} {one.company}, {one.workload}")
+        rest = f"{part.rest_ms:,.1f} ({part.rest:.0%})"
+        table.add_row(who, f"{part.waiting_ms:,.1f}", f"{part.prompt_ms:,.1f}", rest)
+    console.print(table)
 
 
 def _two(some: Spread | None) -> str:

@@ -1,7 +1,7 @@
 """The file that `tandem bench` writes and `tandem report` reads: everything needed to judge a run and to repeat it."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, FiniteFloat
 from typing_extensions import TypedDict  # pydantic does not take typing's before Python 3.12
@@ -164,6 +164,8 @@ class PlannedModel(TypedDict):
     id: str
     needs_mib: Count
     share_mib: Count | None
+    slots: NotRequired[Positive]
+    """Requests that the server works on at one time."""
 
 
 class Plan(TypedDict):

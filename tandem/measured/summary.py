@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tandem.measured import measures
 from tandem.measured.comparison import Comparison, compare
+from tandem.measured.first_token import MOST_REST, FirstToken, most_at_once, split
 from tandem.measured.measures import Span, Spread, answered, span, spread
 from tandem.measured.result import Result, Row, Run, Server, difference, identity
 
@@ -44,11 +45,18 @@ class Figures:
     prompt_tokens: float
     """Median, from the server's counts."""
     ttft_ms: Spread | None
+    first_token: FirstToken | None
+    """The parts of the time to first token; None if the server reports no times."""
     itl_ms: Spread | None
     gap_ms: Spread | None
     latency_ms: Spread | None
     tokens_per_s: Span | None
     goodput: Span | None
+
+    @property
+    def company(self) -> str:
+        """How it was measured, in a word."""
+        return "together" if self.together else "alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +104,25 @@ class Summary:
     """The count of each error, in all runs."""
     runs: int
 
+    @property
+    def first_token_warning(self) -> str:
+        """What to know if much of the time to first token has no good reason; empty if all is well."""
+        parts = [(one.first_token, one) for one in self.figures if one.first_token]
+        slow = [pair for pair in parts if pair[0].rest > MOST_REST]
+        if not slow:
+            return ""
+        most, one = max(slow, key=lambda pair: pair[0].rest_ms)
+        where = f"{one.endpoint} {one.company}, {one.workload}"
+        part = f"{most.rest:.0%} of the time to first token ({most.rest_ms:,.0f} of {most.total_ms:,.0f} ms)"
+        if most.outside_ms > most.rest_ms / 2:
+            advice = "Most of it passed outside the server. Measure from a machine that is nearer to it."
+        else:
+            advice = "Search the server's log for the reason, such as copied prompt states or a reloaded model."
+        return (
+            f"{where}: {part} is neither waiting nor the prompt's evaluation. That is over a third in {len(slow)} of "
+            f"{len(parts)} rows. {advice}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """The summary for JSON."""
         values = asdict(self)
@@ -115,15 +142,15 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
             excluded.append((name(run), reasons))
         else:
             kept[_workload(run), tuple(run.endpoints)].append(run)
-    ids = [server.id for server in result.servers]
+    slots = _slots(result, kept)
     return Summary(
         label=result.label,
         figures=[
-            _figures(endpoint, workload, runs, goals)
+            _figures(endpoint, workload, runs, slots[endpoint], goals)
             for (workload, endpoints), runs in sorted(kept.items(), key=lambda item: (item[0][0], len(item[0][1])))
             for endpoint in endpoints
         ],
-        sharing=_sharing(kept, ids, result.usd_per_hour),
+        sharing=_sharing(kept, _ids(result), result.usd_per_hour),
         excluded=excluded,
         errors=dict(Counter(row.error for run in result.runs for row in run.rows if row.counted and row.error)),
         runs=len(result.runs),
@@ -155,6 +182,21 @@ def _servers(run: Run, result: Result) -> list[Server]:
     return [server for server in result.sessions[run.session].servers if server.id in run.endpoints]
 
 
+def _slots(result: Result, kept: Mapping[Any, Sequence[Run]]) -> dict[str, int]:
+    """The slots of each server: the plan's, or as many as it used at one time in any run."""
+    planned = {model["id"]: model.get("slots", 0) for model in (result.plan["models"] if result.plan else [])}
+    rows = {id: [_rows(run, id) for runs in kept.values() for run in runs] for id in _ids(result)}
+    return {id: max(planned.get(id, 0), most_at_once(by_run)) for id, by_run in rows.items()}
+
+
+def _ids(result: Result) -> list[str]:
+    return [server.id for server in result.servers]
+
+
+def _rows(run: Run, endpoint: str) -> list[Row]:
+    return [row for row in run.rows if row.endpoint == endpoint]
+
+
 def _workload(run: Run) -> Workload:
     return Workload(run.prompt_words, run.loop, run.level)
 
@@ -182,8 +224,8 @@ def name(run: Run) -> str:
     return f"{' + '.join(run.endpoints)}, {_workload(run)}, repeat {run.repeat}"
 
 
-def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goals | None) -> Figures:
-    by_run = [[row for row in run.rows if row.endpoint == endpoint] for run in runs]
+def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], slots: int, goals: Goals | None) -> Figures:
+    by_run = [_rows(run, endpoint) for run in runs]
     rows = [row for some in by_run for row in some if row.counted]
     good = answered(rows)
     return Figures(
@@ -195,6 +237,7 @@ def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goal
         errors=len(rows) - len(good),
         prompt_tokens=measures.percentile([row.prompt_tokens for row in good], 50),
         ttft_ms=spread([measures.ttft_ms(row) for row in good]),
+        first_token=split(by_run, slots),
         itl_ms=spread([measures.itl_ms(row) for row in good if measures.has_itl(row)]),
         gap_ms=spread([gap for row in good for gap in measures.gaps_ms(row)]),
         latency_ms=spread([measures.latency_ms(row) for row in good]),
@@ -223,11 +266,7 @@ def _sharing(
 def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
     """The figures of one repeat; the last run has all models together."""
     *alone, together = runs
-    pairs = [
-        (endpoint, before.rows, [row for row in together.rows if row.endpoint == endpoint])
-        for before in alone
-        for endpoint in before.endpoints
-    ]
+    pairs = [(endpoint, before.rows, _rows(together, endpoint)) for before in alone for endpoint in before.endpoints]
     slowdown = _ratios((endpoint, _itl_p50(before), _itl_p50(after)) for endpoint, before, after in pairs)
     before_s = [measures.tokens_per_s(before) for _, before, _ in pairs]
     after_s = [measures.tokens_per_s(after) for _, _, after in pairs]

@@ -29,6 +29,8 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
         if few:
             rows = count(len(one.figures), "row")
             yield f"{result.label}: {len(few)} of {rows} have fewer than {GOOD_REPEATS} repeats."
+        if one.first_token_warning:
+            yield f"{result.label}: {one.first_token_warning}"
         if any(shared.speed and shared.speed > FASTER for shared in one.sharing):
             yield (
                 f"{result.label}: a speed above 100% means that models were faster together than alone. Sharing cannot "
@@ -73,10 +75,20 @@ def _moved(start: Mapping[str, Memory | None], end: Mapping[str, Memory | None],
     return before is not None and after is not None and before != after
 
 
-def meanings(goals: Goals | None) -> Iterator[str]:
-    """The words of the report."""
+def meanings(goals: Goals | None, *, parts: bool) -> Iterator[str]:
+    """The words of the report; `parts`: with those of the time to first token."""
     yield "**Target**: what one result measured, usually a sharing mode."
     yield "**First token**: from sending a request to its first piece of text, or of thinking."
+    if parts:
+        yield (
+            "**Waiting**: the part of the first token in which the server had no free slot, or evaluated the prompt of "
+            "another request."
+        )
+        yield "**Prompt**: the part from the start of the prompt's evaluation, as the server reports it."
+        yield (
+            "**Rest**: what remains, such as the network, loading, or copies of prompt states. Above a third, the "
+            "figures show more than the model's speed."
+        )
     yield "**Between tokens** (inter-token latency): (request - first token) / (output tokens - 1), for each request."
     yield "**Gap**: the time between two consecutive pieces, which a reader sees as stutter."
     yield "**Request**: from sending a request to its last piece of text."

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tandem.markdown import as_code, change_text, in_markdown
 from tandem.measured.comparison import Comparison
+from tandem.measured.first_token import FirstToken
 from tandem.measured.measures import MIB, Span, Spread
 from tandem.measured.result import Result
 from tandem.measured.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
@@ -29,10 +30,11 @@ def document(
         *_sharing(shown),
         *(part for figure in figures for part in _picture(figure)),
         "## Glossary",
-        _bullets(meanings(goals)),
+        _bullets(meanings(goals, parts=any(_parts(shown)))),
         "## Setup",
         *_setup(results),
         *_figures(shown, goals),
+        *_first_tokens(shown),
         *_fit(results),
         *_excluded(shown),
         "## Caveats",
@@ -234,7 +236,7 @@ def _figures(shown: Sequence[Summary], goals: Goals | None) -> Iterator[str]:
 
 def _row(one: Figures, goals: Goals | None) -> list[str]:
     return [
-        f"{one.endpoint} {'together' if one.together else 'alone'}",
+        f"{one.endpoint} {one.company}",
         _three(one.ttft_ms),
         _three(one.itl_ms),
         number(one.gap_ms.p99) if one.gap_ms else "–",
@@ -243,6 +245,28 @@ def _row(one: Figures, goals: Goals | None) -> list[str]:
         f"{one.errors} of {one.requests}",
         *([_range(one.goodput, 2)] if goals else []),
     ]
+
+
+def _first_tokens(shown: Sequence[Summary]) -> Iterator[str]:
+    rows = sorted(_parts(shown), key=lambda row: row[1].workload)
+    if rows:
+        yield "## Time to first token"
+        yield "Milliseconds: means of the requests of all repeats."
+        yield _table(
+            ("load", "target", "model", "first token", "waiting", "prompt", "rest"),
+            (
+                (
+                    str(one.workload), label, f"{one.endpoint} {one.company}",
+                    *map(number, (part.total_ms, part.waiting_ms, part.prompt_ms)),
+                    f"{number(part.rest_ms)} ({_share(part.rest)})",
+                )
+                for label, one, part in rows
+            ),
+        )  # fmt: skip
+
+
+def _parts(shown: Sequence[Summary]) -> list[tuple[str, Figures, FirstToken]]:
+    return [(one.label, each, each.first_token) for one in shown for each in one.figures if each.first_token]
 
 
 def _fit(results: Sequence[Result]) -> Iterator[str]:

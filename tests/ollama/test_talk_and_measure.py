@@ -8,6 +8,7 @@ import pytest
 
 from tandem.command import main
 from tandem.measured.result_file import read
+from tandem.measured.summary import summary
 from tests.command import Printed
 from tests.ollama.test_model_start import OWN, on_a_gpu
 
@@ -74,8 +75,12 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Pri
                 assert row.tokens == len(row.arrivals_us) == 16
                 assert row.prompt_tokens > 8
                 assert row.server.total_ns > 0
+    # Two at a time have one slot, so one of them waits for 16 tokens of 2 ms.
+    closed = [one.first_token for one in summary(found).figures if one.workload.loop == "closed"]
+    assert [bool(part and part.waiting_ms > 10 and part.rest_ms > 0) for part in closed] == [True] * 4
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
+    assert "## Time to first token" in text
     assert "**stand-in**: " in text
     assert " tokens/s combined, " in text
     assert "per million output tokens" in text

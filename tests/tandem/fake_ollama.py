@@ -40,6 +40,8 @@ class FakeOllama:
     load_s: float = 0.0
     first_s: float = 0.0
     """Seconds before the first piece."""
+    prompt_s: float | None = None
+    """The part of them that it reports as the prompt's evaluation; None: all."""
     next_s: float = 0.0
     """Seconds before each other piece."""
     pieces: Sequence[str] | None = None
@@ -92,6 +94,14 @@ class FakeOllama:
             yield self.load_s
         yield from whole(self.answers.get(path, own.get(path, b"404 page not found")), status)()
 
+    def _figures(self, count: int) -> dict[str, int]:
+        prompt_s = self.first_s if self.prompt_s is None else self.prompt_s
+        before, prompt = round(1e9 * self.first_s), round(1e9 * prompt_s)
+        return {
+            "total_duration": before + TOKEN_NS * count, "load_duration": 1, "prompt_eval_count": 7,
+            "prompt_eval_duration": prompt, "eval_count": count, "eval_duration": TOKEN_NS * count,
+        }  # fmt: skip
+
     def _generate(self, path: str, body: Mapping[str, Any]) -> Iterator[Event]:
         number, stamps = next(self._numbers), self.sent.setdefault(str(body.get("prompt")), [])
         stamps.append(time.monotonic_ns())
@@ -107,7 +117,10 @@ class FakeOllama:
         else:
             count = int(body.get("options", {}).get("num_predict", 8))
             words = [f"word{index} " for index in range(count)] if self.pieces is None else self.pieces
-            last = {**_done("length" if self.pieces is None else "stop"), **_figures(len(self.thinking) + len(words))}
+            last = {
+                **_done("length" if self.pieces is None else "stop"),
+                **self._figures(len(self.thinking) + len(words)),
+            }
             if not body.get("stream", True):
                 yield from whole({"model": body["model"], "created_at": NOW, "response": "".join(words), **last})()
                 return
@@ -142,13 +155,6 @@ def loaded(tag: str, size: int = 5 * GIB, size_vram: int = 5 * GIB) -> dict[str,
 
 def _done(reason: str) -> dict[str, Any]:
     return {"done": True, "done_reason": reason}
-
-
-def _figures(count: int) -> dict[str, int]:
-    return {
-        "total_duration": 5, "load_duration": 1, "prompt_eval_count": 7, "prompt_eval_duration": 2,
-        "eval_count": count, "eval_duration": TOKEN_NS * count,
-    }  # fmt: skip
 
 
 def _line(path: str, body: Mapping[str, Any], piece: str, *, thinks: bool = False, **last: Any) -> bytes:

@@ -90,6 +90,21 @@ def shared(label: str, alone_ms: tuple[float, float], together_ms: tuple[float, 
     return result(label, changes.pop("runs", runs), **changes)
 
 
+def timed(untimed: Result, prompt_ms: float) -> Result:
+    """The same from servers that report their times, and this one for each prompt."""
+
+    def times(one: Row) -> ServerTimes:
+        first, *_, last = one.arrivals_us
+        return ServerTimes(
+            total_ns=last * 1000, load_ns=0, prompt_eval_ns=round(1e6 * prompt_ms), eval_ns=(last - first) * 1000
+        )
+
+    return replace(
+        untimed,
+        runs=[replace(run, rows=[replace(one, server=times(one)) for one in run.rows]) for run in untimed.runs],
+    )
+
+
 def paced(label: str, together_ms: tuple[float, ...], **changes: Any) -> Result:
     """A repeat for each time between tokens of both models together; alone each has 10 ms. Nothing else takes time."""
     runs = []

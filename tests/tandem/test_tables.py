@@ -43,7 +43,7 @@ from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
 from tests.command import Screen
 from tests.conftest import Golden
-from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady
+from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady, timed
 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 HERE = cast(Account, SimpleNamespace(id="123456789012", region="us-east-1"))
@@ -232,6 +232,7 @@ def bench() -> None:
     printed = shared("both", (10.0, 20.0), (30.0, 25.0), usd_per_hour=0.5754)
     one = replace(printed, runs=[*printed.runs, spilled])
     alone = result("alone", [run(["a"], [failed("a")])], sessions=[session(servers=[server("a", "llama2:7b")])])
+    progress.show(summary(timed(printed, 20.0)))
     for each in (one, alone):
         progress.show(summary(each))
         print(json.dumps(summary(each).as_dict(), indent=1))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -80,6 +81,21 @@ def test_a_result_has_everything_needed_to_repeat_it(tmp_path: Path) -> None:
     assert "per million tokens" in ended.stdout
     assert f"Result: {path}" in ended.stdout
     assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
+
+
+def test_a_first_token_that_the_prompt_does_not_explain_is_a_warning(tmp_path: Path) -> None:
+    with ollama(first_s=0.3, prompt_s=0.05) as a:
+        ended = bench(tmp_path / "1.json", "--concurrency", "1", a=a)
+        printed = bench(tmp_path / "2.json", "--concurrency", "1", "--json", a=a).json
+    assert "parts of the time to first token" in ended.stdout
+    [warning] = printed["warnings"]
+    for found in (ended.stdout, f"warning: {warning}"):
+        assert re.search(
+            r"warning: a alone, 8 words, 1 at a time: [89]\d% of the time to first token \(\d+ of \d+ ms\)", found
+        )
+    parts = printed["figures"][0]["first_token"]
+    assert (parts["waiting_ms"], parts["prompt_ms"]) == (0, pytest.approx(50))
+    assert parts["rest_ms"] > 200
 
 
 def test_the_servers_get_the_load_without_repeated_prompts(tmp_path: Path) -> None:

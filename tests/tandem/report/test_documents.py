@@ -13,7 +13,7 @@ from tandem.report.document import document
 from tandem.report.figures import draw
 from tests.conftest import Golden
 from tests.tandem.report.test_figures import printed
-from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session
+from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session, timed
 
 Results = tuple[Result, ...]
 
@@ -85,7 +85,15 @@ def escaped() -> Results:
     return (replace(mps(sessions=sessions), label="*m*\x1b[31m|"),)
 
 
-CASES = (many_loads, noise, decided, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
+def first_tokens() -> Results:
+    """The first token takes 100 ms alone and 150 together: in one result far longer than the prompt, in one not."""
+    return timed(mps(), 40.0), timed(exclusive(), 100.0)
+
+
+CASES = (
+    many_loads, noise, decided, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped,
+    first_tokens,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
