@@ -46,7 +46,8 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.json:
         shown = [summary(result, goals) for result in results]
         compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(shown)]
-        print_json({"results": [one.as_dict() for one in shown], "comparisons": compared})
+        warnings = [f"{one.label}: {one.first_token_warning}" for one in shown if one.first_token_warning]
+        print_json({"results": [one.as_dict() for one in shown], "comparisons": compared, "warnings": warnings})
     else:
         results = [name_models(result) for result in results]
         shown = [summary(result, goals) for result in results]

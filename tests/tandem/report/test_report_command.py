@@ -11,7 +11,7 @@ from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
 from tests.command import Ended, call
 from tests.conftest import Golden
-from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session, shared
+from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session, shared, timed
 
 pytestmark = pytest.mark.slow
 
@@ -251,8 +251,10 @@ def test_half_a_goal_is_refused(tmp_path: Path) -> None:
 
 
 def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
-    ended = report(tmp_path, mps(), exclusive(), arguments=("--json",))
+    ended = report(tmp_path, timed(mps(), 40.0), exclusive(), arguments=("--json",))
     shown, _ = ended.json["results"]
+    [warning] = ended.json["warnings"]
+    assert warning.startswith("mps: a together, 64 words, 4 at a time: 73% of the time to first token (110 of 150 ms)")
     [compared] = ended.json["comparisons"]
     assert ended.returncode == 0
     assert shown["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
