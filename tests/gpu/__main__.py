@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.gpu.build import Build
 from tests.gpu.machine import CHOICE, Machine
 from tests.gpu.plan import steps
 from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, hold, run_steps
@@ -14,11 +15,14 @@ from tests.gpu.report import keep
 
 ROOT = Path(__file__).resolve().parents[2]
 STOPPED = 130
+BUILD_HOURS = 12
 
 
 def main(arguments: list[str]) -> int:
     """Runs the remaining steps. Returns 1 if one failed, 2 for a usage error, 130 if it was stopped, else 0."""
     given = parse(arguments)
+    if given.build_for:
+        return _build_for_another(given)
     try:
         machine = Machine(has_gpu=False) if given.dry_run else Machine.find()
     except SkipError as reason:
@@ -38,6 +42,19 @@ def main(arguments: list[str]) -> int:
         return 2
 
 
+def _build_for_another(given: argparse.Namespace) -> int:
+    """Builds the engine with the tier's own options, on a machine that needs no GPU."""
+    source, folder = given.llama_cpp, given.folder / f"build-{given.build_for}"
+    build = Build(source, given.llama_cpp_version, folder, given.build_for, given.cmake, given.jobs, for_another=True)
+    try:
+        build.run(Clock(BUILD_HOURS * 3600))
+    except (FailedError, SkipError) as error:
+        print(f"error: {error}.", file=sys.stderr)
+        return 1
+    print(f"Built. Copy {os.path.relpath(build.programs)} to the machine with the GPU, and name it with --programs.")
+    return 0
+
+
 def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
     state = State.read(folder / "state.json")
     limit = min(given.minutes * 60, given.total_minutes * 60 - state.spent_seconds)
@@ -51,7 +68,7 @@ def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
         stopped = True
     today = datetime.datetime.now(datetime.UTC).date()
     results, reports = (folder, folder) if given.dry_run else (given.results, given.reports)
-    for path in keep(state, machine.describe(), planned, today, results, reports):
+    for path in keep(state, machine.describe(), planned, today, results, reports, folder / "logs"):
         print(f"Wrote {os.path.relpath(path)}")
     _summarize(state, planned, given.total_minutes)
     return STOPPED if stopped else 1 if state.having("failed") else 0
@@ -90,6 +107,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_path("--llama-cpp", environment.get("LLAMA_CPP"), "PATH", source)
     version = "its release, e.g. `b10454 (4df29be4f)` (or $LLAMA_CPP_VERSION)"
     add("--llama-cpp-version", default=environment.get("LLAMA_CPP_VERSION", "unknown"), metavar="VERSION", help=version)
+    add_path("--programs", environment.get("PROGRAMS"), "FOLDER", "an engine built elsewhere, instead (or $PROGRAMS)")
+    add("--build-for", metavar="CAPABILITY", help="only build the engine, for a GPU of another machine, e.g. 9.0")
     add_path("--ollama", environment.get("OLLAMA"), "FILE", "the `ollama` program for `tandem bench` (or $OLLAMA)")
     add_path("--packages", None, "FOLDER", "Python packages that this machine lacks")
     add("--cmake", action="append", default=[], metavar="OPTION", help="one more option of cmake")

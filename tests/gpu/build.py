@@ -1,9 +1,10 @@
-"""Builds llama.cpp from a given folder or archive, with Ollama's build options.
+"""The engine: llama.cpp, built from a given folder or archive with Ollama's build options, here or elsewhere.
 
 The source is not part of this project. Nothing is downloaded: the machine may have no network.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,8 @@ OPTIONS = {
     "LLAMA_USE_PREBUILT_UI": "OFF",
 }
 """Source: ollama 0.32.15, llama/server/CMakePresets.json (`default`) and llama/server/CMakeLists.txt."""
+MOVABLE = ("-DCMAKE_BUILD_RPATH=$ORIGIN", "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON")
+"""Programs find libraries beside themselves, so the folder may move to another machine."""
 CUDA_OPTIONS = {
     "GGML_CUDA": "ON",
     # On by default if the library is found. Ollama's images do not have it.
@@ -48,6 +51,8 @@ PROGRAMS = ("llama-server", "llama-quantize")
 """Ollama starts the first for every model, and the second when it makes a model from a file."""
 GIB_PER_JOB = 4
 """Memory of one CUDA compiler at its largest file, generously."""
+VERSION = re.compile(r"build (?P<number>\d+), commit (?P<commit>\w+)")
+"""In `version: 0.1.0-dev (build 10454, commit 4df29be4f)`, the answer to `--version`. Source: build-info.cpp.in."""
 RESERVED_SECONDS = 15
 """Seconds of a call's time that an interrupted build leaves, so that the state can be written."""
 TRY_SECONDS = 60
@@ -68,16 +73,25 @@ class Build:
     """More options of cmake."""
     jobs: int | None = None
     """Compilers at a time; by default as many as cores and memory allow."""
+    elsewhere: Path | None = None
+    """Folder with programs that were built before. Then nothing is built here."""
+    for_another: bool = False
+    """Whether another machine will run it, so that this one needs no GPU."""
 
     @property
     def programs(self) -> Path:
         """Folder with the programs and their libraries."""
-        return self.folder / "bin"
+        return self.elsewhere or self.folder / "bin"
 
     def run(self, clock: Clock) -> Result:
-        """Configures and builds, or continues where the last call stopped."""
+        """Configures and builds, or continues where the last call stopped. An engine from elsewhere is only tried."""
+        if self.elsewhere:
+            if missing := [name for name in PROGRAMS if not (self.programs / name).exists()]:
+                raise FailedError(f"{self.programs} lacks {' and '.join(missing)}: name the folder of a whole build")
+            self._try()
+            return {"version": self._built(), "pinned": PINNED, "options": [], "compiler": "built on another machine"}
         if self.source is None:
-            raise SkipError("no llama.cpp source was given: name a folder or an archive with --llama-cpp")
+            raise SkipError("no engine was given: name llama.cpp's source with --llama-cpp, or a build with --programs")
         # Python's package of CMake puts the program beside Python.
         cmake = find_tool("cmake", "CMake", str(Path(sys.executable).parent))
         home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
@@ -109,7 +123,7 @@ class Build:
             f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 'unknown'}",
         ]
         chosen = [f"-DCMAKE_CUDA_COMPILER={compiler}"] if compiler else []
-        return [cmake, "-S", str(source), "-B", str(self.folder), *ninja, *self._options(), *named, *chosen]
+        return [cmake, "-S", str(source), "-B", str(self.folder), *ninja, *MOVABLE, *named, *chosen, *self._options()]
 
     def _options(self) -> list[str]:
         options = dict(OPTIONS)
@@ -122,16 +136,27 @@ class Build:
 
     def _try(self) -> None:
         """Raises `FailedError` for a server that does not start, or sees no GPU: it would serve with the CPU."""
-        command = [str(self.programs / "llama-server"), "--list-devices"]
+        said = self._ask("--list-devices")
+        if self.compute_capability and not self.for_another and "CUDA0:" not in said:
+            raise FailedError(f"the engine sees no GPU:\n{_tail(said)}")
+
+    def _built(self) -> str:
+        """Its release, as it says so itself, unless it was built without one."""
+        found = VERSION.search(self._ask("--version"))
+        return f"b{found['number']} ({found['commit']})" if found and found["number"] != "0" else self.version
+
+    def _ask(self, option: str) -> str:
+        words = f"`llama-server {option}`"
+        command = [str(self.programs / "llama-server"), option]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_SECONDS, check=False)
         except subprocess.TimeoutExpired:
-            raise FailedError(f"`llama-server --list-devices` did not end within {TRY_SECONDS} s") from None
-        said = done.stdout + done.stderr
+            raise FailedError(f"{words} did not end within {TRY_SECONDS} s") from None
+        except OSError as error:
+            raise FailedError(f"{words} does not start: {error}") from None
         if done.returncode:
-            raise FailedError(f"`llama-server --list-devices` ended with {done.returncode}:\n{_tail(said)}")
-        if self.compute_capability and "CUDA0:" not in said:
-            raise FailedError(f"the engine sees no GPU:\n{_tail(said)}")
+            raise FailedError(f"{words} ended with {done.returncode}:\n{_tail(done.stdout + done.stderr)}")
+        return done.stdout + done.stderr
 
 
 def unpack(path: Path, folder: Path) -> Path:

@@ -82,7 +82,8 @@ class Machine:
             "gpu": self.gpu(),
             "cores": os.cpu_count(),
             "memory_gib": memory_gib(),
-            "kernel": platform.release(),
+            # Only its version: the rest may name whose machine it is.
+            "kernel": platform.release().partition("-")[0],
             "python": platform.python_version(),
         }
 

@@ -20,9 +20,10 @@ SECONDS = 30
 
 
 @contextmanager
-def mps_daemon(total_mib: int, replicas: int) -> Iterator[dict[str, str]]:
-    """A daemon that gives each client its part of the memory and of the threads; yields the clients' variables.
+def mps_daemon(total_mib: int, replicas: int, threads: int | None = None) -> Iterator[dict[str, str]]:
+    """A daemon that gives each client its part of the memory; yields the clients' variables.
 
+    Each client may use `threads` percent of the GPU's threads, by default its part of them, as with the plugin.
     Raises `SkipError` if it does not start or refuses a limit: without its limits a measurement is impossible.
     """
     program = _find_control()
@@ -35,7 +36,7 @@ def mps_daemon(total_mib: int, replicas: int) -> Iterator[dict[str, str]]:
         _order(program, clients, "-d")
         try:
             _order(program, clients, typed=f"set_default_device_pinned_mem_limit 0 {total_mib // replicas}M")
-            _order(program, clients, typed=f"set_default_active_thread_percentage {100 // replicas}")
+            _order(program, clients, typed=f"set_default_active_thread_percentage {threads or 100 // replicas}")
             yield clients
         except FailedError as error:
             # Its folder ends with this block.

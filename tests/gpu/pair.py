@@ -24,7 +24,11 @@ from tests.gpu.progress import Clock, FailedError, Result, SkipError
 from tests.gpu.shapes import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTEXT, SLOTS = 2048, 4
+CONTEXT, SLOTS = 2048, 8
+MPS_THREADS = {"mps": None, "mps-100": 100}
+"""Percent of the GPU's threads for each model under MPS. None is the plugin's way: its part of them."""
+STOPPED = "stopped at the end of the run"
+"""The error of a request that only kept the load until all others were done (tandem/bench/stream.py)."""
 CREATE_SECONDS, BENCH_SECONDS = 180, 420
 NEEDED = ("httpcore", "httpx", "pydantic", "rich")
 """Packages that `tandem bench` imports."""
@@ -38,6 +42,7 @@ class Pair:
     programs: Path
     """Folder with llama-server and its libraries."""
     folder: Path
+    logs: Path
     files: Files
     machine: Machine
     packages: Path | None
@@ -45,21 +50,28 @@ class Pair:
     load: Sequence[str]
     """Arguments of `tandem bench`."""
 
-    def run(self, mode: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
-        """Measures under `time-slicing` or `mps`."""
+    def run(self, name: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
+        """Measures under `time-slicing`, `mps` or `mps-100`; what follows in the name only tells runs apart.
+
+        `tandem bench` keeps the model that finishes first under load until the other one has finished, too.
+        """
+        mode = name.partition(" ")[0]
         if self.ollama is None:
             raise SkipError("no `ollama` program was given: name one with --ollama")
         python = self._environment()
         with ExitStack() as opened:
-            clients = opened.enter_context(mps_daemon(total_mib, len(shapes))) if mode == "mps" else {}
+            clients: Mapping[str, str] = {}
+            if mode in MPS_THREADS:
+                clients = opened.enter_context(mps_daemon(total_mib, len(shapes), MPS_THREADS[mode]))
             program = self._lay_out(self.ollama)
             out = self.folder / f"bench-{mode}.json"
             out.unlink(missing_ok=True)
             command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
             for shape in shapes:
-                server = opened.enter_context(self._serving(program, shape, clients))
-                name = shape.model.name.partition(":")[0]
-                command += ["--url", f"{name}={server.url}", "--model", f"{name}={shape.model.name}"]
+                log = self.logs / f"pair-{name}-{shape.model.name}.log".replace(" ", "-").replace(":", "-")
+                server = opened.enter_context(self._serving(program, shape, clients, log))
+                id = shape.model.name.partition(":")[0]
+                command += ["--url", f"{id}={server.url}", "--model", f"{id}={shape.model.name}"]
             done = _run(command, python, min(BENCH_SECONDS, clock.left), check=False)
             processes, used = self.machine.processes(), self.machine.used_mib()
         try:
@@ -78,6 +90,7 @@ class Pair:
             "context": CONTEXT,
             "slots": SLOTS,
             "summary": summary,
+            "idle_seconds": idle_seconds(json.loads(out.read_text(encoding="utf-8"))["runs"]),
             "gpu_mib": used,
             # Their ids have no meaning later.
             "processes": [{key: one[key] for key in ("program", "mib")} for one in processes],
@@ -103,10 +116,10 @@ class Pair:
         return program
 
     @contextmanager
-    def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str]) -> Iterator[Server]:
+    def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str], log: Path) -> Iterator[Server]:
         """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
-        port, log = free_port(), self.folder / f"{shape.model.name.replace(':', '-')}.log"
-        served = Served(id=log.stem, model=shape.model, context=CONTEXT, slots=SLOTS)
+        port = free_port()
+        served = Served(id=shape.model.name.replace(":", "-"), model=shape.model, context=CONTEXT, slots=SLOTS)
         environment = {
             "HOME": str(self.folder),
             "OLLAMA_HOST": f"127.0.0.1:{port}",
@@ -128,6 +141,25 @@ class Pair:
                 _run(create, {**os.environ, **environment}, CREATE_SECONDS)
             server.ask("/api/generate", {"model": shape.model.name, "stream": False}, timeout=START_SECONDS)
             yield server
+
+
+def idle_seconds(runs: Sequence[Result]) -> float:
+    """The longest time that one model had no request in progress before the other one had its last counted reply.
+
+    Otherwise the other would have been measured alone for that time. `runs` are those of a file of `tandem bench`.
+    """
+
+    def end(row: Result) -> int:
+        return int(row["sent_us"] + max(row["arrivals_us"], default=0))
+
+    longest = 0
+    for run in runs:
+        last = max((end(row) for row in run["rows"] if row["counted"]), default=0)
+        for endpoint in run["endpoints"]:
+            rows = [row for row in run["rows"] if row["endpoint"] == endpoint]
+            until = max((last if row["error"] == STOPPED else end(row) for row in rows), default=0)
+            longest = max(longest, last - until)
+    return round(longest / 1e6, 2)
 
 
 def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:

@@ -3,12 +3,14 @@
 import datetime
 import json
 import re
+import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from sharing.files import write_whole
 from tests.gpu.build import PINNED
+from tests.gpu.identity import without_identity
 from tests.gpu.memory import measured_mib
 from tests.gpu.plan import BUILD
 from tests.gpu.progress import Result, State, Step
@@ -16,6 +18,7 @@ from tests.gpu.readings import gpu_mib
 
 PARTS = {"weights": ("model",), "kv": ("KV", "RS"), "compute": ("compute", "output")}
 """Parts of the prediction, and the engine's buffers that belong to each."""
+MOST_IDLE_SECONDS = 0.1
 MEMORY = """
 ## Memory
 
@@ -28,26 +31,45 @@ and scratch memory.
 PAIRS = """
 ## Two servers, alone and together
 
-Measured with `tandem bench` against two Ollama servers. Throughput is that of both together, as a part of
-the sum of what each does alone. Slowdown is the time between two tokens, together over alone.
+Measured with `tandem bench` against two Ollama servers. Both stayed under load until the slower one had finished.
+Slowdown is the time between two tokens, together over alone. Throughput is that of both together, as a part of
+the sum of what each does alone.
+"""
+FIGURES = """
+Each model, with the median of its requests:
+"""
+MATCHED = """
+The same number of requests on the GPU, for one model that has the entire GPU and divided between both. The first is the
+mean of the models, in tokens per second:
 """
 
 
 def keep(
-    state: State, machine: Result, planned: Sequence[Step], today: datetime.date, results: Path, reports: Path
+    state: State,
+    machine: Result,
+    planned: Sequence[Step],
+    today: datetime.date,
+    results: Path,
+    reports: Path,
+    logs: Path,
 ) -> list[Path]:
-    """Writes both files and returns where. Nothing is written when nothing was measured."""
+    """Writes both files and the servers' logs, and returns where. Nothing is written when nothing was measured.
+
+    None of them names the GPU or the machine.
+    """
     if not state.having("result").keys() - {BUILD}:
         return []
     found = collect(state, machine, planned, today)
     name = f"{found['gpu_slug']}-{today}"
-    numbers, report = results / f"{name}.json", reports / f"gpu-{name}.md"
-    for folder in (results, reports):
+    numbers, report, kept = results / f"{name}.json", reports / f"gpu-{name}.md", results / f"{name}-logs"
+    for folder in (results, reports, kept):
         folder.mkdir(parents=True, exist_ok=True)
     # The numbers first, even if the report fails.
-    write_whole(numbers, json.dumps(found, indent=1) + "\n")
-    write_whole(report, describe(found))
-    return [numbers, report]
+    write_whole(numbers, without_identity(json.dumps(found, indent=1)) + "\n")
+    for log in sorted(logs.glob("*.log")):
+        write_whole(kept / log.name, without_identity(log.read_text("utf-8", "replace"), socket.gethostname()))
+    write_whole(report, without_identity(describe(found)))
+    return [numbers, report, kept]
 
 
 def collect(state: State, machine: Result, planned: Sequence[Step], today: datetime.date) -> Result:
@@ -61,6 +83,8 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "gpu_slug": re.sub(r"[^a-z0-9]+", "-", gpu["name"].lower()).strip("-") if gpu else "dry-run",
         "date": today.isoformat(),
         "machine": machine,
+        # What a person adds, by section of the report: what a reader must know to use its figures.
+        "notes": {},
         "engine": done.get(BUILD, {"version": "not built", "pinned": PINNED}),
         "memory": list(of("memory").values()),
         "shares": of("shares"),
@@ -73,18 +97,30 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
 
 def describe(found: Result) -> str:
     """The report, as Markdown."""
-    parts = [*_head(found), *_memory(found["memory"]), *_shares(found["shares"]), *_pairs(found["pairs"])]
+    notes = {"head": [], "memory": [], "shares": [], "pairs": [], **found["notes"]}
+    parts = [
+        *_head(found, notes["head"]),
+        *_memory(found["memory"], notes["memory"]),
+        *_shares(found["shares"], notes["shares"]),
+        *_pairs(found["pairs"], notes["pairs"]),
+    ]
     missing = [f"- {key}: skipped, {reason}" for key, reason in found["skipped"].items()]
     missing += [f"- {key}: failed, {reason.splitlines()[0]}" for key, reason in found["failed"].items()]
     missing += [f"- {key}: not run yet" for key in found["left"]]
     return "\n".join([*parts, *(["", "## Not measured", "", *missing] if missing else [])]) + "\n"
 
 
-def _head(found: Result) -> Iterable[str]:
+def _titled(title: str, notes: Sequence[str]) -> str:
+    return "\n".join([title, *(f"{note}\n" for note in notes)])
+
+
+def _head(found: Result, notes: Sequence[str]) -> Iterable[str]:
     machine, engine = found["machine"], found["engine"]
     gpu = machine["gpu"]
     yield f"# GPU tier: {gpu['name'] if gpu else 'a dry run on the CPU'}, {found['date']}\n"
-    yield "Written by `make test-gpu`. The models have the shapes of the real ones and random weights.\n"
+    yield _titled(
+        "Written by `make test-gpu`. The models have the shapes of the real ones and random weights.\n", notes
+    )
     yield f"- engine: llama.cpp {engine['version']}; this project pins Ollama with llama.cpp {engine['pinned']}"
     yield f"- machine: {machine['cores']} cores, {machine['memory_gib']} GiB, Linux {machine['kernel']}"
     if compiler := engine.get("compiler"):
@@ -98,7 +134,7 @@ def _head(found: Result) -> Iterable[str]:
     yield f"- compute mode {gpu['compute_mode']}, MIG {gpu['mig_mode']}; nothing of it was changed"
 
 
-def _memory(results: Sequence[Result]) -> Iterable[str]:
+def _memory(results: Sequence[Result], notes: Sequence[str]) -> Iterable[str]:
     """Predicted and measured, in total and part by part, which shows the source of a difference."""
     totals, parts, off = [], [], []
     for result in results:
@@ -116,7 +152,7 @@ def _memory(results: Sequence[Result]) -> Iterable[str]:
         parts.append([result["model"], settings, *(f"{_mib(one)} / {_mib(other)}" for one, other in pairs)])
     if not results:
         return
-    yield MEMORY
+    yield _titled(MEMORY, notes)
     yield from _table(["model", "settings", "predicted", "measured", "difference"], totals)
     if off:
         yield f"\nMedian error {median(off):.1%}, worst {max(off):.1%}, of {len(off)} measurements."
@@ -124,9 +160,9 @@ def _memory(results: Sequence[Result]) -> Iterable[str]:
     yield from _table(["model", "settings", "weights", "KV and state", "compute", "rest"], parts)
 
 
-def _shares(found: Result) -> Iterable[str]:
+def _shares(found: Result, notes: Sequence[str]) -> Iterable[str]:
     if found:
-        yield "\n## Shares\n"
+        yield _titled("\n## Shares\n", notes)
     for mode, result in found.items():
         verdict, limit = result["verdict"], result["expected"]["limit_mib"]
         seen = " to ".join(map(_mib, sorted({verdict["total_mib"][0], verdict["total_mib"][-1]})))
@@ -136,7 +172,7 @@ def _shares(found: Result) -> Iterable[str]:
             yield f"- the MPS server itself holds {_mib(server)} MiB."
 
 
-def _pairs(found: Result) -> Iterable[str]:
+def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
     if not found:
         return
     rows = []
@@ -147,15 +183,45 @@ def _pairs(found: Result) -> Iterable[str]:
             rows.append([mode, load, f"{row['tokens_per_s']:.0f}", f"{row['throughput_ratio']:.2f}", slowdown])
         for run, reasons in result["summary"]["excluded"]:
             rows.append([mode, run, f"not compared: {'; '.join(reasons)}", "", ""])
-    yield PAIRS
+    yield _titled(PAIRS, notes)
     yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
+    yield FIGURES
+    yield from _table(
+        ["sharing", "model", "at a time", "first token, ms", "between tokens, ms", "tokens per second"],
+        (_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]),
+    )
+    if matched := list(_matched(found)):
+        yield MATCHED
+        yield from _table(["sharing", "requests", "one model", "both", "both / one"], matched)
     yield ""
     for mode, result in found.items():
         held = ", ".join(f"{one['program']} {_mib(one['mib'])}" for one in result["processes"])
         errors = sum(result["summary"]["errors"].values())
         failed = f" {errors} requests failed." if errors else ""
         used = f"{_mib(result['gpu_mib'])} MiB of the GPU in use with both models loaded"
-        yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}"
+        idle = result.get("idle_seconds", 0.0)
+        waited = f" One model was idle for {idle:g} s while the other was measured." if idle > MOST_IDLE_SECONDS else ""
+        yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}{waited}"
+
+
+def _figure(mode: str, one: Result) -> list[str]:
+    first, between = (f"{one[name]['p50']:,.{digits}f}" for name, digits in (("ttft_ms", 0), ("itl_ms", 2)))
+    who = f"{one['endpoint']}, {'together' if one['together'] else 'alone'}"
+    return [mode, who, f"{one['workload']['level']:g}", first, between, f"{one['tokens_per_s']['median']:.0f}"]
+
+
+def _matched(found: Result) -> Iterable[list[str]]:
+    """Rows with as many requests for one model as for both; without the entire GPU for one, there are none."""
+    alone: dict[float, list[float]] = {}
+    for one in found.get("time-slicing", {"summary": {"figures": []}})["summary"]["figures"]:
+        if not one["together"]:
+            alone.setdefault(one["workload"]["level"], []).append(one["tokens_per_s"]["median"])
+    for mode, result in found.items():
+        for row in result["summary"]["sharing"]:
+            requests = len(row["slowdown"]) * row["workload"]["level"]
+            if dedicated := alone.get(requests):
+                one, both = mean(dedicated), row["tokens_per_s"]
+                yield [mode, f"{requests:g}", f"{one:.0f}", f"{both:.0f}", f"{both / one:.2f}"]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:

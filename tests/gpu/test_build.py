@@ -3,12 +3,13 @@
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.gpu.build import PARTS, PROGRAMS, Build, find_tool, unpack
+from tests.gpu.__main__ import main
+from tests.gpu.build import PARTS, PROGRAMS, Build, unpack
 from tests.gpu.progress import Clock, FailedError, SkipError
 
 
@@ -71,14 +72,10 @@ def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> 
     # Ollama's images have no NCCL; where a machine has it, llama.cpp would take it (ggml/CMakeLists.txt).
     assert "-DGGML_CUDA_NCCL=OFF" in command
     assert {"-DCMAKE_CUDA_ARCHITECTURES=90-real", "-DCMAKE_CUDA_COMPILER=/usr/local/cuda/bin/nvcc"} <= set(command)
-    assert {"-DLLAMA_BUILD_NUMBER=10454", "-DLLAMA_BUILD_COMMIT=4df29be4f", "-DX=1"} <= set(command)
-
-
-def test_a_build_for_the_cpu_asks_for_no_cuda(tmp_path: Path) -> None:
-    command = Build(tmp_path, "unknown", tmp_path, None).configure("cmake", tmp_path, None)
-    assert not [word for word in command if "CUDA" in word]
-    # It becomes an integer in C++.
-    assert "-DLLAMA_BUILD_NUMBER=0" in command
+    assert {"-DLLAMA_BUILD_NUMBER=10454", "-DLLAMA_BUILD_COMMIT=4df29be4f"} <= set(command)
+    # Libraries are found beside the programs, whose folder may move; what a person adds comes last, and wins.
+    assert "-DCMAKE_BUILD_RPATH=$ORIGIN" in command
+    assert command[-1] == "-DX=1"
 
 
 def test_without_cudas_compiler_the_build_is_skipped_and_says_why(
@@ -89,84 +86,55 @@ def test_without_cudas_compiler_the_build_is_skipped_and_says_why(
         Build(tmp_path, "b10454", tmp_path / "build", "9.0").run(Clock(480))
 
 
-CMAKE = """#!/bin/sh
-# Configures (-B FOLDER) and builds (--build FOLDER): makes programs that answer as the test wants.
-echo "$@" >>{log}
-[ "$1" = --build ] || exit {configure}
-mkdir -p "$2/bin"
-for name in {names}; do
-    printf '%s' '{program}' >"$2/bin/$name"
-    chmod 755 "$2/bin/$name"
-done
+SEES_A_GPU = """#!/bin/sh
+# As llama-server b10454 answers; it writes its version to standard error.
+case $1 in
+--version) echo 'version: 0.1.0-dev (build 10454, commit 4df29be4f)' >&2 ;;
+*) echo Available devices:; echo '  CUDA0: NVIDIA H200 (143156 MiB, 142600 MiB free)' ;;
+esac
 """
-SEES_A_GPU = "#!/bin/sh\necho Available devices:\necho '  CUDA0: NVIDIA H200 (143156 MiB, 142600 MiB free)'\n"
 SEES_NONE = "#!/bin/sh\necho Available devices:\n"
 DOES_NOT_START = "#!/bin/sh\necho 'libcublas.so.13: cannot open shared object file' >&2\nexit 127\n"
 
 
-def machine_with_cmake(monkeypatch: pytest.MonkeyPatch, folder: Path, *, program: str = "", configure: int = 0) -> Path:
-    """Fake programs on the PATH; returns the log of `cmake`."""
-    bin, log = folder / "path", folder / "cmake.log"
-    bin.mkdir(exist_ok=True)
-    # The script goes into single quotes.
-    quoted = program.replace("'", "'\\''")
-    script = CMAKE.format(log=log, configure=configure, names=" ".join(PROGRAMS), program=quoted)
-    for name, text in (("cmake", script), ("nvcc", "#!/bin/sh\necho release 13.0\n")):
-        (bin / name).write_text(text)
-        (bin / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin}:/usr/bin:/bin")
-    return log
+def engine(folder: Path, program: str, *, names: Sequence[str] = PROGRAMS, for_another: bool = False) -> Build:
+    """An engine that was built elsewhere, whose programs answer like this."""
+    for name in names:
+        (folder / name).write_text(program)
+        (folder / name).chmod(0o755)
+    return Build(None, "unknown", folder / "build", "9.0", elsewhere=folder, for_another=for_another)
 
 
-def built(tmp_path: Path, *, capability: str | None = "9.0", jobs: int | None = None) -> Build:
-    source = tmp_path / "source"
-    return Build(
-        source if source.exists() else source_tree(source), "b10454", tmp_path / "build", capability, jobs=jobs
-    )
-
-
-def test_a_build_that_sees_the_gpu_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    log, build = machine_with_cmake(monkeypatch, tmp_path, program=SEES_A_GPU), built(tmp_path, jobs=3)
-    assert not build.is_there()
+def test_an_engine_from_elsewhere_is_taken_as_it_is_and_says_its_release(tmp_path: Path) -> None:
+    build = engine(tmp_path, SEES_A_GPU)
     result = build.run(Clock(480))
-    assert build.is_there()
-    assert (result["version"], result["compiler"]) == ("b10454", "release 13.0")
-    assert "-j 3 --target llama-server llama-quantize" in log.read_text()
+    assert (build.programs, build.is_there()) == (tmp_path, True)
+    assert (result["version"], result["compiler"]) == ("b10454 (4df29be4f)", "built on another machine")
+    assert not build.folder.exists()
+
+
+def test_a_machine_without_a_gpu_accepts_an_engine_for_another(tmp_path: Path) -> None:
+    engine(tmp_path, SEES_NONE, for_another=True).run(Clock(480))
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
-    [(SEES_NONE, "the engine sees no GPU"), (DOES_NOT_START, "ended with 127:\nlibcublas.so.13: cannot open")],
-    ids=["sees none", "does not start"],
+    ("program", "names", "said"),
+    [
+        (SEES_NONE, PROGRAMS, "the engine sees no GPU"),
+        (DOES_NOT_START, PROGRAMS, "ended with 127:\nlibcublas.so.13: cannot open"),
+        # As one that was built for another processor.
+        ("\x7fELF of another machine", PROGRAMS, "does not start: .*Exec format error"),
+        (SEES_A_GPU, PROGRAMS[:1], "lacks llama-quantize: name the folder of a whole build"),
+    ],
+    ids=["sees none", "lacks a library", "another processor", "half a build"],
 )
-def test_an_engine_that_would_serve_with_the_cpu_fails_the_build(
-    program: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_an_engine_that_would_serve_with_the_cpu_or_not_at_all_is_refused(
+    program: str, names: Sequence[str], said: str, tmp_path: Path
 ) -> None:
-    machine_with_cmake(monkeypatch, tmp_path, program=program)
     with pytest.raises(FailedError, match=said):
-        built(tmp_path).run(Clock(480))
+        engine(tmp_path, program, names=names).run(Clock(480))
 
 
-def test_a_dry_run_needs_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine_with_cmake(monkeypatch, tmp_path, program=SEES_NONE)
-    assert built(tmp_path, capability=None).run(Clock(480))["compiler"] == "none: built for the CPU"
-
-
-def test_a_configuration_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    log, build = machine_with_cmake(monkeypatch, tmp_path, configure=1), built(tmp_path)
-    build.folder.mkdir()
-    # CMake writes it before it fails.
-    (build.folder / "CMakeCache.txt").touch()
-    for _ in range(2):
-        with pytest.raises(FailedError, match="`cmake` ended with 1"):
-            build.run(Clock(480))
-    assert len(log.read_text().splitlines()) == 2
-
-
-def test_a_tool_is_found_on_the_path_or_beside_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(SkipError, match="CMake is missing: `cmake` is neither on PATH nor in "):
-        find_tool("cmake", "CMake", str(tmp_path))
-    program = tmp_path / "cmake"
-    program.touch(0o755)
-    assert find_tool("cmake", "CMake", str(tmp_path)) == str(program)
+def test_an_engine_for_another_machine_needs_a_source(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["--build-for", "9.0", f"--folder={tmp_path}"]) == 1
+    assert "error: no engine was given: name llama.cpp's source with --llama-cpp" in capsys.readouterr().err

@@ -1,84 +1,62 @@
-"""The report of the GPU tier, and how it judges predictions."""
+"""The report of the GPU tier: how it judges predictions, and what it keeps."""
 
 import datetime
+import json
+import socket
 from pathlib import Path
+from typing import Any
 
-from tests.gpu.progress import Result, State, Step
-from tests.gpu.report import collect, describe
+import pytest
 
-RESULT = {
-    "model": "qwen3:0.6b",
-    "context": 40960,
-    "slots": 1,
-    "kv_type": "f16",
-    "buffers": [
-        {"device": "CUDA0", "kind": "model", "mib": 604.15},
-        {"device": "CUDA0", "kind": "KV", "mib": 4480.0},
-        {"device": "CUDA0", "kind": "compute", "mib": 264.04},
-        {"device": "CUDA_Host", "kind": "compute", "mib": 88.0},
-    ],
-    "gpu_mib": {"before": 0, "loaded": 5900, "filled": 5950},
-    "process_mib": {"loaded": 5942, "filled": 5942},
-    "predicted_mib": {"weights": 604.0, "kv": 4480.0, "compute": 300.0, "context": 600.0, "total": 5984.0},
-}
-GPU = {
-    "name": "NVIDIA H100 80GB HBM3",
-    "driver": "580.173.02",
-    "total_mib": 81559,
-    "reserved_mib": None,
-    "compute_mode": "Default",
-    "mig_mode": "Disabled",
-    "compute_capability": "9.0",
-}
+from tests.gpu.progress import State, Step
+from tests.gpu.report import describe, keep
+
+FIRST = Path(__file__).parent / "results" / "nvidia-h100-80gb-hbm3-2026-11-26.json"
+UUID = "GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23c"
 
 
-def found(tmp_path: Path) -> Result:
-    steps: dict[str, Result] = {
-        "memory a": {"result": RESULT},
-        "pair mps": {"skipped": "no daemon"},
-        "memory c": {"failed": "why\nlog"},
-    }
-    state = State(tmp_path / "s.json", steps=steps)
-    machine = {"gpu": GPU, "cores": 16, "memory_gib": 128, "kernel": "6.1", "python": "3.12.3"}
-    planned = [Step(key, key, 1, lambda _: {}) for key in ("memory a", "pair mps", "memory b", "memory c")]
-    return collect(state, machine, planned, datetime.date(2026, 11, 22))
+@pytest.fixture
+def first() -> Any:
+    return json.loads(FIRST.read_text(encoding="utf-8"))
 
 
-def test_a_report_compares_each_part_and_names_what_is_missing(tmp_path: Path) -> None:
-    text = describe(found(tmp_path))
-    assert "# GPU tier: NVIDIA H100 80GB HBM3, 2026-11-22" in text
-    # 5,984 / 5,942; and 5,942 - 604.15 - 4,480 - 264.04, without pinned memory of the host.
-    assert "| qwen3:0.6b | 40,960 tokens | 5,984 | 5,942 | +0.7% |" in text
-    assert "| 604 / 604 | 4,480 / 4,480 | 300 / 264 | 600 / 594 |" in text
-    assert "Median error 0.7%, worst 0.7%, of 1 measurements." in text
-    assert text.endswith("- pair mps: skipped, no daemon\n- memory c: failed, why\n- memory b: not run yet\n")
+def test_a_report_compares_each_part_and_models_with_as_many_requests(first: Any) -> None:
+    text = describe(first)
+    # 6,349 / 6,318; and 6,318 - 3,577.56 - 2,048 - 92.51, without pinned memory of the host.
+    assert "| llama2:7b | 4,096 tokens | 6,349 | 6,318 | +0.5% |" in text
+    assert "| 3,578 / 3,578 | 2,048 / 2,048 | 99 / 93 | 625 / 600 |" in text
+    assert "Median error 0.5%, worst 4.1%, of 11 measurements." in text
+    assert "| time-slicing | llama2, alone | 1 | 2,068 | 3.38 | 55 |" in text
+    # Two requests for one model: (61.4 + 153.6) / 2 tokens per second. One for each of two: 144.6.
+    assert "| time-slicing | 2 | 108 | 145 | 1.35 |" in text
+    assert "with both models loaded (llama-server 12,558, llama-server 6,978).\n" in text
 
 
-def test_a_driver_that_hides_processes_is_measured_by_the_entire_gpu(tmp_path: Path) -> None:
-    result = {**RESULT, "process_mib": {"loaded": None, "filled": None}}
-    text = describe({**found(tmp_path), "memory": [result]})
-    # 5,984 / (5,950 - 0).
-    assert "| qwen3:0.6b | 40,960 tokens | 5,984 | 5,950 | +0.6% |" in text
-
-
-def test_a_report_shows_shares_and_two_servers(tmp_path: Path) -> None:
-    # The form of `tandem bench --json` (tandem/measured/summary.py), and of the share prober's verdict.
-    row = {
-        "workload": {"prompt_words": 64, "loop": "closed", "level": 4.0},
-        "slowdown": {"llama2": 1.9, "mistral": 2.05},
-        "tokens_per_s": 212.4,
-        "throughput_ratio": 0.51,
-    }
-    summary = {"sharing": [row], "excluded": [["mistral, repeat 2", ["3 requests failed"]]], "errors": {"timeout": 3}}
-    pair = {"summary": summary, "gpu_mib": 12003, "processes": [{"program": "llama-server", "mib": 5942}]}
-    shares = {
-        "expected": {"limit_mib": 71885},
-        "verdict": {"total_mib": [71885]},
-        "mps_server_mib": 30,
-    }
-    text = describe({**found(tmp_path), "shares": {"mps": shares}, "pairs": {"mps": pair}})
-    assert "- mps: as expected. Each process sees 71,885 MiB; more than 71,885 MiB was refused." in text
-    assert "- the MPS server itself holds 30 MiB." in text
-    assert "| mps | 64 words, 4 at a time | 212 | 0.51 | llama2 1.90, mistral 2.05 |" in text
+def test_what_spoils_a_figure_is_shown_beside_it(first: Any) -> None:
+    first["memory"][0]["process_mib"] = {"loaded": None, "filled": None}
+    pair = first["pairs"]["mps"]
+    pair["summary"] |= {"excluded": [["mistral, repeat 2", ["3 requests failed"]]], "errors": {"timeout": 3}}
+    pair["idle_seconds"] = 2.5
+    text = describe(first)
+    # A driver that hides processes: 6,349 / (6,327 - 0).
+    assert "| llama2:7b | 4,096 tokens | 6,349 | 6,327 | +0.3% |" in text
     assert "| mps | mistral, repeat 2 | not compared: 3 requests failed |  |  |" in text
-    assert "12,003 MiB of the GPU in use with both models loaded (llama-server 5,942). 3 requests failed." in text
+    assert "3 requests failed. One model was idle for 2.5 s while the other was measured." in text
+
+
+def test_a_call_keeps_numbers_a_report_and_the_servers_logs_without_the_identity_of_the_gpu(
+    first: Any, tmp_path: Path
+) -> None:
+    state = State(tmp_path / "s.json")
+    state.steps = {"memory a": {"result": first["memory"][0]}, "memory b": {"failed": f"no memory on {UUID}\nlog"}}
+    planned = [Step(key, key, 1, lambda _: {}) for key in ("memory a", "memory b", "pair mps")]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "pair-mps-mistral-7b.log").write_text(f"{socket.gethostname()} id={UUID} pci_id=0000:17:00.0\n")
+    results, reports, today = tmp_path / "results", tmp_path / "reports", datetime.date(2026, 11, 22)
+    kept = keep(state, first["machine"], planned, today, results, reports, logs)
+    name = "nvidia-h100-80gb-hbm3-2026-11-22"
+    assert kept == [results / f"{name}.json", reports / f"gpu-{name}.md", results / f"{name}-logs"]
+    assert (kept[2] / "pair-mps-mistral-7b.log").read_text() == "(host) id=GPU-(uuid) pci_id=(bus id)\n"
+    assert json.loads(kept[0].read_text())["failed"] == {"memory b": "no memory on GPU-(uuid)\nlog"}
+    assert kept[1].read_text().endswith("- memory b: failed, no memory on GPU-(uuid)\n- pair mps: not run yet\n")

@@ -1,0 +1,19 @@
+"""Takes the identity of a GPU and of its machine out of text that may be published."""
+
+import re
+
+PRIVATE = (
+    # `GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23c`; a slice of MIG has one too, and CUDA prints it without a prefix.
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "(uuid)"),
+    # `0000:17:00.0` of Ollama, `00000000:17:00.0` of nvidia-smi.
+    (re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "(bus id)"),
+    # `Serial Number : 1654922006536` of nvidia-smi.
+    (re.compile(r"(\bserial(?: number)?\s*[:=]\s*)\w+", re.IGNORECASE), r"\1(serial)"),
+)
+
+
+def without_identity(text: str, host: str = "") -> str:
+    """The text without UUIDs, bus ids, serial numbers and the name of the host."""
+    for pattern, instead in PRIVATE:
+        text = pattern.sub(instead, text)
+    return re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "(host)", text) if host not in ("", "localhost") else text
