@@ -51,6 +51,9 @@ def _build_for_another(given: argparse.Namespace) -> int:
     except (FailedError, SkipError) as error:
         print(f"error: {error}.", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Stopped. The same command continues.", file=sys.stderr)
+        return STOPPED
     print(f"Built. Copy {os.path.relpath(build.programs)} to the machine with the GPU, and name it with --programs.")
     return 0
 

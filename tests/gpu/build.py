@@ -175,7 +175,8 @@ def unpack(path: Path, folder: Path) -> Path:
             raise FailedError(f"{path} is not a tar archive: {error}") from None
         partial.rename(folder)
     found = folder if path.is_file() else path
-    for candidate in (found, *sorted(found.glob("*/")), *sorted(found.glob("*/vendor/llama.cpp/"))):
+    within = (match for pattern in ("*/", "vendor/llama.cpp/", "*/vendor/llama.cpp/") for match in found.glob(pattern))
+    for candidate in (found, *within):
         if (candidate / "tools" / "server").is_dir():
             if missing := [part for part in PARTS if not (candidate / part).exists()]:
                 raise FailedError(f"{path} lacks {', '.join(missing)}: pack llama.cpp again with these parts")

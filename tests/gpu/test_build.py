@@ -31,6 +31,8 @@ def test_an_archive_is_unpacked_once_and_found_in_a_python_package(tmp_path: Pat
     assert found == tmp_path / "out" / "llama_cpp_python-0.3.35" / "vendor" / "llama.cpp"
     archive.write_bytes(b"")
     assert unpack(archive, tmp_path / "out") == found
+    # Somebody may have unpacked it already.
+    assert unpack(inside.parents[1], tmp_path / "other") == inside
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,11 @@ def test_memory_without_a_measurement_is_derived_and_marked(name: str) -> None:
 
 
 def test_the_memory_of_a_cuda_process_is_known_for_every_nvidia_gpu() -> None:
-    """124 and 128 MiB on a T4, 594 on an H100 (readings.csv), and 655 with the compute buffer of an MI355X's log."""
+    """124 and 128 MiB on a T4 (readings.csv), and 589 to 665 on an H100 (tests/gpu/results)."""
     assert 124 <= gpus()["t4"].context_mib <= 128
-    assert 594 <= gpus()["h100"].context_mib <= 655
+    h100 = gpus()["h100"]
+    assert h100.context_mib - h100.context_spread_mib <= 589
+    assert h100.context_mib + h100.context_spread_mib >= 665
     for gpu in gpus().values():
         if gpu.vendor == "nvidia":
             assert 100 < gpu.context_mib < 1000
