@@ -2,14 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.gpu.memory import Files, check_all_on_gpu
-from tests.gpu.pair import place_file
 from tests.gpu.progress import FailedError
 from tests.gpu.readings import read_load
 
@@ -30,25 +28,6 @@ def test_a_model_with_all_layers_on_the_gpu_is_measured() -> None:
 def test_a_model_that_the_cpu_serves_is_not_measured(lines: list[str], said: str) -> None:
     with pytest.raises(FailedError, match=said):
         check_all_on_gpu(read_load(lines), "m.log")
-
-
-@pytest.mark.parametrize(
-    "left",
-    [lambda path: path.write_text("half"), lambda path: path.symlink_to("nowhere"), lambda path: None],
-    ids=["half a file", "a link to nowhere", "nothing"],
-)
-@pytest.mark.parametrize("put", [shutil.copy, os.symlink], ids=["copy", "link"])
-def test_a_file_is_put_in_its_place_whatever_an_earlier_call_left_there(
-    put: Callable[[Path, Path], object], left: Callable[[Path], object], tmp_path: Path
-) -> None:
-    source, place = tmp_path / "ollama", tmp_path / "bin" / "ollama"
-    source.write_text("whole")
-    place.parent.mkdir()
-    left(place)
-    left(place.with_name("ollama.partial"))
-    place_file(source, place, put)
-    assert place.read_text() == "whole"
-    assert [file.name for file in place.parent.iterdir()] == ["ollama"]
 
 
 def test_old_model_files_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 from gguf import GGMLQuantizationType, GGUFReader
 from gguf.quants import dequantize
 
-from catalogue.tensors import BLOCKS
 from tests.gpu.gguf_file import BLOCK_MAKERS, pattern, write_model
 from tests.gpu.shapes import SHAPES, Shape, shrunk
 
@@ -42,20 +41,7 @@ def test_the_file_has_all_tensors_and_tokens_and_nothing_else(shape: Shape, tmp_
     assert [file.name for file in tmp_path.iterdir()] == ["m.gguf"]
 
 
-def test_every_matrix_consists_of_whole_blocks() -> None:
-    for shape in SHAPES.values():
-        for tensor in (*shape.tensors, *shrunk(shape).tensors):
-            assert tensor.shape[0] % BLOCKS[tensor.kind][0] == 0, tensor
-
-
 @pytest.mark.parametrize("kind", BLOCK_MAKERS)
 def test_weights_are_as_large_as_trained_ones(kind: str) -> None:
     blocks = np.frombuffer(pattern(kind), {"F32": np.float32, "F16": np.float16}.get(kind, np.uint8))
     assert 0.01 < dequantize(blocks, GGMLQuantizationType[kind]).std() < 0.04
-
-
-def test_a_pattern_is_the_same_in_every_run_and_fits_its_block() -> None:
-    for kind in BLOCK_MAKERS:
-        size = BLOCKS[kind][1]
-        assert pattern(kind) == pattern(kind)
-        assert len(pattern(kind)) % size == 0

@@ -23,7 +23,7 @@ from tests.gpu.machine import Machine, read_gpu
 from tests.gpu.mps import mps_daemon
 from tests.gpu.pair import MPS_THREADS, idle_seconds
 from tests.gpu.plan import cases, check_compute_mode, steps
-from tests.gpu.progress import FailedError, SkipError, hold, marked
+from tests.gpu.progress import FailedError, SkipError
 from tests.gpu.shapes import SHAPES
 
 NO_GPU = Machine(has_gpu=False)
@@ -170,16 +170,6 @@ def test_started_programs_use_the_gpu_that_is_measured(
     assert capsys.readouterr().out.endswith("Run the same command again; it goes on from here.\n")
 
 
-def test_when_all_time_is_used_up_no_message_asks_for_another_call(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    driver_that_answers(monkeypatch, tmp_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    (tmp_path / "state.json").write_text('{"spent_seconds": 1499}')
-    assert main([f"--{name}={tmp_path}" for name in ("folder", "results", "reports")]) == 0
-    assert capsys.readouterr().out.endswith("The time of all calls is used up; `--total-minutes` gives more.\n")
-
-
 def test_a_gpu_for_one_process_is_not_shared_without_mps() -> None:
     state = read_gpu(STATE.replace("Default", "Exclusive_Process"))
     with pytest.raises(SkipError, match="EXCLUSIVE_PROCESS"):
@@ -217,16 +207,6 @@ def test_the_daemon_is_found_beside_the_drivers_other_programs(monkeypatch: pyte
     assert log.read_text().startswith("args -d\n")
     # It starts the server, which lies there too.
     assert {file.read_text().split(":")[0] for file in tmp_path.glob("path-*")} == {f"path {driver}"}
-
-
-def test_a_daemon_that_keeps_its_output_open_has_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    control_that_writes(tmp_path, then='if [ -n "$1" ]; then sleep 600 & fi')
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr("tests.gpu.mps.SECONDS", 20)
-    with hold(tmp_path), mps_daemon(1000, 2):
-        # Its remaining process is ended like those of a killed call.
-        [left] = marked(tmp_path)
-        os.kill(left, 9)
 
 
 def test_a_failure_under_the_daemon_is_kept_with_the_end_of_its_log(

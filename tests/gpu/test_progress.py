@@ -67,11 +67,6 @@ def test_a_call_continues_where_the_last_one_stopped(calls: Calls) -> None:
     assert (calls.done, calls.left) == (["a", "b", "c"], [])
 
 
-def test_a_step_is_not_begun_without_the_time_for_it_but_a_shorter_one_is(calls: Calls) -> None:
-    calls.call(calls.step("long", 481), calls.step("short", 480))
-    assert (calls.done, calls.left) == (["short"], ["long"])
-
-
 def test_an_unfinished_build_leaves_what_needs_it_for_the_next_call(calls: Calls) -> None:
     state = calls.call(calls.step("build", 60, UnfinishedError()), calls.step("m", needs="build"))
     assert (calls.left, state.having("skipped")) == (["build", "m"], {})
@@ -126,12 +121,6 @@ def test_a_killed_call_counts_with_the_time_that_its_step_should_have_taken(call
         {"started": 1},
         ["first"],
     )
-
-
-def test_a_call_that_a_person_stops_keeps_its_time(calls: Calls) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        calls.call(calls.step("a", 7, KeyboardInterrupt()))
-    assert State.read(calls.path).spent_seconds == 7
 
 
 def test_files_of_another_machine_are_made_here_too_before_the_steps_that_need_them(calls: Calls) -> None:

@@ -35,6 +35,15 @@ def test_what_a_load_allocated_is_known_by_part(load: dict[str, Any]) -> None:
     assert [gpu_mib(buffers, kind) for kind in ("model", "KV", "compute", "output")] == load["on_gpu"]
 
 
+def test_the_last_load_counts_and_a_compute_buffer_that_grew_is_not_added() -> None:
+    # The engine may load twice: first to look what fits.
+    one_gpu, window = (LOADS[number]["log"].splitlines() for number in (0, 1))
+    assert read_load([*window, *one_gpu]) == read_load(one_gpu)
+    grown = read_load([*one_gpu, "sched_reserve:      CUDA0 compute buffer size =   300.00 MiB"])
+    assert gpu_mib(grown["buffers"], "compute") == 300.0
+    assert read_load(["main: error: unable to load model"])["buffers"] == []
+
+
 @pytest.mark.parametrize(
     ("text", "processes"),
     [
