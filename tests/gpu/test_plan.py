@@ -155,6 +155,8 @@ def test_the_gpu_that_is_read_is_the_one_that_this_process_was_given(
     # From then on by its identity, in which CUDA and the driver agree; their numbers may differ.
     assert second.endswith("-i GPU-1")
     assert machine.uuid == "GPU-1"
+    monkeypatch.setattr("platform.release", lambda: "6.18.44-somebodys-machine")
+    assert machine.describe()["kernel"] == "6.18.44"
     assert "GPU-1" not in str(machine.describe())
 
 
