@@ -3,7 +3,7 @@
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,9 +99,9 @@ SEES_NONE = "#!/bin/sh\necho Available devices:\n"
 DOES_NOT_START = "#!/bin/sh\necho 'libcublas.so.13: cannot open shared object file' >&2\nexit 127\n"
 
 
-def engine(folder: Path, program: str, *, names: Sequence[str] = PROGRAMS, for_another: bool = False) -> Build:
+def engine(folder: Path, program: str, *, for_another: bool = False) -> Build:
     """An engine that was built elsewhere, whose programs answer like this."""
-    for name in names:
+    for name in PROGRAMS:
         (folder / name).write_text(program)
         (folder / name).chmod(0o755)
     return Build(None, "unknown", folder / "build", "9.0", elsewhere=folder, for_another=for_another)
@@ -120,21 +120,31 @@ def test_a_machine_without_a_gpu_accepts_an_engine_for_another(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("program", "names", "said"),
+    ("program", "said"),
     [
-        (SEES_NONE, PROGRAMS, "the engine sees no GPU"),
-        (DOES_NOT_START, PROGRAMS, "ended with 127:\nlibcublas.so.13: cannot open"),
+        (SEES_NONE, "the engine sees no GPU"),
+        (DOES_NOT_START, "ended with 127:\nlibcublas.so.13: cannot open"),
         # As one that was built for another processor.
-        ("\x7fELF of another machine", PROGRAMS, "does not start: .*Exec format error"),
-        (SEES_A_GPU, PROGRAMS[:1], "lacks llama-quantize: name the folder of a whole build"),
+        ("\x7fELF of another machine", "does not start: .*Exec format error"),
     ],
-    ids=["sees none", "lacks a library", "another processor", "half a build"],
+    ids=["sees none", "lacks a library", "another processor"],
 )
 def test_an_engine_that_would_serve_with_the_cpu_or_not_at_all_is_refused(
-    program: str, names: Sequence[str], said: str, tmp_path: Path
+    program: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FailedError, match=said):
-        engine(tmp_path, program, names=names).run(Clock(480))
+        engine(tmp_path, program).run(Clock(480))
+
+
+def test_half_an_engine_is_refused_before_anything_is_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    engine(tmp_path, SEES_A_GPU)
+    (tmp_path / "llama-quantize").unlink()
+    assert main(["--dry-run", f"--programs={tmp_path}", f"--folder={tmp_path / 'kept'}"]) == 1
+    said = capsys.readouterr().out
+    assert f"failed: build: {tmp_path} lacks llama-quantize: name the folder of a whole build" in said
+    assert "skipped: memory llama2:7b context 1024 slots 1 kv f16: it needs `build`" in said
 
 
 def test_an_engine_for_another_machine_needs_a_source(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
