@@ -21,8 +21,8 @@ from tests.gpu.__main__ import main, parse
 from tests.gpu.engine import llama_arguments
 from tests.gpu.machine import Machine, read_gpu
 from tests.gpu.mps import mps_daemon
-from tests.gpu.pair import MPS_THREADS, idle_seconds
-from tests.gpu.plan import cases, check_compute_mode, steps
+from tests.gpu.pair import MPS_THREADS, SLOTS, idle_seconds
+from tests.gpu.plan import TABLE, cases, check_compute_mode, steps
 from tests.gpu.progress import FailedError, SkipError
 from tests.gpu.shapes import SHAPES
 
@@ -54,19 +54,25 @@ def test_a_model_is_predicted_without_the_projector_that_its_file_lacks() -> Non
     assert models()["gemma3:4b"].projector_bytes > 0
 
 
+def test_twice_as_many_requests_for_one_model_are_measured_for_every_load_that_both_get() -> None:
+    words = TABLE["load"]["full"].split()
+    levels = [int(level) for level in words[words.index("--concurrency") + 1].split(",")]
+    assert [2 * level for level in levels[:-1]] == levels[1:]
+    # Every slot has a request at the largest load, and every model more requests than slots.
+    assert levels[-1] == SLOTS < int(words[words.index("--requests") + 1])
+
+
 @pytest.mark.parametrize(
-    ("fast_until", "last", "idle"),
-    [(9_000_000, "stopped at the end of the run", 0.0), (6_000_000, None, 3.0)],
+    ("last", "idle"),
+    [("stopped at the end of the run", 0.0), (None, 1.0)],
     ids=["kept under load", "left alone"],
 )
-def test_a_model_that_was_measured_while_the_other_was_idle_is_known(
-    fast_until: int, last: str | None, idle: float
-) -> None:
+def test_a_model_that_was_measured_while_the_other_was_idle_is_known(last: str | None, idle: float) -> None:
     # In the form of `tandem bench` (tandem/measured/result.py): the slower model's last reply ends after 9 s.
     rows = [
         {"endpoint": "slow", "counted": True, "sent_us": 5_000_000, "arrivals_us": [4_000_000], "error": None},
         {"endpoint": "fast", "counted": True, "sent_us": 1_000_000, "arrivals_us": [2_000_000], "error": None},
-        {"endpoint": "fast", "counted": False, "sent_us": fast_until - 10, "arrivals_us": [10], "error": last},
+        {"endpoint": "fast", "counted": False, "sent_us": 8_000_000, "arrivals_us": [], "error": last},
     ]
     alone = {"endpoints": ["slow"], "rows": rows[:1]}
     assert idle_seconds([alone, {"endpoints": ["slow", "fast"], "rows": rows}]) == idle
