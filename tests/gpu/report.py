@@ -36,7 +36,8 @@ Slowdown is the time between two tokens, together over alone. Throughput is that
 the sum of what each does alone.
 """
 FIGURES = """
-Each model, with the median of its requests:
+Each model, with the median of its requests. The parts of the time to the first token are means: waiting for a slot, the
+prompt's evaluation, and the rest.
 """
 MATCHED = """
 The same number of requests on the GPU, for one model that has the entire GPU and divided between both. The first is the
@@ -187,7 +188,15 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
     yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
     yield FIGURES
     yield from _table(
-        ["sharing", "model", "at a time", "first token, ms", "between tokens, ms", "tokens per second"],
+        [
+            "sharing",
+            "model",
+            "at a time",
+            "first token, ms",
+            "its parts, ms",
+            "between tokens, ms",
+            "tokens per second",
+        ],
         (_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]),
     )
     if matched := list(_matched(found)):
@@ -202,12 +211,15 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
         idle = result.get("idle_seconds", 0.0)
         waited = f" One model was idle for {idle:g} s while the other was measured." if idle > MOST_IDLE_SECONDS else ""
         yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}{waited}"
+        yield from (f"- {mode}: {warning}" for warning in result["summary"]["warnings"])
 
 
 def _figure(mode: str, one: Result) -> list[str]:
     first, between = (f"{one[name]['p50']:,.{digits}f}" for name, digits in (("ttft_ms", 0), ("itl_ms", 2)))
     who = f"{one['endpoint']}, {'together' if one['together'] else 'alone'}"
-    return [mode, who, f"{one['workload']['level']:g}", first, between, f"{one['tokens_per_s']['median']:.0f}"]
+    split = one.get("first_token") or {}
+    parts = " + ".join(f"{split[f'{part}_ms']:,.0f}" for part in ("waiting", "prompt", "rest") if split) or "–"
+    return [mode, who, f"{one['workload']['level']:g}", first, parts, between, f"{one['tokens_per_s']['median']:.0f}"]
 
 
 def _matched(found: Result) -> Iterable[list[str]]:

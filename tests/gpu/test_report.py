@@ -26,7 +26,7 @@ def test_a_report_compares_each_part_and_models_with_as_many_requests(first: Any
     assert "| llama2:7b | 4,096 tokens | 6,349 | 6,318 | +0.5% |" in text
     assert "| 3,578 / 3,578 | 2,048 / 2,048 | 99 / 93 | 625 / 600 |" in text
     assert "Median error 0.5%, worst 4.1%, of 11 measurements." in text
-    assert "| time-slicing | llama2, alone | 1 | 2,068 | 3.38 | 55 |" in text
+    assert "| time-slicing | llama2, alone | 1 | 2,068 | – | 3.38 | 55 |" in text
     # Two requests for one model: (61.4 + 153.6) / 2 tokens per second. One for each of two: 144.6.
     assert "| time-slicing | 2 | 108 | 145 | 1.35 |" in text
     assert "with both models loaded (llama-server 12,558, llama-server 6,978).\n" in text
@@ -37,10 +37,15 @@ def test_what_spoils_a_figure_is_shown_beside_it(first: Any) -> None:
     pair = first["pairs"]["mps"]
     pair["summary"] |= {"excluded": [["mistral, repeat 2", ["3 requests failed"]]], "errors": {"timeout": 3}}
     pair["idle_seconds"] = 2.5
+    # As `tandem bench` reports it (tandem/measured/first_token.py).
+    pair["summary"]["figures"][0]["first_token"] = {"waiting_ms": 12.0, "prompt_ms": 65.0, "rest_ms": 1721.3}
+    pair["summary"]["warnings"] = ["llama2 alone: 96% of the time to first token is neither."]
     text = describe(first)
     # A driver that hides processes: 6,349 / (6,327 - 0).
     assert "| llama2:7b | 4,096 tokens | 6,349 | 6,327 | +0.3% |" in text
     assert "| mps | mistral, repeat 2 | not compared: 3 requests failed |  |  |" in text
+    assert "| mps | llama2, alone | 1 | 1,798 | 12 + 65 + 1,721 | 5.03 | 55 |" in text
+    assert "- mps: llama2 alone: 96% of the time to first token is neither.\n" in text
     assert "3 requests failed. One model was idle for 2.5 s while the other was measured." in text
 
 
