@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.gpu.build import Build
+from tests.gpu.build import UNKNOWN, Build
 from tests.gpu.machine import CHOICE, Machine
 from tests.gpu.plan import steps
 from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, hold, run_steps
@@ -109,7 +109,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     source = "llama.cpp's source: a folder or a tar archive (or $LLAMA_CPP)"
     add_path("--llama-cpp", environment.get("LLAMA_CPP"), "PATH", source)
     version = "its release, e.g. `b10454 (4df29be4f)` (or $LLAMA_CPP_VERSION)"
-    add("--llama-cpp-version", default=environment.get("LLAMA_CPP_VERSION", "unknown"), metavar="VERSION", help=version)
+    add("--llama-cpp-version", default=environment.get("LLAMA_CPP_VERSION", UNKNOWN), metavar="VERSION", help=version)
     add_path("--programs", environment.get("PROGRAMS"), "FOLDER", "an engine built elsewhere, instead (or $PROGRAMS)")
     add("--build-for", metavar="CAPABILITY", help="only build the engine, for a GPU of another machine, e.g. 9.0")
     add_path("--ollama", environment.get("OLLAMA"), "FILE", "the `ollama` program for `tandem bench` (or $OLLAMA)")

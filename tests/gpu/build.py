@@ -53,6 +53,8 @@ GIB_PER_JOB = 4
 """Memory of one CUDA compiler at its largest file, generously."""
 VERSION = re.compile(r"build (?P<number>\d+), commit (?P<commit>\w+)")
 """In `version: 0.1.0-dev (build 10454, commit 4df29be4f)`, the answer to `--version`. Source: build-info.cpp.in."""
+UNKNOWN = "unknown"
+"""The version of an engine whose release was not given."""
 RESERVED_SECONDS = 15
 """Seconds of a call's time that an interrupted build leaves, so that the state can be written."""
 TRY_SECONDS = 60
@@ -141,9 +143,9 @@ class Build:
             raise FailedError(f"the engine sees no GPU:\n{_tail(said)}")
 
     def _built(self) -> str:
-        """Its release, as it says so itself, unless it was built without one."""
+        """Its release: the given one, or its own answer, which has 0 or 1 if it was built without a number."""
         found = VERSION.search(self._ask("--version"))
-        return f"b{found['number']} ({found['commit']})" if found and found["number"] != "0" else self.version
+        return f"b{found['number']} ({found['commit']})" if found and self.version == UNKNOWN else self.version
 
     def _ask(self, option: str) -> str:
         words = f"`llama-server {option}`"

@@ -7,13 +7,15 @@ PRIVATE = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "(uuid)"),
     # `0000:17:00.0` of Ollama, `00000000:17:00.0` of nvidia-smi.
     (re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "(bus id)"),
+    # Ollama writes the public key that it makes at its first start.
+    (re.compile(r"\bssh-ed25519 \S+"), "(key)"),
     # `Serial Number : 1654922006536` of nvidia-smi.
     (re.compile(r"(\bserial(?: number)?\s*[:=]\s*)\w+", re.IGNORECASE), r"\1(serial)"),
 )
 
 
 def without_identity(text: str, host: str = "") -> str:
-    """The text without UUIDs, bus ids, serial numbers and the name of the host."""
+    """The text without UUIDs, bus ids, serial numbers, keys and the name of the host."""
     for pattern, instead in PRIVATE:
         text = pattern.sub(instead, text)
     return re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "(host)", text) if host not in ("", "localhost") else text

@@ -186,19 +186,10 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
             rows.append([mode, run, f"not compared: {'; '.join(reasons)}", "", ""])
     yield _titled(PAIRS, notes)
     yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
-    yield FIGURES
-    yield from _table(
-        [
-            "sharing",
-            "model",
-            "at a time",
-            "first token, ms",
-            "its parts, ms",
-            "between tokens, ms",
-            "tokens per second",
-        ],
-        (_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]),
-    )
+    if figures := [_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]]:
+        titles = ("first token, ms", "its parts, ms", "between tokens, ms", "tokens per second")
+        yield FIGURES
+        yield from _table(["sharing", "model", "at a time", *titles], figures)
     if matched := list(_matched(found)):
         yield MATCHED
         yield from _table(["sharing", "requests", "one model", "both", "both / one"], matched)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.__main__ import main
-from tests.gpu.build import PARTS, PROGRAMS, Build, unpack
+from tests.gpu.build import PARTS, PROGRAMS, UNKNOWN, Build, unpack
 from tests.gpu.progress import Clock, FailedError, SkipError
 
 
@@ -104,7 +104,7 @@ def engine(folder: Path, program: str, *, for_another: bool = False) -> Build:
     for name in PROGRAMS:
         (folder / name).write_text(program)
         (folder / name).chmod(0o755)
-    return Build(None, "unknown", folder / "build", "9.0", elsewhere=folder, for_another=for_another)
+    return Build(None, UNKNOWN, folder / "build", "9.0", elsewhere=folder, for_another=for_another)
 
 
 def test_an_engine_from_elsewhere_is_taken_as_it_is_and_says_its_release(tmp_path: Path) -> None:

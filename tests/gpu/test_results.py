@@ -76,6 +76,7 @@ msg="inference compute" id=GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23c library=CUDA
 using device CUDA0 (NVIDIA H100 80GB HBM3) (0009:00:00.0) - 80552 MiB free
     Serial Number                         : 1654922006536
     Bus Id                                : 00000009:00:00.0
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMadeUpMadeUpMadeUpMadeUpMadeUpMadeUpMadeUpMa
 node-7 node-70 [GIN] 2026/11/26 - 11:50:54 | 200 | 27.292999ms
 """
     assert (
@@ -86,6 +87,7 @@ msg="inference compute" id=GPU-(uuid) library=CUDA pci_id=(bus id) total="79.2 G
 using device CUDA0 (NVIDIA H100 80GB HBM3) ((bus id)) - 80552 MiB free
     Serial Number                         : (serial)
     Bus Id                                : (bus id)
+(key)
 (host) node-70 [GIN] 2026/11/26 - 11:50:54 | 200 | 27.292999ms
 """
     )
