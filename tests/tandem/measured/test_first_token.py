@@ -120,7 +120,7 @@ def test_a_server_that_copies_states_gets_a_warning(case: str, part: str) -> Non
     )
 
 
-def test_a_slow_network_is_told_from_a_slow_server() -> None:
+def test_a_slow_network_is_not_taken_for_a_slow_server() -> None:
     near, far = ([served(first, total_ms=502.0)] for first in (73.0, 173.0))
     assert parts(near, 1).outside_ms == pytest.approx(0.3, abs=0.1)
     assert parts(far, 1).outside_ms == pytest.approx(100.3, abs=0.1)
