@@ -1,19 +1,22 @@
 """Checks a component's arguments before it registers any resource."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from sharing.names import StackTags
 from sharing.problems import did_you_mean
+from sharing.tags import STACK, judge_tags
 
 NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 
 
-def check_arguments(args: Any) -> None:
-    """Raises `ValueError` for a plain value that does not match its field's type.
+def check_arguments(args: Any, *, tagged: Collection[str] = ()) -> None:
+    """Raises `ValueError` for a plain value that does not match its field's type, and for tags that AWS refuses.
 
-    An `Output` is only known later, so Pulumi checks it.
+    An `Output` is only known later, so Pulumi checks it. `tagged` are the keys that the resource with the most tags
+    gets besides those of the field `tags`.
     """
     for field in fields(args):
         value, hint = getattr(args, field.name), field.type
@@ -22,6 +25,14 @@ def check_arguments(args: Any) -> None:
             options = [str(option) for option in get_args(hint)] if get_origin(hint) is Literal else []
             fix = did_you_mean(value, options) if options and isinstance(value, str) else f"Pass {wanted}."
             raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted}, not {value!r}. {fix}")
+    _check_tags(type(args).__name__, getattr(args, "tags", {}), tagged)
+
+
+def _check_tags(name: str, tags: Mapping[str, str], added: Collection[str]) -> None:
+    own = STACK if isinstance(tags, StackTags) else ()
+    given = {key: value for key, value in tags.items() if key not in own}
+    for problem in judge_tags({"tags": given}, {*own, *added}):
+        raise ValueError(f"{name}.{problem.message}")
 
 
 def check_least(args: Any, **least: int) -> None:
@@ -46,7 +57,9 @@ def _fits(value: Any, hint: Any) -> bool:
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
         return is_list and all(_fits(one, inner[0]) for one in value)
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values())
+        return isinstance(value, Mapping) and all(
+            _fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items()
+        )
     if hint in (int, float):
         return type(value) in (int, hint)  # bool is a subclass of int
     is_class = isinstance(hint, type) and origin is None and hint is not Any

@@ -17,7 +17,7 @@ class CostAlertArgs:
     """Inputs of CostAlert.
 
     Raises `ValueError` for a value of the wrong type, an amount of less than a cent, no addresses or more than 10, an
-    address that is not one, and more than one tag.
+    address that is not one, more than one tag to count, and tags that AWS refuses.
     """
 
     max_usd: float

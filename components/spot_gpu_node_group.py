@@ -13,6 +13,7 @@ from sharing.gpus import alike
 from sharing.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from sharing.setup import NODE_IMAGES_GIB, Capacity, Replacement
+from sharing.tags import GROUP_NODE
 
 # An update never runs more nodes than configured, because it removes one before it adds one. EKS's default strategy
 # first adds up to two per zone, which a GPU quota rarely allows.
@@ -25,7 +26,7 @@ class SpotGpuNodeGroupArgs:
     """Inputs of SpotGpuNodeGroup.
 
     Raises `ValueError` for a value of the wrong type, a number out of range, instance types that are unknown or have
-    different GPUs, and a sharing mode that the GPU does not support.
+    different GPUs, a sharing mode that the GPU does not support, and tags that AWS refuses.
     """
 
     cluster_name: pulumi.Input[str]
@@ -67,7 +68,7 @@ class SpotGpuNodeGroupArgs:
     """Tags on the group, its instances, volumes and network interfaces."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_arguments(self, tagged=GROUP_NODE)
         check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"

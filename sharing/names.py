@@ -56,9 +56,6 @@ TAG_ZONES = "tandem:zones"
 EBS_CSI_TAG = "ebs.csi.aws.com/cluster"
 """AmazonEBSCSIDriverPolicyV2 lets the driver attach only volumes that carry this tag."""
 
-CONTROLLERS_TAGS = ("eks:", "kubernetes.io/cluster", "karpenter.sh/", "karpenter.k8s.aws/")
-"""Prefixes of tags that EKS and Karpenter set to find their resources; an EC2NodeClass allows none of them."""
-
 NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
 """Folder of model files on a GPU node (`cache: node`), one directory per model."""
 
@@ -95,19 +92,32 @@ def cluster_name(stack: str) -> str:
     return safe_name(f"{PROJECT}-{stack}", MAX_CLUSTER_NAME)
 
 
-def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """The tags of a stack."""
-    return {TAG_PROJECT: PROJECT, TAG_STACK: stack, **extra}
+class StackTags(dict[str, str]):
+    """The tags of a stack, with those that identify it. A user's own mapping of tags must not have these."""
+
+
+def stack_tags(stack: str, extra: Mapping[str, str]) -> StackTags:
+    """The tags of a stack. `extra` cannot replace those that identify it."""
+    own = own_tags(stack)
+    return StackTags({**own, **extra, **own})
 
 
 def own_tags(stack: str) -> dict[str, str]:
     """The tags that identify resources of the stack, without those that its file adds."""
-    return stack_tags(stack, {})
+    return {TAG_PROJECT: PROJECT, TAG_STACK: stack}
 
 
 def with_name(tags: Mapping[str, str], name: str) -> dict[str, str]:
     """The tag set with the name that the AWS console shows."""
     return {**tags, "Name": name}
+
+
+def filled(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that have a value, for EventBridge Scheduler, which refuses others.
+
+    Source: botocore 1.44.5, scheduler `TagValue`, min 1. The other services that a stack uses allow empty values.
+    """
+    return {key: value for key, value in tags.items() if value}
 
 
 def plugin_release(pool: str) -> str:

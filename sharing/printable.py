@@ -3,13 +3,14 @@
 A terminal obeys the control characters of ECMA-48: C0 (U+0000 to U+001F), DEL, and C1 (U+0080 to U+009F). Bidirectional
 controls (Unicode UAX #9) show text in another order than it has; line and paragraph separators (U+2028, U+2029) end a
 line for some readers. No encoder of UTF-8 takes a lone surrogate, and no XML document U+FFFE or U+FFFF (XML 1.0, 2.2).
+U+FEFF has no width, and at the start of a text it is a byte order mark (Unicode core specification, 23.8).
 """
 
 import json
 import re
 
 UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 """All of the above except line feeds and tabs, which the output of a command needs."""
 

@@ -10,6 +10,8 @@ from sharing.printable import one_line, printable
 
 ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
+MOST_SHOWN = 200
+"""Characters of a value or a path in a message: more than the path of a valid tag has."""
 VERBS = frozenset(
     {
         "cannot",
@@ -63,7 +65,7 @@ class Problem:
     @property
     def sentence(self) -> str:
         """The rule and the value that breaks it, e.g. `unknown mode 'mpss'`."""
-        first, value = self.rule.partition(" ")[0], self.found
+        first, value = self.rule.partition(" ")[0], _clip(self.found)
         if not value:
             return self.rule
         if first in VERBS:
@@ -76,12 +78,17 @@ class Problem:
     def message(self) -> str:
         """The problem in one line, without its place in a file."""
         origin = f" ({self.place.origin})" if self.place and self.place.origin else ""
-        return printable(f"{self.path}{origin}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
+        return printable(f"{_clip(self.path)}{origin}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
 
     def __str__(self) -> str:
         if self.place and self.place.line:
             return f"{one_line(self.place.file)}:{self.place.line}:{self.place.column}  {self.message}"
         return self.message
+
+
+def _clip(text: str) -> str:
+    """A message names a long value by its beginning and its end."""
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 20]}…{text[-10:]}"
 
 
 def group(problems: Iterable[Problem]) -> list[Problem]:

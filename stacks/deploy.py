@@ -31,7 +31,7 @@ from components.karpenter_gpu_pool import KarpenterPool
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.karpenter import controller_replicas
-from sharing.names import PROJECT, TAG_STACK, cluster_name, stack_tags
+from sharing.names import PROJECT, TAG_STACK, cluster_name, filled, stack_tags
 from sharing.setup import Pool
 from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
@@ -93,7 +93,7 @@ def deploy(plan: Plan) -> None:
 def create_base(plan: Plan) -> Base:
     """The provider, the cluster, and the values of pools that are kept in the state."""
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
-    tags = stack_tags(plan.stack, {**plan.config.default_tags.tags, **plan.config.tags})
+    tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)
     parking = find_parking(plan, provider)
     cluster = create_cluster(plan, provider, tags)
@@ -122,7 +122,8 @@ def create_provider(config: StackConfig) -> aws.Provider:
         aws.ProviderAssumeRoleArgs(role_arn=one.role_arn, session_name=one.session_name, duration=one.duration)
         for one in config.assume_roles
     ]
-    tags = config.default_tags.tags
+    # Every resource that allows empty values has them among its own tags.
+    tags = filled(config.default_tags.tags)
     return aws.Provider(
         PROJECT,
         region=config.region,

@@ -8,6 +8,7 @@ from components.arguments import check_arguments, check_least
 from sharing import versions
 from sharing.problems import did_you_mean
 from sharing.setup import Nat, Support
+from sharing.tags import GROUP_NODE
 from sharing.zones import Demand
 
 
@@ -16,7 +17,7 @@ class GpuClusterArgs:
     """Inputs of GpuCluster.
 
     Raises `ValueError` for a value of the wrong type, a Kubernetes version without pinned add-ons, fewer than two zones
-    or one system node, a wrong number of `zone_names`, or a `cidr` that a VPC cannot use.
+    or one system node, a wrong number of `zone_names`, a `cidr` that a VPC cannot use, or tags that AWS refuses.
     """
 
     cluster_name: str
@@ -62,7 +63,7 @@ class GpuClusterArgs:
     """Tags on every resource that supports tags, including those that controllers create."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_arguments(self, tagged=GROUP_NODE)
         check_least(self, zones=2, system_nodes=1)
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)

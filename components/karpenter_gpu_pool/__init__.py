@@ -17,6 +17,7 @@ from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.node_group import NODE_POLICIES
 from sharing import versions
 from sharing.names import TOKEN, ZONE_LABEL
+from sharing.tags import KARPENTER_NODE
 
 __all__ = ["KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"]
 
@@ -41,8 +42,8 @@ EVENTS = {
 class KarpenterGpuPoolArgs:
     """Inputs of KarpenterGpuPool.
 
-    Raises `ValueError` for a value of the wrong type, an empty list of pools, two pools with the same name, a tag that
-    Karpenter reserves, and a sharing mode that the GPU or Karpenter does not support.
+    Raises `ValueError` for a value of the wrong type, an empty list of pools, two pools with the same name, tags that
+    AWS or Karpenter refuses, and a sharing mode that the GPU or Karpenter does not support.
     """
 
     cluster_name: pulumi.Input[str]
@@ -67,9 +68,9 @@ class KarpenterGpuPoolArgs:
     """Extra values for the controller's Helm chart, merged last."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_arguments(self, tagged=KARPENTER_NODE)
         check_least(self, controller_replicas=1)
-        manifests.check(self.pools, self.tags)
+        manifests.check(self.pools)
 
 
 class KarpenterGpuPool(pulumi.ComponentResource):

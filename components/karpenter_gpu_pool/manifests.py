@@ -15,7 +15,6 @@ from sharing.gpus import Gpu, alike
 from sharing.karpenter import limits, overlay_capacity, reported_gpus
 from sharing.modes import MPS_LABEL, Sharing
 from sharing.names import (
-    CONTROLLERS_TAGS,
     GPU_PRESENT_LABEL,
     GPU_TAINT,
     GPU_TAINT_VALUE,
@@ -179,7 +178,7 @@ def node_pool(pool: KarpenterPool) -> Manifest:
     return _object("karpenter.sh/v1", "NodePool", pool.name, spec)
 
 
-def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
+def check(pools: Sequence[KarpenterPool]) -> None:
     """Raises `ValueError` for settings that Karpenter accepts but ignores or handles wrongly."""
     names = [pool.name for pool in pools]
     if not names or len(set(names)) != len(names):
@@ -187,9 +186,6 @@ def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
             f"KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not {names}. "
             "Pass each pool once."
         )
-    for key in tags:
-        if key.startswith(CONTROLLERS_TAGS):
-            raise ValueError(f"KarpenterGpuPoolArgs.tags has '{key}', which Karpenter reserves. Remove it.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
             reason = "MIG may leave nodes of Karpenter unready (gpu-operator#2415)"

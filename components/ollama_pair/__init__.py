@@ -15,6 +15,7 @@ from components.ollama_pair.values import OllamaModel, Scripts, SpillPool, chart
 from sharing import versions
 from sharing.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
+from sharing.tags import VOLUME
 
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"]
 
@@ -26,7 +27,8 @@ RELEASE_SECONDS = 2700
 class OllamaPairArgs:
     """Inputs of OllamaPair.
 
-    Raises `ValueError` for a value of the wrong type, an empty list of models, and two models with the same id.
+    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, and tags
+    that AWS refuses.
     """
 
     models: Sequence[OllamaModel]
@@ -41,7 +43,7 @@ class OllamaPairArgs:
     """Tags on the EBS volumes."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_arguments(self, tagged=VOLUME)
         ids = [model.served.id for model in self.models]
         if not ids or len(set(ids)) != len(ids):
             raise ValueError(

@@ -15,7 +15,7 @@ from components.scheduled_parking import permissions
 from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
 from components.scheduled_parking.permissions import Scope
 from sharing.cron import CronError, read_cron
-from sharing.names import OLLAMA_NAMESPACE, TOKEN
+from sharing.names import OLLAMA_NAMESPACE, TOKEN, filled
 from sharing.parking import EXAMPLES
 
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
@@ -50,7 +50,8 @@ class ParkedNodeGroup:
 class ScheduledParkingArgs:
     """Inputs of ScheduledParking.
 
-    Raises `ValueError` for a value of the wrong type, invalid cron text, and if there is nothing to park.
+    Raises `ValueError` for a value of the wrong type, invalid cron text, tags that AWS refuses, and if there is nothing
+    to park.
     """
 
     schedule: str
@@ -66,7 +67,8 @@ class ScheduledParkingArgs:
     namespace: pulumi.Input[str] = OLLAMA_NAMESPACE
     """Namespace of these Deployments. It must exist."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on every AWS resource that supports tags."""
+    """Tags on every AWS resource that supports tags. The schedule group gets none with an empty value: EventBridge
+    Scheduler refuses them."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -121,7 +123,7 @@ class ScheduledParking(pulumi.ComponentResource):
     def _park_node_groups(self) -> None:
         """Schedules for each node group: one that removes its nodes and one that brings them back."""
         # Schedules have no tags: only a group of their own shows who owns them, and deletes them with it.
-        group = aws.scheduler.ScheduleGroup(f"{self._name}-schedules", tags=self._tags, opts=self._child)
+        group = aws.scheduler.ScheduleGroup(f"{self._name}-schedules", tags=filled(self._tags), opts=self._child)
         queue = aws.sqs.Queue(
             f"{self._name}-failures",
             message_retention_seconds=KEPT_SECONDS,

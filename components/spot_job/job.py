@@ -13,6 +13,7 @@ from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
 from sharing.modes import GPU_RESOURCE
 from sharing.names import POOL_LABEL, tolerations
+from sharing.tags import VOLUME
 
 Manifest = dict[str, Any]
 INTERRUPTED = 143
@@ -31,7 +32,7 @@ class SpotJobArgs:
     """Inputs of SpotJob.
 
     Raises `ValueError` for a value of the wrong type, a number out of range, an empty command, a shell command without
-    `exec`, and `wait` without a deadline.
+    `exec`, `wait` without a deadline, and tags that AWS refuses.
     """
 
     image: pulumi.Input[str]
@@ -92,7 +93,7 @@ class SpotJobArgs:
     """Tags on the AWS resources."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_arguments(self, tagged=VOLUME)
         check_least(self, cpu_millis=1, memory_mib=1, user=0, retries=0, stop_seconds=1)
         check_least(
             self, **{name: 1 for name in ("deadline_seconds", "keep_seconds") if getattr(self, name) is not None}

@@ -6,6 +6,7 @@ from sharing.models import DEFAULT_TAG, full_name, models
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean
 from sharing.setting_paths import touches
+from sharing.tags import NODE, STACK, judge_tags
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.model_settings import OF_CUSTOM, OWN_KEYS
@@ -40,6 +41,7 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     yield from _ui_contradictions(config, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from find_wrong_schedules(config.park, misread)
+    yield from judge_tags(config.given_tags(), {*STACK, *NODE})
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
 

@@ -253,6 +253,9 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         return f"Write `{key}: [{value[:60]}]`."
     if kind == "string_type" and isinstance(value, int | float) and not fix:
         return f'Put it in quotes: "{_shown(value) if isinstance(value, bool) else value}".'
+    if kind == "string_type" and field is None:
+        # A key of the user's own, e.g. that of a tag.
+        return f'Write `{key}: ""`, or any text.'
     return fix or _default(field)
 
 
@@ -282,7 +285,9 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         alone = len(value) == 1 and not isinstance(value[0], list | dict)
         return f"[{_shown(value[0]).strip(chr(39))}]" if alone else f"a list of {len(value)}" if value else "[]"
-    return "nothing" if value is None else "a mapping"
+    if isinstance(value, dict):
+        return f"a mapping of {len(value)}" if len(value) > 1 else "a mapping"
+    return "nothing"
 
 
 def keys(loc: Loc) -> list[str]:

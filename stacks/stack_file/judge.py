@@ -14,11 +14,13 @@ from sharing.assessment import Assessment, assess
 from sharing.prices import Book
 from sharing.problems import Problem, format_problems, near
 from sharing.setup import Setup
+from sharing.tags import warn_of_claimed_volumes
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
 from stacks.stack_file.parking import warn_of_park
-from stacks.stack_file.provider_keys import HONOURED, refuse_keys
+from stacks.stack_file.provider_keys import HONOURED, MAYBE_JSON, refuse_keys
+from stacks.stack_file.provider_shape import from_json
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source, as_json, read
 
@@ -135,7 +137,12 @@ def judge(
     Fixes do not suggest `compared_modes`, which the caller judges, too.
     """
     problems = (*source.problems, *refuse_keys(source.provider))
-    honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
+    honoured = {
+        # Decoded here, because the part of a text cannot be repaired.
+        key: from_json(value) if key in MAYBE_JSON else value
+        for key, value in source.provider.items()
+        if key in HONOURED
+    }
     raw = {key: value for key, value in {**source.sections, **honoured}.items() if value is not None}
     config, misread, doubtful = _validate(raw, source.unread)
     unreadable = {problem.path for problem in (*problems, *misread)} | doubtful
@@ -148,7 +155,12 @@ def judge(
     setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
     assessment = assess(setup, unreadable)
     problems = (*problems, *wrong, *assessment.problems)
-    warnings = (*assessment.warnings, *warn_of_clients(config.models_clients), *warn_of_park(config, setup))
+    warnings = (
+        *assessment.warnings,
+        *warn_of_clients(config.models_clients),
+        *warn_of_park(config, setup),
+        *warn_of_claimed_volumes(config.given_tags()),
+    )
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)

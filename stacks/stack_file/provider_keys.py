@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from sharing.problems import Problem, did_you_mean
 
 REGION = "aws:region"
-HONOURED = (REGION, "aws:profile", "aws:assumeRoles", "aws:allowedAccountIds", "aws:defaultTags")
+MAYBE_JSON = ("aws:assumeRoles", "aws:allowedAccountIds", "aws:defaultTags")
+"""Lists and mappings, which `pulumi config set` writes as JSON text."""
+HONOURED = (REGION, "aws:profile", *MAYBE_JSON)
 NOT_EVERYWHERE = "is not supported: the AWS CLI in the kubeconfig would ignore it"
 PROFILE = "Put it into a profile of your AWS configuration and write `aws:profile`."
 WRONG_KIND = "is not supported: the program does not pass it to AWS"

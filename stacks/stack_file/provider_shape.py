@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from stacks.stack_file.section import Section, TagKey, TagValue
+from stacks.stack_file.section import Section
 from stacks.stack_file.yaml import decode
 
 
@@ -43,4 +43,4 @@ class AssumedRole(Section):
 class DefaultTags(Section):
     """Tags on every AWS resource."""
 
-    tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(default={}, description="The tags.")
+    tags: dict[str, str] = Field(default={}, description="The tags.")

@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from sharing.cost_alerts import is_email
-from sharing.names import CONTROLLERS_TAGS
 
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
 
@@ -30,22 +29,6 @@ class Section(BaseModel):
     )
 
 
-def _tag_key(key: str) -> str:
-    if key.lower().startswith("aws:"):
-        raise ValueError("has the prefix aws:, which AWS reserves")
-    if key.startswith(CONTROLLERS_TAGS):
-        raise ValueError("is reserved for EKS and Karpenter")
-    if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
-        raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
-    return key
-
-
-def _tag_value(text: str) -> str:
-    if not re.fullmatch(r"[\w .:/=+@-]{0,256}", text):
-        raise ValueError("must be at most 256 letters, digits, spaces or .:/=+@-_")
-    return text
-
-
 def _number_from_text(value: object) -> object:
     # `pulumi config set --path` stores whole numbers as numbers but 0.5 as text (pulumi, resource/config/object.go).
     if isinstance(value, str) and re.fullmatch(NUMBER_IN_TEXT, value):
@@ -61,5 +44,3 @@ def _email(text: str) -> str:
 
 Email = Annotated[str, AfterValidator(_email)]
 Number = Annotated[float, BeforeValidator(_number_from_text)]
-TagKey = Annotated[str, AfterValidator(_tag_key)]
-TagValue = Annotated[str, AfterValidator(_tag_value)]

@@ -3,7 +3,7 @@
 import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from sharing import versions
 from sharing.cron import read_cron
@@ -24,13 +24,14 @@ from sharing.setup import (
     Support,
     Tenant,
 )
+from sharing.tags import MOST_OF_A_STACK
 from stacks.stack_file.budget_shape import Budget
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
-from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
+from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags
 from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
-from stacks.stack_file.section import Section, TagKey, TagValue, kebab
+from stacks.stack_file.section import Section, kebab
 from stacks.stack_file.ui_shape import UiSettings
 
 POOL = "gpu"
@@ -195,16 +196,16 @@ class StackConfig(Section):
         pattern=r"^[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
         description="Profile of your AWS configuration. Default: the usual credentials.",
     )
-    assume_roles: Annotated[list[AssumedRole], BeforeValidator(from_json), Field(max_length=1)] = Field(
+    assume_roles: Annotated[list[AssumedRole], Field(max_length=1)] = Field(
         alias="aws:assumeRoles",
         default=[],
         description="The role to assume, with `roleArn`. At most one; to chain roles, use a profile with "
         "`source_profile`.",
     )
-    allowed_account_ids: Annotated[list[AccountId], BeforeValidator(from_json), Field(max_length=20)] = Field(
+    allowed_account_ids: Annotated[list[AccountId], Field(max_length=20)] = Field(
         alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may use. Default: any."
     )
-    default_tags: Annotated[DefaultTags, BeforeValidator(from_json)] = Field(
+    default_tags: DefaultTags = Field(
         alias="aws:defaultTags",
         default=DefaultTags(),
         description="Default tags as `tags: {…}`; `tandem:tags` take precedence.",
@@ -242,10 +243,20 @@ class StackConfig(Section):
         default=ScaleToZeroSettings(),
         description="Models that stop without requests, and start with the next one: KEDA, on the system nodes.",
     )
-    tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
-        default={}, description="Extra tags for all resources that support tags."
+    tags: dict[str, str] = Field(
+        default={},
+        description=f"Extra tags for all resources that support tags: at most {MOST_OF_A_STACK}, with those of "
+        "`aws:defaultTags`.",
     )
     budget: Budget = Field(default=Budget(), description="Limits for the cost of the stack.")
+
+    def given_tags(self) -> dict[str, dict[str, str]]:
+        """The tags in the file by their path. Those that come last take precedence."""
+        return {"aws:defaultTags.tags": self.default_tags.tags, "tags": self.tags}
+
+    def merged_tags(self) -> dict[str, str]:
+        """All tags in the file."""
+        return {**self.default_tags.tags, **self.tags}
 
     def ids(self) -> list[str]:
         """The id of each model, in order, all different: `llama2-7b`, then `llama2-7b-2`."""

@@ -43,7 +43,7 @@ from components import (
 from sharing.modes import Mig, Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
-TAGS = {"owner": "us", "tandem:stack": "test"}
+TAGS = {"owner": "us", "stage": "test"}
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
 PAIR = (
     OllamaModel("llama2:7b", context=2048),

@@ -122,22 +122,17 @@ class Partitioned(TimeSlicing):
 
 
 @pytest.mark.parametrize(
-    ("pools", "tags", "message"),
+    ("pools", "message"),
     [
-        ([], {}, "at least one pool"),
-        ([ONE, replace(ONE, capacity="on-demand")], {}, r"no duplicate names, not \['gpu', 'gpu'\]"),
-        ([ONE], {"karpenter.sh/nodepool": "x"}, "'karpenter.sh/nodepool', which Karpenter reserves"),
-        ([ONE], {"kubernetes.io/cluster/demo": "owned"}, "which Karpenter reserves"),
-        ([replace(ONE, sharing=Partitioned())], {}, "MIG may leave nodes of Karpenter unready"),
+        ([], "at least one pool"),
+        ([ONE, replace(ONE, capacity="on-demand")], r"no duplicate names, not \['gpu', 'gpu'\]"),
+        ([replace(ONE, sharing=Partitioned())], "MIG may leave nodes of Karpenter unready"),
         (
             [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
-            {},
             "'gpu': .*at most 16 for MPS",
         ),
     ],
 )
-def test_settings_that_karpenter_would_silently_ignore_are_refused(
-    pools: list[KarpenterPool], tags: dict[str, str], message: str
-) -> None:
+def test_settings_that_karpenter_would_silently_ignore_are_refused(pools: list[KarpenterPool], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check(pools, tags)
+        check(pools)

@@ -14,6 +14,7 @@ import tandem
 from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
+from sharing.names import stack_tags
 from stacks.stack_file.model_settings import ModelSettings
 from tandem import (
     BucketCheckpoints,
@@ -169,6 +170,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: cluster(cidr="10.0.0.1/16"), "GpuClusterArgs.cidr must be an IPv4 network from /16 to /22 without host "),
     (lambda: cluster(tags=["a"]), "GpuClusterArgs.tags must be a mapping, not ['a']. Pass a mapping."),
     (lambda: cluster(tags={"a": 1}), "GpuClusterArgs.tags must be a mapping, not {'a': 1}. Pass a mapping."),
+    (lambda: cluster(tags={1: "a"}), "GpuClusterArgs.tags must be a mapping, not {1: 'a'}. Pass a mapping."),
     (lambda: cluster(profile=1), "GpuClusterArgs.profile must be text or None, not 1. Pass text or None."),
     (
         lambda: nodes(capacity="sport"),
@@ -313,6 +315,40 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         build()
+
+
+MOST_TAGS = (
+    # AWS allows 50. A node gets `Name` and five tags of EKS or Karpenter, a volume `Name` and that of the driver.
+    (cluster, 44),
+    (nodes, 44),
+    (partial(karpenter, SPOT), 44),
+    (partial(OllamaPairArgs, models=[model()]), 48),
+    (spot_job, 48),
+    (parking, 50),
+    (alert, 50),
+)
+
+
+def many(count: int) -> dict[str, str]:
+    return {f"key-{number}": "v" for number in range(count)}
+
+
+@pytest.mark.parametrize(("build", "most"), MOST_TAGS)
+def test_every_component_with_tags_refuses_those_that_aws_refuses(build: Callable[..., object], most: int) -> None:
+    wrong = [{key: "v"} for key in ("tandem:stack", "Tandem:Zones", "AWS:x", "kubernetes.io/x", "name", "a!")]
+    for tags in (*wrong, {"team": "a", "Team": "b"}, {"team": "aws:x"}, many(most + 1)):
+        with pytest.raises(ValueError, match=r"^\w+Args\.tags"):
+            build(tags=tags)
+    build(tags={**many(most - 1), "empty": ""})
+    # The program's own tags, of which it makes two.
+    build(tags=stack_tags("dev", many(most - 2)))
+    with pytest.raises(ValueError, match="Remove 1"):
+        build(tags=stack_tags("dev", many(most - 1)))
+
+
+def test_all_components_with_tags_are_in_the_table() -> None:
+    tagged = {name for name in PUBLIC if name.endswith("Args") and "tags" in getattr(tandem, name).__dataclass_fields__}
+    assert {type(build()).__name__ for build, _ in MOST_TAGS} == tagged
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """How errors are worded: look-alike letters, near names, headings."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -194,3 +195,14 @@ def test_a_problem_begins_with_its_place_or_names_the_origin_of_its_value() -> N
     assert (str(in_file), in_file.message) == (f"Pulumi. dev.yaml:4:19  {message}", message)
     assert str(by_default) == message.replace("replicas:", "replicas (default):", 1)
     assert group([in_file, by_default]) == [wrong], "one error, whatever its place"
+
+
+def test_a_long_path_and_a_long_value_are_shown_in_part() -> None:
+    found = str(Problem(f"tags.{'k' * 70_000}", f"'{'v' * 70_000}'", "must be short", "Shorten it."))
+    assert len(found) < 700
+    assert re.fullmatch(r"tags\.k+…k+: must be short, not 'v+…v+'\. Shorten it\.", found)
+    # A long ARN of a role, and the longest valid key of a tag, are shown whole.
+    arn = f"arn:aws:iam::111122223333:role/{'p' * 90}/{'n' * 64}"
+    assert str(Problem(f"aws:defaultTags.tags.{'k' * 128}", f"'{arn}'", "is wrong", "")) == (
+        f"aws:defaultTags.tags.{'k' * 128}: '{arn}' is wrong."
+    )

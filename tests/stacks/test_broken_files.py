@@ -42,6 +42,10 @@ def models(*more: str) -> str:
     return f"[{', '.join(more)}]"
 
 
+def tags(count: int, prefix: str = "key") -> str:
+    return f"{{{', '.join(f'{prefix}{number}: v' for number in range(count))}}}"
+
+
 Expected = list[tuple[str, str]]
 BROKEN: dict[str, tuple[str, Expected]] = {
     # Large files; the others are in the table.
@@ -49,6 +53,23 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "too many pools": (
         stack(gpu_nodes=models(*[f"{{name: p{number}}}" for number in range(11)])),
         [("gpu-nodes", "must have at most 10 entries, not a list of 11. Remove some")],
+    ),
+    "too many tags": (
+        stack("  aws:defaultTags: {tags: " + tags(30, "default") + "}\n", tags=tags(30)),
+        [("tags", "must have at most 42 entries, not 60 with those of `aws:defaultTags.tags`. AWS allows 50 on a")],
+    ),
+    "too many default tags": (
+        stack("  aws:defaultTags: {tags: " + tags(43, "default") + "}\n"),
+        [
+            (
+                "aws:defaultTags.tags",
+                "not 43. AWS allows 50 on a resource, and tandem and AWS add 8 to a node. Remove 1.",
+            )
+        ],
+    ),
+    "an instance type of 70,000 characters": (
+        stack(gpu_nodes=f"{{instance-types: [{'x' * 70_000}]}}"),
+        [("gpu-nodes.instance-types[0]", "unknown GPU instance type 'xxx")],
     ),
     "huge number": (stack(sharing="{mode: mps, replicas: 1" + "0" * 390 + "}"), [("sharing.replicas", "at most 48")]),
     "number beyond Python": (

@@ -1,10 +1,11 @@
 """All rules, in the order in which they are checked."""
 
-from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, keda, kubernetes, scheduler
+from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, keda, kubernetes, scheduler, tags
 
 RULES = (
     *kubernetes.FIRST,
     *access.FIRST,
+    *tags.RULES,
     *ec2.RULES,
     *iam.RULES,
     *budgets.RULES,

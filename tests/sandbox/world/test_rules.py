@@ -30,8 +30,9 @@ WAITS = {
 DONE = {
     # EKS creates the group or add-on, and then reports it as failed.
     "NodeGroup create NodeCreationFailure": 3,
-    "NodeGroup create AsgInstanceLaunchFailures": 1,
+    "NodeGroup create AsgInstanceLaunchFailures": 2,
     "Addon create InsufficientNumberOfReplicas": 1,
+    "Addon create/update InsufficientNumberOfReplicas": 1,
     "Release create/update Timeout": 1,
     "Job create DeadlineExceeded": 1,
     "Job create BackoffLimitExceeded": 1,

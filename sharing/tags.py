@@ -1,0 +1,153 @@
+"""Judges the tags of AWS resources: the user's, together with those that this program and controllers add to them."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from sharing.names import EBS_CSI_TAG, TAG_PROJECT, TAG_STACK
+from sharing.problems import Problem, foreign_letters
+
+MOST = 50
+"""Tags on a resource, without AWS's own (`aws:…`). Source: botocore 1.44.5, eks `TagMap` and iam `tagListType`."""
+MOST_KEY, MOST_VALUE = 128, 256
+"""Characters. Source: the same models, `TagKey` and `TagValue`, `tagKeyType` and `tagValueType`."""
+_NOT_ALLOWED = re.compile(r"[^\w .:/=+@-]")
+"""As in iam `tagKeyType` and logs `TagKey` of botocore 1.44.5, but of all spaces only U+0020."""
+_CHARACTERS = "letters, digits, spaces or .:/=+@-_"
+
+_OF_THE_DRIVER = "the EBS driver reserves"
+_OF_KARPENTER = "Karpenter reserves"
+_OF_THE_NETWORK = "the VPC CNI reserves"
+RESERVED = {
+    # "or any upper or lowercase combination of such as a prefix for either keys or values"
+    # (docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-eks-accessentry-tag.html).
+    "aws:": "AWS reserves",
+    "tandem:": "this program reserves",
+    "eks:": "EKS reserves",
+    # aws-ebs-csi-driver 429e202 (2026-08-19), pkg/driver/validation.go: with one of these the driver does not start.
+    "kubernetes.io": _OF_THE_DRIVER,
+    "ebs.csi.aws.com/": _OF_THE_DRIVER,
+    "CSIVolumeName": _OF_THE_DRIVER,
+    "CSIVolumeSnapshotName": _OF_THE_DRIVER,
+    # pkg/driver/constants.go there; cloud-provider-aws takes a resource with another value for another cluster's.
+    "KubernetesCluster": _OF_THE_DRIVER,
+    # karpenter-provider-aws 1.14.1, pkg/apis/v1/ec2nodeclass.go.
+    "karpenter.sh/": _OF_KARPENTER,
+    "karpenter.k8s.aws/": _OF_KARPENTER,
+    # amazon-vpc-cni-k8s b521883 (2026-08-20), pkg/awsutils/awsutils.go.
+    "cluster.k8s.amazonaws.com/": _OF_THE_NETWORK,
+    "node.k8s.amazonaws.com/": _OF_THE_NETWORK,
+}
+"""Prefixes of keys that a user cannot write in any spelling, each with the reason."""
+
+GROUP_NODE = (
+    "Name",
+    # Tags of a node of a managed node group in public listings of `describe-tags`; its `aws:…` do not count.
+    *("eks:cluster-name", "eks:nodegroup-name", "kubernetes.io/cluster/{}"),
+    *("k8s.io/cluster-autoscaler/enabled", "k8s.io/cluster-autoscaler/{}"),
+)
+"""Keys on a node of a node group besides the user's and the stack's."""
+KARPENTER_NODE = (
+    "Name",
+    # karpenter-provider-aws 1.14.1, pkg/utils/utils.go `GetTags`, and pkg/controllers/nodeclaim/tagging/controller.go.
+    *("karpenter.sh/nodeclaim", "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"),
+    *("eks:eks-cluster-name", "kubernetes.io/cluster/{}"),
+)
+"""Keys on a node of Karpenter besides the user's and the stack's."""
+VOLUME = ("Name", EBS_CSI_TAG)
+"""Keys on a volume that this program creates."""
+CLAIMED_VOLUME = (
+    *VOLUME,
+    # aws-ebs-csi-driver 429e202, pkg/driver/controller.go `CreateVolume`. EKS's add-on sets `--k8s-tag-cluster-id` and
+    # `--extra-create-metadata`.
+    *("CSIVolumeName", "KubernetesCluster", "kubernetes.io/cluster/{}", "ebs.csi.aws.com/cluster-name"),
+    *(f"kubernetes.io/created-for/{what}" for what in ("pv/name", "pvc/name", "pvc/namespace")),
+)
+"""Keys on a volume that the EBS driver creates for a claim."""
+STACK = (TAG_PROJECT, TAG_STACK)
+"""Keys on every resource of a stack."""
+NODE = max(GROUP_NODE, KARPENTER_NODE, key=len)
+"""Of both kinds of nodes, the keys of the one with more."""
+MOST_OF_A_STACK = MOST - len({*STACK, *NODE})
+"""Tags that a user can write for a stack. No other resource of it has more of its own than a node."""
+
+
+def judge_tags(given: Mapping[str, Mapping[str, str]], added: Collection[str]) -> Iterator[Problem]:
+    """Errors in the user's tags. `given` has each mapping of them by its path, the one that takes precedence last.
+
+    `added` are the other keys on the resource that gets most of them.
+    """
+    spelled = {"name": ("Name", "")}
+    for path, tags in given.items():
+        for key, value in tags.items():
+            if wrong := _wrong_key(key):
+                yield Problem(f"{path}.{key}", "", *wrong)
+                continue
+            if wrong := _wrong_value(value):
+                yield Problem(f"{path}.{key}", f"'{value}'", *wrong)
+            other, home = spelled.setdefault(key.lower(), (key, path))
+            if other != key:
+                # github.com/aws/aws-cdk/issues/26253: IAM refuses a role with both.
+                whose = f"of `{home}`" if home else "of this program"
+                rule = f"differs from `{other}` {whose} only in case, which IAM does not see"
+                yield Problem(f"{path}.{key}", "", rule, "Keep one of the two." if home else "Write another key.")
+    yield from _judge_count(given, added)
+
+
+def _judge_count(given: Mapping[str, Mapping[str, str]], added: Collection[str]) -> Iterator[Problem]:
+    excess = len(_keys(given) | {*added}) - MOST
+    if excess > 0:
+        most = len(_keys(given)) - excess
+        fix = f"AWS allows {MOST} on a resource{_of_others(added)}. Remove {excess}."
+        yield Problem(_last(given), _count(given), f"must have at most {most} entries", fix)
+
+
+def warn_of_claimed_volumes(given: Mapping[str, Mapping[str, str]]) -> Iterator[Problem]:
+    """Warns of tags that leave too little room for those of a volume that the EBS driver creates for a claim."""
+    count, room = len(_keys(given)), MOST - len({*STACK, *CLAIMED_VOLUME})
+    if room < count <= MOST_OF_A_STACK:
+        fix = (
+            f"AWS allows {MOST} on a resource, and the EBS driver adds its own. Keep {room} if your pods claim volumes."
+        )
+        yield Problem(_last(given), f"{_count(given)} tags", "make volumes for claims impossible", fix)
+
+
+def _keys(given: Mapping[str, Mapping[str, str]]) -> set[str]:
+    return {key for tags in given.values() for key in tags}
+
+
+def _last(given: Mapping[str, Mapping[str, str]]) -> str:
+    """The path of the last mapping with tags, in which the count is reported."""
+    return [path for path, tags in given.items() if tags][-1]
+
+
+def _count(given: Mapping[str, Mapping[str, str]]) -> str:
+    others = [f"`{path}`" for path, tags in given.items() if tags and path != _last(given)]
+    return " with those of ".join([f"{len(_keys(given)):,}", *others])
+
+
+def _of_others(added: Collection[str]) -> str:
+    return f", and tandem and AWS add {len(added)} to a node" if {*NODE} <= {*added} else ""
+
+
+def _wrong_key(key: str) -> tuple[str, str] | None:
+    """The rule that a key breaks, and the fix."""
+    for prefix, reason in RESERVED.items():
+        if key.lower().startswith(prefix.lower()):
+            return f"begins with `{prefix}`, which {reason}", "Write another key."
+    if not key.strip():
+        return "is an empty key", "Write a name."
+    return _wrong_text(key, MOST_KEY)
+
+
+def _wrong_value(value: str) -> tuple[str, str] | None:
+    if value.lower().startswith("aws:"):
+        return "begins with `aws:`, which AWS reserves", "Write another value."
+    return _wrong_text(value, MOST_VALUE)
+
+
+def _wrong_text(text: str, most: int) -> tuple[str, str] | None:
+    if len(text) > most:
+        return f"must have at most {most} characters", f"Shorten it by {len(text) - most:,}."
+    if found := _NOT_ALLOWED.search(text):
+        return f"must be {_CHARACTERS}", f"Remove {foreign_letters(found[0]) or repr(found[0])}."
+    return None
