@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from components.containers import NOBODY
+from sharing import versions
 from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file
@@ -137,6 +139,15 @@ def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
         assert "://" not in text
         packages = re.split(r"\n(?=\S)", text.strip())
         assert all("--hash=sha256:" in package for package in packages)
+
+
+def test_the_image_of_a_batch_job_is_pinned_and_has_no_root() -> None:
+    text = (ROOT / "docs" / "how-to" / "run-a-batch-job-on-spot.md").read_text(encoding="utf-8")
+    [dockerfile] = re.findall(r"```dockerfile.*?\n(.*?)```", text, flags=re.DOTALL)
+    assert f"FROM {versions.PROBER_IMAGE}\n" in dockerfile
+    lock = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"pip install --no-cache-dir (\S+)", dockerfile)) <= set(re.findall(r"^\S+==\S+", lock, re.M))
+    assert dockerfile.endswith(f"\nUSER {NOBODY}\n")
 
 
 def test_every_decision_record_has_a_number_of_its_own_a_status_and_a_date() -> None:

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIG = json.loads((ROOT / ".github" / "renovate.json").read_text(encoding="utf-8"))
 DATASOURCES = {"aws-eks-addon", "docker", "endoflife-date", "github-releases", "go", "helm"}
 """Renovate's datasources that we use (renovatebot/renovate, `lib/modules/datasource/`, commit c2dd4f8, 2026-08-22)."""
+LOCKS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
 PINS = [
     path
     for path in sorted(ROOT.glob("*/**/*.py"))
@@ -78,3 +79,16 @@ def test_an_add_on_has_a_version_for_each_version_of_kubernetes() -> None:
         ("1.35", "v1.13.2-eksbuild.31"),
         ("1.36", "v1.14.3-eksbuild.23"),
     ]
+
+
+def test_renovate_reads_every_lock_of_python_packages() -> None:
+    # docs.renovatebot.com/modules/manager/pip_requirements, its default pattern of 2026-02-28.
+    assert LOCKS == ["requirements-dev.txt", "requirements-docs.txt", "requirements.txt"]
+    assert all(re.search(r"(^|/)[\w-]*requirements([-.]\w+)?\.(txt|pip)$", name) for name in LOCKS)
+    assert "pip_requirements" in CONFIG["enabledManagers"]
+    [rule] = [rule for rule in CONFIG["packageRules"] if rule.get("matchManagers") == ["pip_requirements"]]
+    # Packages of one lock are resolved together, and several locks have the same package.
+    assert rule["groupName"]
+    # renovatebot/renovate#16869: it does not update the hashes of a package with extras.
+    locked = [line for name in LOCKS for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in locked if re.match(r"[\w.-]+\[", line)]

@@ -88,7 +88,7 @@ def test_50_tags_with_those_of_others_are_accepted_and_51_are_not() -> None:
     assert errors(many(50)) == []
     assert errors(many(53)) == ["tags: must have at most 50 entries, not 53. AWS allows 50 on a resource. Remove 3."]
     assert errors(many(48), added=("Name", "x")) == []
-    # `Name` counts once, whoever writes it.
+    # `Name` counts once.
     assert errors({**many(48), "Name": "mine"}, added=("Name", "x")) == []
     assert errors(many(30), many(18, "other"), added=("Name", "x")) == []
     assert errors(many(30), many(19, "other"), added=("Name", "x")) == [
