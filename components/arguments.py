@@ -77,5 +77,5 @@ def _describe(hint: Any) -> str:
     if origin is Sequence:
         return f"a list of {_describe(inner[0])}"
     if origin is Mapping:
-        return "a mapping"
+        return "a mapping of text to text" if inner == (str, str) else "a mapping"
     return NAMES.get(hint) or str(getattr(hint, "__name__", hint))

@@ -168,9 +168,18 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: cluster(admins="me"), "GpuClusterArgs.admins must be a list of text, not 'me'. Pass a list of text."),
     (lambda: cluster(cidr="10.0.0.0/8"), "GpuClusterArgs.cidr must be an IPv4 network from /16 to /22 without host "),
     (lambda: cluster(cidr="10.0.0.1/16"), "GpuClusterArgs.cidr must be an IPv4 network from /16 to /22 without host "),
-    (lambda: cluster(tags=["a"]), "GpuClusterArgs.tags must be a mapping, not ['a']. Pass a mapping."),
-    (lambda: cluster(tags={"a": 1}), "GpuClusterArgs.tags must be a mapping, not {'a': 1}. Pass a mapping."),
-    (lambda: cluster(tags={1: "a"}), "GpuClusterArgs.tags must be a mapping, not {1: 'a'}. Pass a mapping."),
+    (
+        lambda: cluster(tags=["a"]),
+        "GpuClusterArgs.tags must be a mapping of text to text, not ['a']. Pass a mapping of",
+    ),
+    (
+        lambda: cluster(tags={"a": 1}),
+        "GpuClusterArgs.tags must be a mapping of text to text, not {'a': 1}. Pass a mapping of",
+    ),
+    (
+        lambda: cluster(tags={1: "a"}),
+        "GpuClusterArgs.tags must be a mapping of text to text, not {1: 'a'}. Pass a mapping of",
+    ),
     (lambda: cluster(profile=1), "GpuClusterArgs.profile must be text or None, not 1. Pass text or None."),
     (
         lambda: nodes(capacity="sport"),
