@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from components.containers import NOBODY
-from sharing import versions
+from sharing import tags, versions
 from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file
@@ -139,6 +139,14 @@ def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
         assert "://" not in text
         packages = re.split(r"\n(?=\S)", text.strip())
         assert all("--hash=sha256:" in package for package in packages)
+
+
+def test_the_page_about_tags_has_the_limits_and_every_reserved_key() -> None:
+    text = (ROOT / "docs" / "how-to" / "people-and-accounts.md").read_text(encoding="utf-8")
+    section = text.partition("## Tag the resources\n")[2].rpartition("```\n")[2]
+    assert f"**More than {tags.MOST_OF_A_STACK} tags**" in section
+    assert f"keep {tags.MOST - len({*tags.STACK, *tags.CLAIMED_VOLUME})}:" in section
+    assert set(tags.RESERVED) <= set(re.findall("`([^`]+)`", section))
 
 
 def test_the_image_of_a_batch_job_is_pinned_and_has_no_root() -> None:

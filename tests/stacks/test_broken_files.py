@@ -67,6 +67,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
+    "too many labels": (
+        stack(models_clients=f"{{labels: {tags(21)}}}"),
+        [("models-clients.labels", "must have at most 20 entries, not a mapping of 21.")],
+    ),
     "an instance type of 70,000 characters": (
         stack(gpu_nodes=f"{{instance-types: [{'x' * 70_000}]}}"),
         [("gpu-nodes.instance-types[0]", "unknown GPU instance type 'xxx")],
