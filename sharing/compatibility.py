@@ -384,6 +384,7 @@ RULES: tuple[Rule, ...] = (
     Rule("no slice is idle", False, idle_slices, ("models", "sharing", TYPES, *NODES)),
     Rule("sharing part of a GPU is unverified", False, _part_of_gpu, ("sharing",)),
     Rule("models get their settings", False, _ollama_limits, ("models",)),
+    Rule("a prompt cache saves time", False, host_rules.wasted_caches, ("models", "sharing", TYPES)),
     Rule("the pool is awake", False, _parked),
     Rule("every pool has a model", False, _unused_pool, ("models",)),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),

@@ -8,7 +8,8 @@ from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
 from sharing.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.problems import Problem
-from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup
+from sharing.prompt_cache import enough_mib, slow_copies, state_mib
+from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup, Tenant
 from sharing.system_instances import SystemType, system_types
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
@@ -35,6 +36,34 @@ def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
                 rule = f"is {missing:,} MiB less than the {needed}"
                 fix = _smaller_caches(setup, pool, node) or _larger(setup, pool, node, needs)
                 yield Problem(path, f"{room:,} MiB for models", rule, fix)
+
+
+def wasted_caches(setup: Setup) -> Iterator[Problem]:
+    """A prompt cache saves time: copies cost less than reading, and a conversation that fills its slot fits."""
+    for pool in setup.pools:
+        for tenant in setup.tenants_of(pool):
+            if size := tenant.served.effective_prompt_cache_mib:
+                yield from _wasted_caches(setup, pool, tenant, size)
+
+
+def _wasted_caches(setup: Setup, pool: Pool, tenant: Tenant, size: int) -> Iterator[Problem]:
+    served, path = tenant.served, f"{tenant.path}.prompt-cache-mib"
+    if gpu := slow_copies(served, pool):
+        reason = f"on the {gpu.title}, {served.model.name} reads a prompt faster than it copies one"
+        yield Problem(path, str(size), f"makes requests slower: {reason}", "Write `prompt-cache-mib: 0`.")
+    elif size < (state := state_mib(served)):
+        enough = enough_mib(served)
+        rule = f"is less than the {-(-state // 1):,.0f} MiB of one full conversation with {served.model.name}"
+        fix = f"Write `prompt-cache-mib: {enough}`, which holds two, or 0 for none."
+        if _lacks_ram(setup, tenant, enough):
+            fix = f"Write `prompt-cache-mib: 0`; the node has no room for {enough:,} MiB."
+        yield Problem(path, str(size), rule, fix)
+
+
+def _lacks_ram(setup: Setup, tenant: Tenant, mib: int) -> bool:
+    larger = replace(tenant, served=replace(tenant.served, prompt_cache_mib=mib))
+    tenants = tuple(larger if each is tenant else each for each in setup.tenants)
+    return any(cpu_and_ram(replace(setup, tenants=tenants)))
 
 
 def pods_on_gpu_nodes(setup: Setup) -> Iterator[Problem]:
@@ -78,9 +107,11 @@ def _missing_mib(setup: Setup, pool: Pool, node: InstanceType, needs: list[int])
 
 
 def smaller_caches(models: Iterable[Served]) -> tuple[int, ...]:
-    """Smaller prompt caches to try, the largest first, in MiB."""
-    largest = max(served.prompt_cache_mib for served in models)
-    return largest * 3 // 4, largest // 2, largest // 4, largest // 8, 0
+    """Smaller prompt caches to try, the largest first, in MiB: those that hold a full conversation, and none."""
+    them = list(models)
+    largest, least = max(served.prompt_cache_mib for served in them), max(map(state_mib, them))
+    smaller = (largest * 3 // 4, largest // 2, largest // 4, largest // 8)
+    return *(mib for mib in smaller if mib >= least), 0
 
 
 def with_cache(served: Served, most_mib: int) -> Served:

@@ -70,7 +70,7 @@ def need(served: Served, gpu: Gpu) -> Need:
     """GPU memory that `served` takes on `gpu` when it works on a full batch."""
     model = served.model
     weights = (model.weights_bytes - model.embedding_bytes) / MIB
-    kv = _kv_bytes(served) / MIB
+    kv = kv_bytes(served) / MIB
     compute = compute_mib(served) + _scratch_bytes(served) / MIB
     projector = model.projector_bytes / MIB + _projector_buffers_mib(model)
     total = weights + kv + compute + projector + gpu.context_mib
@@ -120,8 +120,8 @@ def _keeps_cache(model: Model) -> bool:
     return not model.encoder or (bool(model.architecture) and model.architecture not in ENCODERS)
 
 
-def _kv_bytes(served: Served) -> float:
-    """The caches of all slots. Ollama gives each slot its own (`-np` makes llama-server's `kv_unified` false)."""
+def kv_bytes(served: Served) -> float:
+    """The caches of all slots, in bytes. Each has its own: Ollama's `-np` makes llama-server's `kv_unified` false."""
     model = served.model
     if not _keeps_cache(model):
         return 0.0

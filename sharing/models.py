@@ -10,8 +10,8 @@ from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kern
 from sharing.problems import did_you_mean
 
 MIB = 2**20
-PROMPT_CACHE_MIB = 512
-"""Default RAM in which one server keeps earlier prompts. The engine's own default is 8192."""
+PROMPT_CACHE_MIB = 0
+"""Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
 LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 """Defaults for a name without a host, a namespace or a tag. Source: ollama v0.32.15 `types/model/name.go`."""
 

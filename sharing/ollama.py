@@ -6,6 +6,8 @@ ALL_LAYERS = 999
 """More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
 MOST_CHECKPOINTS = 32
 """llama-server's default (`--ctx-checkpoints`), for each slot. Source: llama.cpp common/common.h."""
+CHECKPOINTS_MIB = 512
+"""RAM for the checkpoints of all slots. The engine bounds only their number: 32 of gemma3:4b would take 3.6 GiB."""
 
 
 def server_environment(served: Served) -> dict[str, str]:
@@ -25,6 +27,10 @@ def server_environment(served: Served) -> dict[str, str]:
         # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 disables the cache, -1 removes the limit. Since llama.cpp
         # b9908 (#25070) the limit always applies.
         "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
+        # Otherwise each request also copies the prompts of all idle slots there, and waits for it: 2 s for seven of
+        # llama2:7b on an H100. Their slots keep them in GPU memory anyway. Since ggml-org/llama.cpp#24190; source:
+        # tools/server/server-context.cpp, `cache_idle_slots`. docs/decisions/0152 has the measurements.
+        "LLAMA_ARG_CACHE_IDLE_SLOTS": "0",
         # For each slot, and outside of that bound while the slot is in use.
         **bound,
     }
@@ -36,14 +42,13 @@ def has_checkpoints(served: Served) -> bool:
 
 
 def checkpoints(served: Served) -> int:
-    """Checkpoints for each slot that fit into as much RAM as the prompt cache has; 0 switches them off.
+    """Checkpoints for each slot that fit into `CHECKPOINTS_MIB`; 0 switches them off.
 
-    The engine bounds those in its prompt cache by the cache's size, but not those of the slots.
+    The engine makes them with and without a prompt cache.
     """
     if not has_checkpoints(served):
         return 0
-    room = served.effective_prompt_cache_mib * MIB
-    return min(MOST_CHECKPOINTS, int(room // (served.effective_slots * checkpoint_bytes(served))))
+    return min(MOST_CHECKPOINTS, int(CHECKPOINTS_MIB * MIB // (served.effective_slots * checkpoint_bytes(served))))
 
 
 def checkpoint_bytes(served: Served) -> float:

@@ -83,7 +83,7 @@ class OllamaModel:
     batch: int | None = None
     """Tokens that are processed in one step (`num_batch`). Defaults to Ollama's own choice."""
     prompt_cache_mib: int = PROMPT_CACHE_MIB
-    """RAM for cached prompts, in MiB. 0 disables the cache."""
+    """RAM for the prompts of conversations that have lost their slot, in MiB. Defaults to 0: no cache."""
     cache: Cache = "node"
     """Storage of the model files: `node` (a directory on the node's disk) or `volume` (an EBS volume)."""
     volume_gib: int | None = None

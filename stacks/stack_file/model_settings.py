@@ -52,7 +52,7 @@ class ModelSettings(Section):
         default=PROMPT_CACHE_MIB,
         ge=0,
         le=1_048_576,
-        description="RAM for earlier prompts in MiB, so that an interrupted conversation continues faster; 0 for none.",
+        description="RAM for the prompts of conversations that have lost their slot, in MiB; they continue faster.",
     )
     cache: Cache = Field(
         default="node",

@@ -335,8 +335,8 @@ def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
 )
 def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
     """Both containers request the planned memory, and the limits of all pods on the node do not exceed its memory."""
-    models = [{**one, "prompt-cache-mib": 0} for one in source_of("timeslice").sections["models"]]
-    pods, without = (
+    models = [{**one, "prompt-cache-mib": 512} for one in source_of("timeslice").sections["models"]]
+    without, pods = (
         {
             release["name"]: (release["values"], *release["values"]["initContainers"])
             for one in graph.of_type(RELEASE)
@@ -348,6 +348,9 @@ def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graph
     for name, pod in pods.items():
         assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "512"} in pod[0]["extraEnv"]
         assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "0"} in without[name][0]["extraEnv"]
+        assert all(
+            {"name": "LLAMA_ARG_CACHE_IDLE_SLOTS", "value": "0"} in one[0]["extraEnv"] for one in (pod, without[name])
+        )
         for kind in ("requests", "limits"):
             assert mebibytes(kind, *pod) - mebibytes(kind, *without[name]) == 512
     # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.

@@ -61,7 +61,8 @@ def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
             case {"describing": arguments}:
                 model = describing(**arguments)
             case _:
-                model = served(kv_type=KvType(values.pop("kv-type", "f16")), **values)
+                kept, kv_type = values.pop("prompt-cache-mib", 0), KvType(values.pop("kv-type", "f16"))
+                model = replace(served(kv_type=kv_type, **values), prompt_cache_mib=kept)
         found += [{"served": model, **where}] * times
     return tuple(Tenant(path=f"models[{index}]", **each) for index, each in enumerate(found))
 

@@ -21,7 +21,7 @@ from sharing.host import (
 from sharing.models import MIB, KvType, Model, Served, find
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
-from sharing.ollama import checkpoints, has_checkpoints
+from sharing.ollama import checkpoint_bytes, checkpoints, has_checkpoints
 from sharing.parking import Park
 from sharing.setup import ScaleToZero
 from sharing.system_instances import system_types
@@ -85,8 +85,8 @@ def test_a_pod_keeps_at_least_the_memory_in_the_report_about_the_prompt_cache() 
 def test_the_worked_example_of_the_documentation_is_right() -> None:
     model = find("llama2:7b")
     assert model is not None
-    assert host_need(Served(id="llama2", model=model, context=2048, slots=1)).total == 1030
-    assert "they take about 1,030 MiB" in " ".join(PAGE.read_text().split())
+    assert host_need(Served(id="llama2", model=model, context=2048, slots=1)).total == 518
+    assert "they take about 520 MiB" in " ".join(PAGE.read_text().split())
 
 
 @pytest.mark.real_world(
@@ -101,31 +101,31 @@ def test_a_checkpoint_holds_the_sliding_window_and_the_recurrent_state() -> None
         "swa_kv_heads": 8,
         "swa_head_dim": 256,
     }
-    assert host_need(of(cache=200, layers=30, **gemma4_26b)).checkpoints == 200
+    assert checkpoint_bytes(of(layers=30, **gemma4_26b)) == 200 * MIB
     recurrent: dict[str, Any] = {"recurrent_layers": 48, "recurrent_state_bytes": round(149.6 * MIB)}
-    assert host_need(of(cache=300, layers=64, **recurrent)).checkpoints == pytest.approx(2 * 149.6)
+    assert host_need(of(layers=64, **recurrent)).checkpoints == pytest.approx(3 * 149.6)
 
 
 @pytest.mark.parametrize(
-    ("cache", "slots", "kv_type", "number"),
+    ("window", "slots", "kv_type", "number"),
     [
-        (512, 1, KvType.F16, 4),
-        (512, 4, KvType.F16, 1),
-        (512, 5, KvType.F16, 0),
-        (511, 1, KvType.F16, 3),
-        (512, 1, KvType.Q8_0, 7),
-        (100_000, 1, KvType.F16, 32),
-        (0, 1, KvType.F16, 0),
+        (1024, 1, KvType.F16, 4),
+        (1024, 4, KvType.F16, 1),
+        (1024, 5, KvType.F16, 0),
+        (1025, 1, KvType.F16, 3),
+        (1024, 1, KvType.Q8_0, 7),
+        (1, 1, KvType.F16, 32),
     ],
 )
-def test_checkpoints_of_all_slots_fit_into_the_size_of_the_prompt_cache(
-    cache: int, slots: int, kv_type: KvType, number: int
+@pytest.mark.parametrize("cache", [0, 8192])
+def test_checkpoints_of_all_slots_take_at_most_512_mib_whatever_the_prompt_cache(
+    cache: int, window: int, slots: int, kv_type: KvType, number: int
 ) -> None:
     # 32 layers x 1,024 cells x 2 x 8 heads x 128 values: 128 MiB as f16, 68 MiB as q8_0.
-    found = of(slots=slots, cache=cache, kv_type=kv_type, swa_layers=32, swa_window=1024, kv_heads=8, head_dim=128)
+    found = of(slots=slots, cache=cache, kv_type=kv_type, swa_layers=32, swa_window=window, kv_heads=8, head_dim=128)
     assert has_checkpoints(found)
     assert checkpoints(found) == number
-    assert host_need(found).checkpoints <= cache
+    assert host_need(found).checkpoints <= 512
 
 
 def test_only_models_that_cannot_be_rolled_back_have_checkpoints() -> None:

@@ -8,7 +8,7 @@ def test_a_server_gets_context_slots_cache_type_and_no_second_model() -> None:
     served = Served(
         id="m", model=models()["llama2:7b"], context=2048, slots=3, kv_type=KvType.Q8_0, prompt_cache_mib=512
     )
-    # Names: ollama v0.32.15 envconfig/config.go; LLAMA_ARG_CACHE_RAM: llama.cpp common/arg.cpp.
+    # Names: ollama v0.32.15 envconfig/config.go; LLAMA_ARG_…: llama.cpp common/arg.cpp, where 0 is false.
     assert server_environment(served) == {
         "OLLAMA_CONTEXT_LENGTH": "2048",
         "OLLAMA_NUM_PARALLEL": "3",
@@ -17,12 +17,13 @@ def test_a_server_gets_context_slots_cache_type_and_no_second_model() -> None:
         "OLLAMA_FLASH_ATTENTION": "1",
         "OLLAMA_KV_CACHE_TYPE": "q8_0",
         "LLAMA_ARG_CACHE_RAM": "512",
+        "LLAMA_ARG_CACHE_IDLE_SLOTS": "0",
     }
 
 
 def test_checkpoints_are_limited_if_the_engine_makes_any() -> None:
-    served = Served(id="m", model=models()["gemma3:4b"], context=8192, slots=1, prompt_cache_mib=0)
-    # 0 switches checkpoints off: llama.cpp common/arg.cpp, --ctx-checkpoints.
+    served = Served(id="m", model=models()["gemma3:4b"], context=8192, slots=8)
+    # 0 switches checkpoints off: llama.cpp common/arg.cpp, --ctx-checkpoints. Eight of 116 MiB are more than 512 MiB.
     assert server_environment(served)["LLAMA_ARG_CTX_CHECKPOINTS"] == "0"
 
 

@@ -51,7 +51,8 @@ SETTINGS = {
     "OLLAMA_KEEP_ALIVE": "-1",
     "OLLAMA_FLASH_ATTENTION": "1",
     "OLLAMA_KV_CACHE_TYPE": "f16",
-    "LLAMA_ARG_CACHE_RAM": "512",
+    "LLAMA_ARG_CACHE_RAM": "0",
+    "LLAMA_ARG_CACHE_IDLE_SLOTS": "0",
 }
 """As `environment variables` of ollama v0.32.15 (envconfig/config.go) and llama-server (--cache-ram) for the stack."""
 
