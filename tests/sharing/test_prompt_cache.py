@@ -3,11 +3,16 @@
 `rules.yaml` has the warnings, and `tests/ollama/test_saved_states.py` the engine itself.
 """
 
+from math import ceil
+from pathlib import Path
+
 import pytest
 
 from sharing.gpus import gpus
 from sharing.prompt_cache import copy_seconds, enough_mib, read_seconds, state_mib
 from tests.sharing.builders import served
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
 
 
 @pytest.mark.real_world(
@@ -44,3 +49,11 @@ def test_the_size_to_write_holds_two_conversations_and_no_third(tag: str) -> Non
     asked = served(tag, context=4096)
     assert 2 * state_mib(asked) <= enough_mib(asked) < 2 * state_mib(asked) + 64
     assert enough_mib(asked) % 64 == 0
+
+
+@pytest.mark.parametrize("tag", ["llama2:7b", "mistral:7b"])
+def test_the_table_of_the_documentation_is_right(tag: str) -> None:
+    asked = served(tag, context=4096)
+    size = f"| `{tag}` | {ceil(state_mib(asked)):,} MiB | `prompt-cache-mib: {enough_mib(asked)}` |"
+    times = (copy_seconds(asked), *(read_seconds(asked, gpus()[gpu]) for gpu in ("h100", "a100-80gb", "l40s")))
+    assert f"{size} {' | '.join(f'{each:.1f} s' for each in times)} |" in PAGE.read_text(encoding="utf-8")
