@@ -7,9 +7,12 @@ set -eu
 tag=$1 num_gpu=$2 num_batch=$3 server_seconds=${4:-120} pull_seconds=${5:-900}
 log=${CONTAINER_LOG:-/proc/1/fd/1} termination_log=${TERMINATION_LOG:-/dev/termination-log} gpu=${GPU_DEVICE:-/dev/nvidiactl}
 pause=${PAUSE_SECONDS:-2} watch=${WATCH_DIRECTORY:-/watch} server=${SERVER_PID:-1}
+# The device plugin sets the first variable under MPS: the directory of its daemon (k8s-device-plugin v0.20.0
+# internal/plugin/mps.go). The second one says that the model never runs without MPS (values.py).
+pipe=${CUDA_MPS_PIPE_DIRECTORY:-} mps=${TANDEM_MPS:-} daemon_seconds=${DAEMON_SECONDS:-900} daemon_turns=${DAEMON_TURNS:-10}
 
 # Until this start has succeeded, the sidecar (model_watch.py) sends no requests.
-rm -f "$watch/started" "$watch/lost" 2>/dev/null || :
+rm -f "$watch/started" "$watch/lost" "$watch/ready" "$watch/mps" 2>/dev/null || :
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -27,6 +30,22 @@ quietly() { ollama "$@" </dev/null >"$work/.answer" 2>&1; }
 reason() {
     { sed -n 's/.*\(Error: \)/\1/; /^Error: /,$p' "$work/.answer" | grep . || tail -n 3 "$work/.answer"; } | tr '\n' ' ' | cut -c 1-1000
 }
+
+# The question of the plugin's own health check (cmd/mps-control-daemon/mps/daemon.go, AssertHealthy). After a crash the socket
+# stays, but nothing listens. NVIDIA's toolkit mounts the program for the capability `compute`; without it, only files count.
+daemon_answers() {
+    [ -S "$pipe/control" ] || return 1
+    command -v nvidia-cuda-mps-control >/dev/null || return 0
+    echo get_default_active_thread_percentage | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1
+}
+
+# Which daemon it is. `quit` removes the file with its process ID but not the socket; a new daemon makes both. The end of
+# nvidia-cuda-mps-server changes neither: the daemon starts another one for the next process.
+daemon_files() { stat -c '%n %i %y' "$pipe/control" "$pipe/nvidia-cuda-mps-control.pid" 2>/dev/null || :; }
+
+# Whether the daemon is still the one under which the model was loaded. A process that finds no daemon runs without MPS: with
+# the entire GPU, no limit and no error (man nvidia-cuda-mps-control).
+in_mps() { [ -z "$pipe" ] || [ "$(daemon_files)" = "$joined" ]; }
 
 # The hook can run before the server listens.
 deadline=$(($(date +%s) + server_seconds))
@@ -55,6 +74,26 @@ done
 printf 'FROM %s\nPARAMETER num_gpu %s\nPARAMETER num_batch %s\n' "$tag" "$num_gpu" "$num_batch" >"$work/.modelfile"
 quietly create "$tag" -f "$work/.modelfile" || fail "cannot set num_gpu and num_batch of $tag: $(reason)"
 
+# Under EXCLUSIVE_PROCESS, a process without MPS keeps the new MPS server from the GPU, so a request that arrives while there is
+# no daemon must not leave one. A wait of more than ten minutes resets kubelet's back-off.
+if [ -n "$pipe" ]; then
+    daemon_answers || say "waiting for the MPS daemon before $tag is loaded"
+    deadline=$(($(date +%s) + daemon_seconds))
+    until daemon_answers; do
+        [ "$(date +%s)" -lt "$deadline" ] ||
+            fail "the MPS daemon did not answer within $daemon_seconds s, so $tag was not loaded. Check its pod on this node"
+        quietly stop "$tag" || :
+        sleep "$pause"
+    done
+    # Each pod of the daemon mounts another /dev/shm (mount/mount-shm.go), which only a newer container has. Kubelet creates the
+    # termination message when it creates the container.
+    [ -z "$(find "$pipe/control" -newer "$termination_log" 2>/dev/null)" ] ||
+        fail "the MPS daemon started after this container, so $tag was not loaded: only a new container can use that daemon"
+    joined=$(daemon_files)
+elif [ "$mps" = required ]; then
+    fail "the device plugin gave this container no MPS daemon, so $tag was not loaded. Its node shares the GPU in another mode"
+fi
+
 # Empty input loads the model and generates nothing. An embedding model requires input.
 quietly run "$tag" || case $(reason) in
 *"embedding models require input"*) quietly run "$tag" hello ;;
@@ -79,12 +118,28 @@ case $loaded in
 *) fail "$tag runs on an unknown processor. ollama ps: $loaded" ;;
 esac
 
-# The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server. It
-# outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
+in_mps || fail "the MPS daemon ended or restarted while $tag was loading"
+
+# The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server.
+# Only this container sees the MPS daemon, so the process also watches that, and stops the server before a request can start a
+# process without MPS. `mps` tells the sidecar that it does. The files are free to look at; a question adds five lines to the
+# daemon's log, so there is one in 20 s. It outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
 # already closed its port, so the liveness probe ends it.
 if [ -d "$watch" ]; then
     (
-        while kill -0 "$server" && ! [ -e "$watch/lost" ]; do sleep "$pause"; done
+        turn=0
+        while kill -0 "$server" && ! [ -e "$watch/lost" ]; do
+            if [ -n "$pipe" ]; then
+                turn=$(((turn + 1) % daemon_turns))
+                if ! in_mps || { [ "$turn" -eq 0 ] && ! daemon_answers; }; then
+                    rm -f "$watch/started" "$watch/ready" || :
+                    echo "$tag is outside MPS: its MPS daemon ended or restarted" >"$watch/lost" || :
+                    break
+                fi
+                touch "$watch/mps" || :
+            fi
+            sleep "$pause"
+        done
         { cat "$watch/lost" >"$termination_log"; } || :
         rm -f "$watch/lost"
         kill "$server"

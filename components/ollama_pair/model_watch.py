@@ -3,11 +3,14 @@
 It runs in the cluster and uses only Python's standard library. A model counts as lost only if the server reports an
 error for it. A timeout, a 503, a refused connection or a wait in the queue means that the server is busy.
 
-Sidecar and server share a folder with three files:
+Sidecar and server share a folder with four files:
 
 - `started`: `model_start.sh` writes it once the model is loaded.
 - `ready`: the sidecar's readiness probe checks for it.
 - `lost`: asks `model_start.sh` to stop the server.
+- `mps`: only under MPS. `model_start.sh` touches it every two seconds while the MPS daemon is the one under which the
+  model was loaded. The sidecar cannot look itself: the device plugin mounts the daemon's directory only into the
+  container with the share, and the namespace's Pod Security allows no other way to it (docs/decisions/0153).
 
 Environment: MODEL (name), CONTEXT (its context length), SERVER (URL), DIRECTORY (the shared folder), PERIOD_SECONDS,
 RETRY_SECONDS (after an error), LOAD_SECONDS and TOKEN_SECONDS (for a reply), IDLE_SECONDS (see `Watch.look`).
@@ -29,6 +32,8 @@ ERRORS = 3
 """Number of consecutive errors after which the server is restarted."""
 STILL_BUSY = ("no slots available", "not responding", "timed out")
 """Parts of errors which mean that the runner is alive or unknown (ollama v0.32.15 llm/llama_server.go)."""
+MPS_SECONDS = 60
+"""Age of the file `mps` from which on nobody knows whether the model is outside MPS."""
 SETTLE_SECONDS = 1
 """Time in which the server registers the end of a request."""
 
@@ -120,6 +125,11 @@ class Watch:
             self._errors = 0
             self._set_ready(False)
             return
+        if self._may_be_outside_mps():
+            # A request could start a process without MPS.
+            print(f"{self._model} may be outside MPS: the MPS daemon was not checked for {MPS_SECONDS} s", flush=True)
+            self._set_ready(False)
+            return
         try:
             if self._is_someone_elses():
                 return
@@ -141,6 +151,14 @@ class Watch:
         except BusyError:
             self._expires = None
 
+    def _may_be_outside_mps(self) -> bool:
+        """Whether the process that looks for the MPS daemon has stopped doing so."""
+        try:
+            checked_at = (self._folder / "mps").stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return time.time() - checked_at > MPS_SECONDS
+
     def _is_someone_elses(self) -> bool:
         """Whether our request would unload another model, or this model with a client's settings."""
         loaded = self._server.loaded()
@@ -160,7 +178,8 @@ class Watch:
             (self._folder / "lost").write_text(f"{self._model} failed {ERRORS} times in a row: {error}\n")
 
     def _set_ready(self, is_ready: bool) -> None:
-        if is_ready:
+        # A reply can arrive after `model_start.sh` has removed `started`.
+        if is_ready and (self._folder / "started").exists():
             (self._folder / "ready").touch()
         else:
             (self._folder / "ready").unlink(missing_ok=True)

@@ -104,6 +104,8 @@ class OllamaModel:
     """
     resource_name: str = GPU_RESOURCE
     """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
+    needs_mps_daemon: bool = False
+    """Whether all of its pools share their GPUs by MPS. It is then never loaded without an MPS daemon."""
     page_cache_mib: int | None = None
     """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
     running: bool = True
@@ -165,6 +167,8 @@ def chart_values(
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
     served = model.served
     environment = server_environment(served)
+    if model.needs_mps_daemon:
+        environment["TANDEM_MPS"] = "required"
     sidecars = [watch_container(served)]
     annotations = {}
     if scripts.metrics is not None:

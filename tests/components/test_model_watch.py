@@ -1,14 +1,16 @@
 """The sidecar's reaction to each reply of a server. tests/ollama uses the real server."""
 
 import json
+import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from components.ollama_pair.model_watch import Watch
+from components.ollama_pair.model_watch import MPS_SECONDS, Watch
 
 pytestmark = pytest.mark.slow
 
@@ -17,6 +19,8 @@ class Server(ThreadingHTTPServer):
     """Gives the same reply to every request for the model."""
 
     answer: tuple[int, dict[str, str]] = (200, {})
+    asked = 0
+    during: Callable[[], object] = staticmethod(lambda: None)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -27,6 +31,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked += 1
+        self.server.during()
         self._say(*self.server.answer)
 
     def _say(self, status: int, body: object) -> None:
@@ -96,3 +102,24 @@ def test_a_busy_server_between_errors_does_not_reset_the_count(server: Server, w
         watch.look()
         assert not (tmp_path / "ready").exists()
     assert (tmp_path / "lost").exists()
+
+
+def test_a_model_is_unready_and_not_asked_when_nobody_checks_its_mps_daemon_any_more(
+    server: Server, watch: Watch, tmp_path: Path
+) -> None:
+    (tmp_path / "mps").touch()
+    watch.look()
+    assert (tmp_path / "ready").exists()
+    before, checked_at = server.asked, time.time() - MPS_SECONDS - 1
+    os.utime(tmp_path / "mps", (checked_at, checked_at))
+    watch.look()
+    assert not (tmp_path / "ready").exists()
+    assert server.asked == before, "a request could start a process without MPS"
+
+
+def test_a_reply_that_arrives_after_the_end_of_the_mps_daemon_makes_nothing_ready(
+    server: Server, watch: Watch, tmp_path: Path
+) -> None:
+    server.during = (tmp_path / "started").unlink
+    watch.look()
+    assert not (tmp_path / "ready").exists()

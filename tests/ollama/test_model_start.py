@@ -28,10 +28,12 @@ TINY = Shape(model=replace(SMALL, vocabulary=260, max_context=32768), matrices="
 
 STUB = """#!/bin/sh
 # `ollama CMD` fails as often as the number in CMD.fails says, with the text in CMD.error; else it prints CMD.answer.
+# CMD.hook runs before that.
 cd "$STUB" || exit 9
 echo "$*" >>calls
 [ "$1" != create ] || cp "$4" modelfile
 [ "$1" != run ] || wc -c >run.input
+[ ! -e "$1.hook" ] || . "./$1.hook"
 fails=$(cat "$1.fails" 2>/dev/null || echo 0)
 if [ "$fails" -gt 0 ]; then
     echo $((fails - 1)) >"$1.fails"

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Stands in for `nvidia-cuda-mps-control`, without a GPU: the daemon with `-f` or `-d`, else the program that asks it.
+
+The files of the daemon in CUDA_MPS_PIPE_DIRECTORY are the socket `control` and `nvidia-cuda-mps-control.pid`. `quit`
+removes the second one and leaves the first one. A new daemon makes both again. Without a daemon, the program ends
+with 1. Sources: man nvidia-cuda-mps-control; k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/daemon.go
+(EchoPipeToControl), and its issue 762 for exit status 1; for the files docs/decisions/0153.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+folder = Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"])
+control, pid = folder / "control", folder / "nvidia-cuda-mps-control.pid"
+
+
+def serve() -> None:
+    control.unlink(missing_ok=True)
+    servers: list[subprocess.Popen[bytes]] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(control))
+        listening.listen()
+        pid.write_text(f"{os.getpid()}\n")
+        while True:
+            with listening.accept()[0] as client:
+                order = client.recv(100).decode().strip()
+                if not [one for one in servers if one.poll() is None]:
+                    servers.append(subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL))
+                client.sendall(f"{servers[-1].pid}\n".encode() if order == "get_server_list" else b"50.0\n")
+            if order.startswith("quit"):
+                servers[-1].kill()
+                pid.unlink()
+                return
+
+
+def serve_in_the_background() -> None:
+    silent = subprocess.DEVNULL
+    control.unlink(missing_ok=True)
+    subprocess.Popen([sys.executable, __file__, "-f"], stdin=silent, stdout=silent, stderr=silent)
+    while not pid.exists():
+        time.sleep(0.01)
+
+
+def ask() -> None:
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(control))
+        except OSError:
+            sys.exit("Cannot find MPS control daemon process")
+        asking.sendall(sys.stdin.buffer.read())
+        print(asking.recv(100).decode().strip())
+
+
+if __name__ == "__main__":
+    {"-f": serve, "-d": serve_in_the_background}.get(sys.argv[-1], ask)()

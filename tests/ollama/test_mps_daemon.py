@@ -1,0 +1,237 @@
+"""What becomes of a model when its MPS daemon ends: `model_start.sh` with a stand-in for the daemon, on real sockets.
+
+A test is kubelet and device plugin: it makes containers, each with its termination message and its server, and gives
+them the daemon's directory. None waits for a time to pass.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.ollama.test_model_start import TAG, Start, Stub, stub
+
+__all__ = ["stub"]
+pytestmark = pytest.mark.slow
+
+PROGRAM = Path(__file__).with_name("nvidia_cuda_mps_control.py")
+OUTSIDE = f"{TAG} is outside MPS: its MPS daemon ended or restarted\n"
+
+
+@dataclass
+class Daemon:
+    """The MPS daemon of a node, and its directory."""
+
+    pipe: Path
+    program: Path
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe)}
+
+    def start(self) -> None:
+        self.pipe.mkdir(parents=True, exist_ok=True)
+        self.process = subprocess.Popen([sys.executable, self.program, "-f"], env=self.environment)
+        wait_until(lambda: self.says("get_server_list") == 0)
+
+    def says(self, order: str) -> int:
+        done = subprocess.run([sys.executable, self.program], input=order, text=True, env=self.environment, check=False)
+        return done.returncode
+
+    def quit(self) -> None:
+        assert self.process
+        self.says("quit")
+        self.process.wait()
+
+    def crash(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.quit()
+        self.start()
+
+    def restart_after_a_crash(self) -> None:
+        self.crash()
+        self.start()
+
+    def reboot(self) -> None:
+        """The node loses /run."""
+        self.crash()
+        shutil.rmtree(self.pipe)
+
+
+@dataclass
+class Container:
+    """One life of the server's container."""
+
+    stub: Stub
+    daemon: Daemon
+    settings: dict[str, str] = field(default_factory=dict)
+    server: "subprocess.Popen[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch = self.stub.folder / "watch"
+        self.watch.mkdir(exist_ok=True)
+        self.termination = Path(tempfile.mkstemp(dir=self.stub.folder)[1])
+        self.server = subprocess.Popen(["sleep", "600"])
+        (self.stub.folder / "calls").unlink(missing_ok=True)
+
+    def start(self) -> Start:
+        """The hook."""
+        environment = {
+            "WATCH_DIRECTORY": str(self.watch),
+            "TERMINATION_LOG": str(self.termination),
+            "SERVER_PID": str(self.server.pid),
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.daemon.pipe),
+            "DAEMON_TURNS": "2",
+            **self.settings,
+        }
+        return self.stub.start(**environment)
+
+    def has(self, name: str) -> bool:
+        return (self.watch / name).exists()
+
+    def has_loaded(self) -> bool:
+        return (self.stub.folder / "calls").exists() and bool(self.stub.calls("run"))
+
+
+def wait_until(seen: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if seen():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def daemon(stub: Stub) -> Iterator[Daemon]:
+    shutil.copy(PROGRAM, stub.folder / "bin" / "nvidia-cuda-mps-control")
+    # The name of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder:
+        daemon = Daemon(Path(folder) / "pipe", PROGRAM)
+        daemon.start()
+        yield daemon
+        if daemon.process:
+            daemon.process.kill()
+
+
+@pytest.fixture
+def container(stub: Stub, daemon: Daemon) -> Iterator[Callable[..., Container]]:
+    made: list[Container] = []
+
+    def make(**settings: str) -> Container:
+        made.append(Container(stub, daemon, settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.server.kill()
+        one.server.wait()
+
+
+Make = Callable[..., Container]
+
+
+@pytest.mark.parametrize("end", ["quit", "crash", "restart", "restart_after_a_crash", "reboot"])
+@pytest.mark.real_world(
+    behaviour="After the end of the MPS daemon, Ollama's next runner is a process without MPS, with the entire GPU",
+    source="run on an H100 (2026-11-26); man nvidia-cuda-mps-control: without a connection, a program runs without MPS",
+)
+def test_the_server_stops_when_its_mps_daemon_ends_and_says_why(container: Make, daemon: Daemon, end: str) -> None:
+    pod = container()
+    assert pod.start().exit_code == 0
+    (pod.watch / "ready").touch()
+    getattr(daemon, end)()
+    assert pod.server.wait(60) == -signal.SIGTERM
+    assert pod.termination.read_text() == OUTSIDE
+    assert not pod.has("ready")
+    assert not pod.has("started")
+
+
+def test_a_model_stays_while_its_daemon_does_and_its_sidecar_knows_it(container: Make, daemon: Daemon) -> None:
+    pod = container()
+    assert pod.start().exit_code == 0
+    wait_until(lambda: pod.has("mps"))
+    # A client, a new MPS server and a line in the log change the other files of the daemon.
+    daemon.says("get_default_active_thread_percentage")
+    for other in ("log", "control_lock"):
+        (daemon.pipe / other).touch()
+    for _ in range(5):
+        (pod.watch / "mps").unlink()
+        wait_until(lambda: pod.has("mps"))
+    assert pod.server.poll() is None
+    assert pod.has("started")
+
+
+@pytest.mark.real_world(
+    behaviour="Each pod of the MPS daemon mounts another /dev/shm, which containers that run already do not see",
+    source="k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mount/mount-shm.go; internal/plugin/mps.go",
+)
+def test_a_model_is_loaded_only_by_a_container_that_is_newer_than_the_daemon(
+    container: Make, daemon: Daemon, stub: Stub
+) -> None:
+    daemon.quit()
+    early = container()
+    # The daemon answers again once the hook waits for it: it then stops what a client has loaded without MPS.
+    (stub.folder / "stop.hook").write_text(
+        f"[ -e stopped ] || {sys.executable} {PROGRAM} -f </dev/null >/dev/null 2>&1 &\ntouch stopped\n"
+    )
+    start = early.start()
+    assert start.exit_code == 1
+    assert f"waiting for the MPS daemon before {TAG} is loaded" in start.log
+    assert early.termination.read_text().startswith("the MPS daemon started after this container")
+    assert stub.calls("stop")
+    assert not early.has_loaded()
+    try:
+        later = container()
+        assert later.start().exit_code == 0
+        assert later.has_loaded()
+    finally:
+        daemon.says("quit")
+
+
+def test_a_daemon_that_never_answers_fails_the_start_without_a_load(container: Make, daemon: Daemon) -> None:
+    daemon.crash()
+    pod = container(DAEMON_SECONDS="0")
+    assert pod.start().exit_code == 1
+    assert pod.termination.read_text().startswith(f"the MPS daemon did not answer within 0 s, so {TAG} was not loaded.")
+    assert not pod.has_loaded()
+    assert not pod.has("started")
+
+
+def test_a_daemon_that_ends_during_the_load_fails_the_start(container: Make, daemon: Daemon, stub: Stub) -> None:
+    (stub.folder / "run.hook").write_text(f"rm {daemon.pipe}/nvidia-cuda-mps-control.pid\n")
+    pod = container()
+    assert pod.start().exit_code == 1
+    assert pod.termination.read_text() == f"the MPS daemon ended or restarted while {TAG} was loading\n"
+    assert not pod.has("started")
+
+
+def test_without_the_program_in_the_container_the_files_count(container: Make, daemon: Daemon, stub: Stub) -> None:
+    (stub.folder / "bin" / "nvidia-cuda-mps-control").unlink()
+    pod = container()
+    assert pod.start().exit_code == 0
+    daemon.quit()
+    assert pod.server.wait(60) == -signal.SIGTERM
+
+
+def test_a_model_that_needs_mps_is_not_loaded_where_the_plugin_gives_no_daemon(container: Make) -> None:
+    pod = container(CUDA_MPS_PIPE_DIRECTORY="", TANDEM_MPS="required")
+    assert pod.start().exit_code == 1
+    assert pod.termination.read_text().startswith("the device plugin gave this container no MPS daemon")
+    assert not pod.has_loaded()
+    # It has spilled onto a pool of another mode, or is of a stack of another mode.
+    elsewhere = container(CUDA_MPS_PIPE_DIRECTORY="")
+    assert elsewhere.start().exit_code == 0
+    assert not elsewhere.has("mps")
