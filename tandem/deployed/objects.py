@@ -12,6 +12,8 @@ from tandem.planned.expected import BATCH
 Object = Mapping[str, Any]
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
+MPS_CONTAINER = "mps-control-daemon-ctr"
+"""Container of the MPS daemon (k8s-device-plugin v0.20.0, templates/daemonset-mps-control-daemon.yml)."""
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label of a model's pods: the chart gives it the release's name, which is the model's id."""
 
@@ -27,6 +29,8 @@ class Facts:
     """In the models' namespaces."""
     deployments: Sequence[Object] = ()
     """In the same namespaces."""
+    mps_pods: Sequence[Object] = ()
+    """Pods in the namespaces of the MPS daemons that the models need."""
 
 
 def name(item: Object) -> str:
@@ -150,6 +154,32 @@ def state(pod: Object) -> str:
             last = one_line(ended.get("message") or "") or reason
             parts.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
     return ", ".join(filter(None, map(one_line, parts)))
+
+
+def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:
+    """Why a model's process is no client of the MPS daemon on its node; empty if it is one, or does not run.
+
+    A process looks for a daemon only when it starts, and a container sees only the `/dev/shm` of a daemon that is
+    older. `pods` include those of the DaemonSet that runs the daemons.
+    """
+    running = _runs_since(pod)
+    if not running:
+        return ""
+    of_set = [one for one in pods if any(by["name"] == daemon_set for by in one["metadata"].get("ownerReferences", ()))]
+    here = [one for one in of_set if node_of(one) == node_of(pod) and not is_leaving(one)]
+    since = max((_runs_since(one, MPS_CONTAINER) for one in here), default="")
+    if not since:
+        return f"no MPS daemon runs on {node_of(pod)}"
+    # Both are times of the same node's kubelet, as RFC 3339 in UTC.
+    return f"the MPS daemon on {node_of(pod)} started at {since}, after the server" if since > running else ""
+
+
+def _runs_since(pod: Object, container: str = "") -> str:
+    """When a container of a pod started; empty if it does not run. Without a name, its only one."""
+    for one in pod.get("status", {}).get("containerStatuses") or []:
+        if container in ("", one.get("name")):
+            return str(((one.get("state") or {}).get("running") or {}).get("startedAt") or "")
+    return ""
 
 
 def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:

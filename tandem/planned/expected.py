@@ -92,6 +92,8 @@ class ExpectedModel:
     spill: tuple[str, ...]
     """Other pools on which it may run."""
     resource: str
+    mps_daemons: Mapping[str, "Daemon"]
+    """The MPS daemon of each pool on which its process must be that daemon's client."""
     settings: Mapping[str, str]
     """The settings of its server, as `tandem.deployed.objects.settings` reads them."""
     context: int
@@ -183,12 +185,18 @@ def _daemons(pool: Pool) -> Iterator[Daemon]:
     yield Daemon(release, namespace, "device plugin")
     yield Daemon(f"{release}-gpu-feature-discovery", namespace, "feature discovery")
     if pool.sharing.needs_mps_daemon:
-        needs = "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute."
-        yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
+        yield mps_daemon(pool.name)
+
+
+def mps_daemon(pool: str) -> Daemon:
+    """The DaemonSet of a pool's release that runs an MPS daemon on each node."""
+    needs = "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute."
+    return Daemon(f"{plugin_release(pool)}-mps-control-daemon", DEVICE_PLUGIN_NAMESPACE, "MPS daemon", needs)
 
 
 def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
     served = fit.tenant.served
+    pools = [pool for pool in plan.setup.pools if pool.name in (fit.pool.name, *fit.tenant.spill)]
     return ExpectedModel(
         id=served.id,
         stack=plan.stack,
@@ -196,6 +204,7 @@ def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
         pool=fit.pool.name,
         spill=fit.tenant.spill,
         resource=fit.verdict.shares.resource,
+        mps_daemons={pool.name: mps_daemon(pool.name) for pool in pools if pool.sharing.needs_mps_daemon},
         settings={**server_environment(served), BATCH: str(served.batch)},
         context=served.effective_context,
         running=fit.pool.desired > 0,

@@ -16,6 +16,10 @@ CHANGED = (
     "The file changed after the last `up`, or somebody edited the Deployment. Run `pulumi up --stack {stack}`. If that "
     "changes nothing, run `kubectl -n {namespace} rollout undo deployment/{id}`."
 )
+OUTSIDE_MPS = (
+    "Nothing limits its memory, and it can keep the other models from the GPU. It restarts when its daemon answers. "
+    "If it does not, run `kubectl -n {namespace} rollout restart deployment/{id}`."
+)
 SHARES = (
     "With 0 shares, the device plugin found no GPU or cannot read its config. With another number, it has not read a "
     "new config yet. Check `kubectl -n {namespace} logs daemonset/{name}`."
@@ -105,6 +109,10 @@ def _waits(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> Iterat
         yield f"A taint of its node repels it. Run `kubectl describe node {name(nodes[0])}`."
     if "ImagePull" in found or "InvalidImageName" in found:
         yield _image(found)
+    if "no MPS daemon" in found:
+        yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {model.stack}`."
+    if "MPS daemon" in found and model.mps_daemons:
+        yield _without_daemon(next(iter(model.mps_daemons.values())))
     if "spilled" in found or "did not load" in found:
         yield f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(0))}"
     if "cannot pull" in found:
@@ -116,6 +124,14 @@ def _waits(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> Iterat
         yield f"Its container keeps restarting. {_kubectl(model, 'logs')}"
     if "ContainerCreating" in found or "PodInitializing" in found or "not ready" in found:
         yield f"Pulling a model takes minutes. Run this again with --wait, or check {_kubectl(model, 'logs')[4:]}"
+
+
+def _without_daemon(daemon: Daemon) -> str:
+    """The plugin does not restart an MPS daemon that has crashed, and its pod stays ready."""
+    return (
+        "It starts again once the MPS daemon on its node answers. If that takes minutes, run "
+        f"`kubectl -n {daemon.namespace} rollout restart daemonset/{daemon.name}`."
+    )
 
 
 def _image(found: str) -> str:

@@ -19,6 +19,7 @@ from tandem.deployed.objects import (
     name,
     node_of,
     nodes_of,
+    outside_mps,
     pod_of,
     requested,
     settings,
@@ -219,6 +220,25 @@ def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
         expected=f"1 {model.resource}",
         found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
         fix=f"A pod that requests no share may see every GPU. Run `pulumi up --stack {model.stack}`.",
+    )
+    yield from _in_mps(about, model, pod, facts)
+
+
+def _in_mps(about: str, model: ExpectedModel, pod: Object | None, facts: Facts) -> Iterator[Check]:
+    """Whether its process is a client of the node's MPS daemon. Nothing on a node of another mode."""
+    node = node_of(pod) if pod else ""
+    pools = [pool for pool in model.mps_daemons if node in map(name, nodes_of(pool, facts))]
+    if not model.mps_daemons or (node and not pools):
+        return
+    runs = pod is not None and is_ready(pod)
+    outside = outside_mps(pod, model.mps_daemons[pools[0]].name, facts.mps_pods) if pod and pools else ""
+    yield Check(
+        about=about,
+        what="in MPS",
+        held=not outside if outside or runs else None,
+        expected="a client of the MPS daemon",
+        found=f"outside MPS: {outside}" if outside else "a client of the MPS daemon" if runs else "not running",
+        fix=causes.OUTSIDE_MPS.format(namespace=model.namespace, id=model.id),
     )
 
 

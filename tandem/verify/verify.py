@@ -113,11 +113,13 @@ def facts_of(connected: Connected) -> Facts:
     cluster, expected = connected.cluster, connected.expected
     namespaces = {daemon.namespace for pool in expected.pools for daemon in pool.daemons}
     homes = {model.namespace for model in expected.models}
+    daemons = {daemon.namespace for model in expected.models for daemon in model.mps_daemons.values()}
     wakers = {KEDA_NAMESPACE} if any(model.sleeps for model in expected.models) else set()
     return Facts(
         nodes=cluster.nodes(),
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
         pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
+        mps_pods=[pod for namespace in sorted(daemons) for pod in cluster.pods(namespace)],
         deployments=[one for namespace in sorted({*homes, *wakers}) for one in cluster.deployments(namespace)],
     )
 

@@ -107,6 +107,7 @@ def lines(look: Look, *, events: bool = True) -> Iterator[str]:
 
 def _troubles(look: Look) -> Iterator[str]:
     yield from (f"{model.id} does not answer: {model.trouble}" for model in look.models if model.trouble)
+    yield from (f"{model.id} is outside MPS: {model.outside_mps}" for model in look.models if model.outside_mps)
 
 
 def _without_speed(look: Look) -> bool:

@@ -2,7 +2,7 @@
 
 import datetime
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -36,6 +36,8 @@ class ModelLook:
     restarts: int
     trouble: str
     """Why its server does not answer; empty if it does, or was not asked."""
+    outside_mps: str
+    """Why its process is not limited by its node's MPS daemon; empty if it is, or needs none."""
     memory: Memory | None
     """None while nothing is loaded."""
     tokens_per_s: float | None
@@ -96,8 +98,8 @@ def looks(
 
 def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> Look:
     expected, pods, nodes = connected.expected, connected.cluster.pods(), connected.cluster.nodes()
-    models = tuple(_model(model, pods, servers[model.id], probe) for model in expected.models)
     facts = Facts(nodes=nodes, daemon_sets={}, pods=pods)
+    models = tuple(_model(model, facts, servers[model.id], probe) for model in expected.models)
     gpu_nodes = [objects.name(node) for pool in expected.pools for node in nodes_of(pool.name, facts)]
     found, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
@@ -105,7 +107,8 @@ def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> L
     return Look(at=now(), stack=expected.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
 
 
-def _model(model: ExpectedModel, pods: Sequence[objects.Object], server: Ollama, probe: bool) -> ModelLook:
+def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> ModelLook:
+    pods = facts.pods
     pod = pod_of(model.id, [one for one in pods if one["metadata"].get("namespace") == model.namespace])
     memory, speed, trouble = None, None, ""
     if pod is not None and objects.is_ready(pod):
@@ -129,15 +132,23 @@ def _model(model: ExpectedModel, pods: Sequence[objects.Object], server: Ollama,
         ready=pod is not None and objects.is_ready(pod),
         restarts=objects.restarts(pod) if pod else 0,
         trouble=trouble,
+        outside_mps=_outside_mps(model, pod, facts) if pod else "",
         memory=memory,
         tokens_per_s=speed or None,
     )
 
 
+def _outside_mps(model: ExpectedModel, pod: objects.Object, facts: Facts) -> str:
+    node = objects.node_of(pod)
+    daemons = [daemon for pool, daemon in model.mps_daemons.items() if node in map(objects.name, nodes_of(pool, facts))]
+    return objects.outside_mps(pod, daemons[0].name, facts.pods) if daemons else ""
+
+
 def lost(before: Look, why: str) -> Look:
     """A look at a cluster that does not answer: everything is unknown, and old numbers are not repeated."""
     models = tuple(
-        replace(one, state=UNKNOWN, ready=False, trouble="", memory=None, tokens_per_s=None) for one in before.models
+        replace(one, state=UNKNOWN, ready=False, trouble="", outside_mps="", memory=None, tokens_per_s=None)
+        for one in before.models
     )
     return replace(before, at=now(), models=models, gpus=(), trouble=(f"{CLUSTER}{why}",), events=())
 
@@ -162,6 +173,8 @@ def _events(old: ModelLook, new: ModelLook) -> Iterator[str]:
         yield f"{new.id}: lost the connection: {new.trouble}"
     elif old.trouble and not new.trouble and new.ready:
         yield f"{new.id}: connected again"
+    if new.outside_mps and not old.outside_mps:
+        yield f"{new.id}: outside MPS ({new.outside_mps})"
     if old.ready and not new.ready and new.state != UNKNOWN:
         yield f"{new.id}: no longer ready ({new.state})"
     elif new.ready and not old.ready and old.state != UNKNOWN:

@@ -91,7 +91,11 @@ def pod(
                 }
             ],
         },
-        "status": {**ready(), "phase": "Running", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}]},
+        "status": {
+            **ready(),
+            "phase": "Running",
+            "containerStatuses": [{"restartCount": 0, "state": {"running": {"startedAt": "2026-11-26T10:00:00Z"}}}],
+        },
     }
 
 
@@ -129,6 +133,34 @@ def restarting(model: str, message: str) -> dict[str, Any]:
         "containerStatuses": [{"restartCount": 3, "state": waiting, "lastState": ended}],
     }
     return made
+
+
+def under_mps(daemon: str = "09:00", server: str = "10:00", *, message: str = "", **pod_changes: Any) -> Facts:
+    """The stack `mps` with a daemon and servers since these times; empty: it does not run. `message` ended one earlier.
+
+    Names of containers and owner: k8s-device-plugin v0.20.0, templates/daemonset-mps-control-daemon.yml.
+    """
+
+    def since(name: str, time: str) -> dict[str, Any]:
+        ran = (
+            {"running": {"startedAt": f"2026-11-26T{time}:00Z"}} if time else {"waiting": {"reason": "PodInitializing"}}
+        )
+        ended = {"terminated": {"exitCode": 1, "message": message}} if message and name == "ollama" else {}
+        return {"name": name, "restartCount": 1 if ended else 0, "state": ran, "lastState": ended}
+
+    release = "nvidia-device-plugin-gpu"
+    labels = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
+    running = pod("daemon", "mps-x1")
+    running["metadata"] |= {"ownerReferences": [{"name": f"{release}-mps-control-daemon"}], **pod_changes}
+    running["status"]["containerStatuses"] = [
+        since("mps-control-daemon-ctr", daemon),
+        since("mps-control-daemon-sidecar", "08:00"),
+    ]
+    models = [pod(model) for model in ("llama2-7b", "mistral-7b")]
+    for model in models:
+        model["status"] = {**ready(bool(server)), "phase": "Running", "containerStatuses": [since("ollama", server)]}
+    daemons = [daemon_set(f"{release}{part}") for part in ("", "-gpu-feature-discovery", "-mps-control-daemon")]
+    return Facts([node(mode="mps-2", labels=labels)], {"nvidia-device-plugin": daemons}, models, mps_pods=[running])
 
 
 def changed(entity: dict[str, Any], *path: str, to: object) -> dict[str, Any]:

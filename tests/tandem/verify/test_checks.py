@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from sharing.cron import read_cron
 from sharing.parking import Park
 from tandem.deployed.objects import Facts
@@ -20,6 +22,7 @@ from tests.tandem.outputs import outputs
 from tests.tandem.seen import (
     NODE,
     changed,
+    checks,
     daemon_set,
     deployment,
     expected,
@@ -29,6 +32,7 @@ from tests.tandem.seen import (
     pod,
     ready,
     restarting,
+    under_mps,
 )
 
 GIB = 2**30
@@ -248,12 +252,28 @@ def found() -> dict[str, list[str]]:
     nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
     at_times = replace(model, setup=replace(model.setup, park=nights))
     asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
+    under = of_cluster(under_mps(), "mps")
+
+    def new(seen: Facts) -> list[str]:
+        return [row for row in of_cluster(seen, "mps") if row not in under]
+
     return {
         **{name: [row for row in of_cluster(seen) if name == "well" or row not in well] for name, seen in SEEN.items()},
         **{f"{stack} without nodes": of_cluster(nodes(), stack) for stack in ("karpenter", "mps", "mig", "exclusive")},
         "mps on nodes of timeslice": of_cluster(nodes(node(labels=dict(MPS_NODES))), "mps"),
         "mps without its daemon": of_cluster(running("mps-2", DISCOVERY, **MPS_NODES), "mps"),
         "mps": of_cluster(running("mps-2", DISCOVERY, MPS_DAEMON, **MPS_NODES), "mps"),
+        "mps with its daemon": of_cluster(under_mps(), "mps"),
+        "mps with a newer daemon": new(under_mps("10:01")),
+        "mps with a daemon that starts": new(under_mps("")),
+        "mps with a daemon that leaves": new(under_mps(deletionTimestamp="now")),
+        "mps with a daemon of another pool": new(under_mps(ownerReferences=[{"name": "other"}])),
+        "mps waiting for its daemon": new(
+            under_mps(server="", message="llama2:7b is outside MPS: its MPS daemon ended")
+        ),
+        "mps without a daemon from the plugin": new(
+            under_mps(server="", message="the device plugin gave this container no MPS daemon")
+        ),
         "exclusive": of_cluster(
             running("exclusive", DISCOVERY, gpu_sharing_strategy="none", gpu_replicas="1"), "exclusive"
         ),
@@ -288,3 +308,27 @@ def test_a_larger_spill_gets_stronger_advice() -> None:
         "of its share, not of the GPU"
     )
     assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))
+
+
+@pytest.mark.parametrize(
+    ("seen", "held", "found"),
+    [
+        (under_mps(), True, "a client of the MPS daemon"),
+        (under_mps("10:00", "10:00"), True, "a client of the MPS daemon"),
+        (under_mps("10:01"), False, f"the MPS daemon on {NODE} started at 2026-11-26T10:01:00Z, after the server"),
+        (under_mps(""), False, f"no MPS daemon runs on {NODE}"),
+        (under_mps(deletionTimestamp="now"), False, f"no MPS daemon runs on {NODE}"),
+        (under_mps(server=""), None, "not running"),
+    ],
+    ids=["older daemon", "in the same second", "newer daemon", "daemon starts", "daemon leaves", "no server"],
+)
+def test_a_model_that_is_outside_mps_is_found_by_the_age_of_its_daemon(
+    seen: Facts, held: bool | None, found: str
+) -> None:
+    check = checks(seen, "mps")["model llama2-7b", "in MPS"]
+    assert check.held is held
+    assert check.found == (f"outside MPS: {found}" if held is False else found)
+
+
+def test_a_model_of_another_mode_needs_no_mps_daemon() -> None:
+    assert ("model llama2-7b", "in MPS") not in checks(facts())
