@@ -26,7 +26,7 @@ def mps_daemon(total_mib: int, replicas: int, threads: int | None = None) -> Ite
     Each client may use `threads` percent of the GPU's threads, by default its part of them, as with the plugin.
     Raises `SkipError` if it does not start or refuses a limit: without its limits a measurement is impossible.
     """
-    program = _find_control()
+    program = find_control()
     # The name of a socket has at most 107 characters, so it cannot lie in the state folder.
     with tempfile.TemporaryDirectory(prefix="mps-") as name:
         pipe, log = Path(name) / "pipe", Path(name) / "log"
@@ -73,7 +73,7 @@ def _order(program: Path, clients: dict[str, str], *arguments: str, typed: str =
         raise SkipError(f"the MPS daemon refused `{what}`: {_last_words(log) or f'it ended with {done.returncode}'}")
 
 
-def _find_control() -> Path:
+def find_control() -> Path:
     """The program on PATH or beside the driver's other programs: images may link only some of them into the PATH."""
     beside = shutil.which(SMI)
     found = shutil.which(CONTROL) or (shutil.which(CONTROL, path=str(Path(beside).resolve().parent)) if beside else "")

@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 
 from tests.gpu.build import Build
+from tests.gpu.daemon_restart import restart_step
 from tests.gpu.machine import Machine
 from tests.gpu.memory import Case, Files, measure
 from tests.gpu.pair import MPS_THREADS, Pair
@@ -28,7 +29,7 @@ PAIR_SECONDS, MORE_REPEATS_SECONDS = 200, 300
 def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
     """All steps of a call with these arguments, the most useful first, so that a lack of time skips the least useful.
 
-    The proofs of the shares are the first: they need no build, and take half a minute.
+    The proofs of the shares and the ends of an MPS daemon are the first: they need no build, and take two minutes.
     """
     state = machine.gpu()
     capability = str(state["compute_capability"]) if state else None
@@ -76,10 +77,11 @@ def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
         return bench(f"{mode} again", again, MORE_REPEATS_SECONDS)
 
     engine = Step(BUILD, "The engine, llama.cpp", BUILD_SECONDS, build.run, resumes=True, remains=build.is_there)
+    without_engine = [*map(proof, MODES), restart_step(state)]
     if given.dry_run:
-        return [*map(proof, MODES), engine, *map(memory, cases("dry")), *map(bench, PAIR_MODES)]
+        return [*without_engine, engine, *map(memory, cases("dry")), *map(bench, PAIR_MODES)]
     return [
-        *map(proof, MODES),
+        *without_engine,
         engine,
         *map(memory, cases("first")),
         *map(bench, PAIR_MODES),

@@ -10,6 +10,7 @@ from statistics import mean, median
 
 from sharing.files import write_whole
 from tests.gpu.build import PINNED
+from tests.gpu.daemon_restart import describe_restarts
 from tests.gpu.identity import without_identity
 from tests.gpu.memory import measured_mib
 from tests.gpu.plan import BUILD
@@ -90,6 +91,7 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "memory": list(of("memory").values()),
         "shares": of("shares"),
         "pairs": of("pair"),
+        "restarts": of("restarts"),
         "skipped": state.having("skipped"),
         "failed": state.having("failed"),
         "left": [step.key for step in state.left_of(planned)],
@@ -108,6 +110,7 @@ def describe(found: Result) -> str:
     missing = [f"- {key}: skipped, {reason}" for key, reason in found["skipped"].items()]
     missing += [f"- {key}: failed, {reason.splitlines()[0]}" for key, reason in found["failed"].items()]
     missing += [f"- {key}: not run yet" for key in found["left"]]
+    parts += describe_restarts(found.get("restarts", {}))
     return "\n".join([*parts, *(["", "## Not measured", "", *missing] if missing else [])]) + "\n"
 
 

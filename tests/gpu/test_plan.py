@@ -34,7 +34,7 @@ def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Pa
     pairs = ["pair time-slicing", "pair mps", "pair mps-100"]
     planned = steps(parse([]), tmp_path, NO_GPU)
     keys = [one.key for one in planned]
-    proofs = ["shares time-slicing", "shares mps"]
+    proofs = ["shares time-slicing", "shares mps", "restarts mps"]
     assert keys == [*proofs, "build", *first, *pairs, *more, *(f"{pair} again" for pair in pairs)]
     assert sorted(case.model for case in cases("first")) == sorted(SHAPES)
     # With an engine built elsewhere, everything up to the last pair fits into a quarter of an hour.
@@ -45,7 +45,7 @@ def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Pa
 
 def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantized_cache(tmp_path: Path) -> None:
     keys = [one.key for one in steps(parse(["--dry-run"]), tmp_path, NO_GPU)]
-    assert len(keys) == 3 + len(SHAPES) + 2 + 3
+    assert len(keys) == 4 + len(SHAPES) + 2 + 3
     assert {"memory gemma3:4b context 1024 slots 2 kv f16", "memory qwen3:8b context 1024 slots 1 kv q8_0"} <= {*keys}
 
 
