@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -372,3 +373,56 @@ def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
         with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
             connection.connect(expected(), connection.by_kubeconfig(path, None)).__enter__()
         assert error.value.passing
+
+
+UNDER_MPS = {**FOUND_OUT, "nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
+MPS_DAEMON = "nvidia-device-plugin-gpu-mps-control-daemon"
+
+
+def test_a_new_pod_of_the_mps_daemon_leaves_models_outside_mps_until_they_restart(
+    cluster: Deployment,
+    graphs: Graphs,
+    node_agent: Kubelet,
+    server: FakeOllama,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The chart's own DaemonSet, its controller and kubelet's times; the hook that restarts the server is missing."""
+    server.answers["/api/ps"] = {"models": [loaded(tag) for tag in TAGS]}
+    graph, kubeconfig = graphs("mps"), cluster.plane.kubeconfig
+    for node in nodes(graph):
+        cluster.join(node_agent.of(node))
+        cluster.relabel(GPU_NODE, UNDER_MPS)
+    cluster.deploy(graph, with_nodes=False)
+    cluster.wait_for_daemons(MPS_DAEMON, {GPU_NODE})
+    # Models wait for shares, which the plugin offers once the daemon answers. The fake node has them at once.
+    replace_pods(cluster, "ollama")
+    cluster.wait_for_models("llama2-7b", "mistral-7b")
+
+    def outside() -> list[bool]:
+        run_of("verify", kubeconfig)
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        run_of("watch", kubeconfig, "--once")
+        seen = [bool(one["outside_mps"]) for one in json.loads(capsys.readouterr().out)["models"]]
+        assert [one["held"] is False for one in checks if one["what"] == "in MPS"] == seen
+        return seen
+
+    assert outside() == [False, False]
+    replace_pods(cluster, "nvidia-device-plugin", MPS_DAEMON)
+    cluster.wait_for_daemons(MPS_DAEMON, {GPU_NODE})
+    assert outside() == [True, True]
+    replace_pods(cluster, "ollama", "llama2-7b")
+    cluster.wait_for_models("llama2-7b", "mistral-7b")
+    assert outside() == [False, True]
+
+
+def run_of(command: str, kubeconfig: Path, *options: str) -> int:
+    return main([command, "mps", "--kubeconfig", str(kubeconfig), "--json", *options])
+
+
+def replace_pods(cluster: Deployment, namespace: str, name: str = "") -> None:
+    """Deletes pods whose names begin so; their controllers make others, which start in a later second."""
+    time.sleep(1)
+    for pod in cluster.pods(namespace):
+        if pod["metadata"]["name"].startswith(name):
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
+            cluster.api.call("DELETE", path, gracePeriodSeconds="0")
