@@ -120,11 +120,12 @@ esac
 
 in_mps || fail "the MPS daemon ended or restarted while $tag was loading"
 
-# The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server.
-# Only this container sees the MPS daemon, so the process also watches that, and stops the server before a request can start a
-# process without MPS. `mps` tells the sidecar that it does. The files are free to look at; a question adds five lines to the
-# daemon's log, so there is one in 20 s. It outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
+# The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server. It
+# outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
 # already closed its port, so the liveness probe ends it.
+# Only this container sees the MPS daemon, so the process watches that, too. It stops the server before a request can start a
+# process without MPS. `mps` shows the sidecar that it does. A look at the files is free; a question adds five lines to the
+# daemon's log, so there is one in 20 seconds.
 if [ -d "$watch" ]; then
     (
         turn=0

@@ -90,6 +90,24 @@ def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs
     assert [urn for urn in before.resources if before[urn].inputs != listed[urn].inputs] == []
 
 
+def test_only_a_model_that_never_leaves_mps_refuses_to_run_without_it() -> None:
+    pools = [{"name": "a", "sharing": {"mode": "mps"}}, {"name": "b", "sharing": {"mode": "mps"}}, {"name": "c"}]
+    models = {
+        "llama2:7b": {"pool": "a"},
+        "llama3.2:1b": {"pool": "b", "spill": ["a"]},
+        "llama3.2:3b": {"pool": "b", "spill": ["c"]},
+        "mistral:7b": {"pool": "c"},
+    }
+    changes = {"gpu-nodes": pools, "models": [{"name": tag, **on} for tag, on in models.items()], "budget": {}}
+    environments = [
+        {one["name"]: one["value"] for one in release.inputs["values"]["extraEnv"]}
+        for release in graph_with("timeslice", changes).of_type("kubernetes:helm.sh/v3:Release")
+        if "extraEnv" in release.inputs["values"]
+    ]
+    needs = sorted(one.get("TANDEM_MPS", "") for one in environments)
+    assert needs == ["", "", "required", "required"]
+
+
 def test_components_that_labels_of_nodes_request_are_installed(graphs: Graphs, any_stack: str) -> None:
     groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")
