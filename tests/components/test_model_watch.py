@@ -110,7 +110,8 @@ def test_a_model_is_unready_and_not_asked_when_nobody_checks_its_mps_daemon_any_
     (tmp_path / "mps").touch()
     watch.look()
     assert (tmp_path / "ready").exists()
-    before, checked_at = server.asked, time.time() - MPS_SECONDS - 1
+    before = server.asked
+    checked_at = time.time() - MPS_SECONDS - 1
     os.utime(tmp_path / "mps", (checked_at, checked_at))
     watch.look()
     assert not (tmp_path / "ready").exists()

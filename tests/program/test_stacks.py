@@ -92,7 +92,7 @@ def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs
 
 def test_only_a_model_that_never_leaves_mps_refuses_to_run_without_it() -> None:
     pools = [{"name": "a", "sharing": {"mode": "mps"}}, {"name": "b", "sharing": {"mode": "mps"}}, {"name": "c"}]
-    models = {
+    models: dict[str, dict[str, Any]] = {
         "llama2:7b": {"pool": "a"},
         "llama3.2:1b": {"pool": "b", "spill": ["a"]},
         "llama3.2:3b": {"pool": "b", "spill": ["c"]},
