@@ -391,7 +391,7 @@ def test_a_new_pod_of_the_mps_daemon_leaves_models_outside_mps_until_they_restar
     graph, kubeconfig = graphs("mps"), cluster.plane.kubeconfig
     for node in nodes(graph):
         cluster.join(node_agent.of(node))
-        cluster.relabel(GPU_NODE, UNDER_MPS)
+    cluster.relabel(GPU_NODE, UNDER_MPS)
     cluster.deploy(graph, with_nodes=False)
     cluster.wait_for_daemons(MPS_DAEMON, {GPU_NODE})
     # Models wait for shares, which the plugin offers once the daemon answers. The fake node has them at once.

@@ -151,7 +151,8 @@ def under_mps(daemon: str = "09:00", server: str = "10:00", *, message: str = ""
     release = "nvidia-device-plugin-gpu"
     labels = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
     running = pod("daemon", "mps-x1")
-    running["metadata"] |= {"ownerReferences": [{"name": f"{release}-mps-control-daemon"}], **pod_changes}
+    owners = [{"name": f"{release}-mps-control-daemon"}]
+    running["metadata"] |= {"namespace": "nvidia-device-plugin", "ownerReferences": owners, **pod_changes}
     running["status"]["containerStatuses"] = [
         since("mps-control-daemon-ctr", daemon),
         since("mps-control-daemon-sidecar", "08:00"),

@@ -43,7 +43,8 @@ class Cluster:
         return self.facts.deployments
 
     def pods(self, namespace: str | None = None, wanted: Mapping[str, str] | None = None) -> Any:
-        every = [*self.facts.pods, *self.made]
+        every = [*self.facts.pods, *self.facts.mps_pods, *self.made]
+        every = [one for one in every if namespace in (None, one["metadata"]["namespace"])]
         return [one for one in every if (wanted or {}).items() <= labels(one).items()]
 
     def create_pod(self, manifest: dict[str, Any]) -> None:
@@ -68,9 +69,9 @@ class Cluster:
         return self.gpu
 
 
-def connected(cluster: Cluster, outputs: Mapping[str, Any] | None = None) -> Connected:
+def connected(cluster: Cluster, outputs: Mapping[str, Any] | None = None, stack: str = "timeslice") -> Connected:
     pretended: Any = cluster
-    return Connected(pretended, expected(), outputs)
+    return Connected(pretended, expected(stack), outputs)
 
 
 def well() -> Cluster:

@@ -13,7 +13,7 @@ from tandem.deployed.patience import Patience
 from tandem.verify.verify import Verdict, verify
 from tests.tandem.deployed.pretended import Clock, Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import facts, node, pending, pod
+from tests.tandem.seen import facts, node, pending, pod, under_mps
 
 
 @pytest.fixture
@@ -46,6 +46,16 @@ def test_a_spill_is_found_and_explained(reach: Reach, mistral: FakeOllama) -> No
     assert shown["verdict"] == "broken"
     assert shown["first_broken"]["fix"] == broken.fix != ""
     assert {check["fix"] for check in shown["checks"] if check["held"]} == {""}
+
+
+def test_a_model_outside_mps_breaks_the_verdict_although_it_answers(reach: Reach) -> None:
+    patience = Patience(0, tell=lambda _: None)
+    verdicts = [
+        verify(connected(Cluster(seen), stack="mps"), patience=patience, reach=reach)
+        for seen in (under_mps(), under_mps("10:01"))
+    ]
+    broken = [{(check.about, check.what) for check in verdict.broken} for verdict in verdicts]
+    assert broken == [set(), {(f"model {id}", "in MPS") for id in ("llama2-7b", "mistral-7b")}]
 
 
 def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeOllama, mistral: FakeOllama) -> None:

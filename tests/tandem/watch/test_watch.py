@@ -10,14 +10,13 @@ import pytest
 from rich.console import Console
 
 from tandem.deployed.endpoints import NotConnectedError
-from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.watch import screen
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook, looks, lost, with_events
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import NODE, expected, facts, pending, pod, restarting, under_mps
+from tests.tandem.seen import NODE, facts, pending, pod, restarting, under_mps
 
 AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
@@ -160,18 +159,14 @@ def test_a_look_fits_every_terminal(width: int) -> None:
 
 
 def test_a_model_outside_mps_is_shown_and_is_an_event(llama: FakeOllama, mistral: FakeOllama) -> None:
-    def facts_of(seen: Facts) -> Facts:
-        return replace(seen, pods=[*seen.pods, *seen.mps_pods])
-
-    cluster = Cluster(facts_of(under_mps()))
+    cluster = Cluster(under_mps())
     reach = reaching(llama2_7b=llama, mistral_7b=mistral)
-    pretended = replace(connected(cluster), expected=expected("mps"))
-    seen = looks(pretended, interval=0, reach=reach, sleep=lambda _: None)
+    seen = looks(connected(cluster, stack="mps"), interval=0, reach=reach, sleep=lambda _: None)
     assert {model.outside_mps for model in next(seen).models} == {""}
-    cluster.facts = facts_of(under_mps("10:01"))
+    cluster.facts = under_mps("10:01")
     look = next(seen)
     outside = f"the MPS daemon on {NODE} started at 2026-11-26T10:01:00Z, after the server"
     assert look.events == (f"llama2-7b: outside MPS ({outside})", f"mistral-7b: outside MPS ({outside})")
     assert f"mistral-7b is outside MPS: {outside}" in list(screen.lines(look))
-    cluster.facts = facts_of(under_mps("10:01", "10:02"))
+    cluster.facts = under_mps("10:01", "10:02")
     assert {model.outside_mps for model in next(seen).models} == {""}
