@@ -95,7 +95,7 @@ class CostAlert(pulumi.ComponentResource):
         self.register_outputs({"budgetId": self.budget_id})
 
 
-def _notifications(args: CostAlertArgs) -> list[aws.budgets.BudgetNotificationArgs]:
+def _notifications(args: CostAlertArgs) -> "list[aws.budgets.BudgetNotificationArgs]":
     # AWS rejects a forecast for a daily budget, with InvalidParameterException.
     forecasts = [("FORECASTED", 100)] if args.period == "monthly" else []
     return [

@@ -175,7 +175,7 @@ class OpenWebUI(pulumi.ComponentResource):
         model_urls: Sequence[pulumi.Input[str]],
         credentials: pulumi.Input[str],
         policy: pulumi.Resource,
-    ) -> k8s.apps.v1.Deployment:
+    ) -> "k8s.apps.v1.Deployment":
         urls = pulumi.Output.all(*model_urls).apply(";".join)
         return k8s.apps.v1.Deployment(
             f"{self._name}-server",

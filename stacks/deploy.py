@@ -2,24 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_aws as aws
 import pulumi_random as random
 
 from components import (
-    CostAlert,
-    CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
     GpuCluster,
     GpuClusterArgs,
-    KarpenterGpuPool,
-    KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
-    ScaleToZero,
     ShareProof,
     ShareProofArgs,
     SpotGpuNodeGroup,
@@ -27,7 +22,6 @@ from components import (
 )
 from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
-from components.karpenter_gpu_pool import KarpenterPool
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.karpenter import controller_replicas
@@ -44,6 +38,10 @@ from stacks.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.stack_file.judge import Plan
 from stacks.stack_file.shape import StackConfig
 from stacks.ui import find_clients, serve_ui
+
+# Optional parts of a stack are imported where it uses them, here and in the modules beside this one.
+if TYPE_CHECKING:
+    from components import KarpenterGpuPool, ScaleToZero
 
 PARKED = "it is parked; the first `pulumi up` after the wake checks them"
 
@@ -196,6 +194,8 @@ def warn_of_costs(base: Base) -> None:
     alert = base.plan.config.budget.alert
     if alert is None:
         return
+    from components import CostAlert, CostAlertArgs
+
     CostAlert(
         f"{PROJECT}-alert",
         CostAlertArgs(
@@ -248,8 +248,10 @@ def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
     )
 
 
-def _karpenter(base: Base, pools: Sequence[Pool]) -> KarpenterGpuPool:
+def _karpenter(base: Base, pools: Sequence[Pool]) -> "KarpenterGpuPool":
     """Karpenter's GPU nodes, which start when models wait, and its controller."""
+    from components import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
+
     return KarpenterGpuPool(
         f"{PROJECT}-karpenter",
         KarpenterGpuPoolArgs(
@@ -331,7 +333,7 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
     return proofs
 
 
-def serve_models(base: Base, zero: ScaleToZero | None, on: Sequence[pulumi.Resource]) -> OllamaPair:
+def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Resource]) -> OllamaPair:
     """The models. They depend on:
 
     - the nodes, so that `destroy` deletes the models first, while the node with their volume exists;

@@ -1,16 +1,19 @@
 """The metrics of a stack, if its file has the section `monitoring`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from components import ModelClients, MonitoredPool, Monitoring, MonitoringArgs
+from components import ModelClients
 from components.network_policies import PROMETHEUS_LABELS
 from sharing.cost import node_usd, pool_usd
 from sharing.names import MONITORING_NAMESPACE, PROJECT
 from sharing.setup import Pool
 from stacks.stack_file.judge import Plan
+
+if TYPE_CHECKING:
+    from components import MonitoredPool
 
 
 def find_scrapers(plan: Plan) -> ModelClients | None:
@@ -32,6 +35,8 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
     settings = plan.config.monitoring
     if not settings.has_metrics:
         return {}
+    from components import Monitoring, MonitoringArgs
+
     bill = plan.assessment.cost
     assert bill, "an accepted stack has a bill"
     pools = plan.setup.pools
@@ -53,8 +58,10 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
     return {"grafana_url": monitoring.url, "grafana_admin_password": monitoring.admin_password}
 
 
-def _monitored(pool: Pool, plan: Plan) -> MonitoredPool:
+def _monitored(pool: Pool, plan: Plan) -> "MonitoredPool":
     """The numbers of a pool that the dashboard shows. With MIG, the exporter reports the size of each slice."""
+    from components import MonitoredPool
+
     limits = [shares.memory_mib for shares in pool.offers if shares.enforced and shares.sharers > 1]
     return MonitoredPool(
         name=pool.name,

@@ -12,7 +12,6 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
 from sharing.setup import Pool, Setup
@@ -90,6 +89,8 @@ def park_nodes(
     park, setup = plan.config.park, plan.setup
     if park is None:
         return pulumi.Output.from_input(None)
+    from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
+
     args = ScheduledParkingArgs(
         schedule=park.schedule,
         wake=park.wake,

@@ -1,27 +1,32 @@
 """KEDA and the scaling of each model, if the stack file has `scale-to-zero.enabled`."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pulumi
 
-from components import OllamaPair, ScaleToZero, ScaleToZeroArgs, Scaling
-from components.ollama_pair import OllamaModel
+from components import OllamaModel, OllamaPair, Scaling
 from sharing.names import PROJECT
 from sharing.scale_to_zero import longest_wait_minutes, sleepers
 from stacks.stack_file.judge import Plan
 from stacks.ui import list_clients
 
+if TYPE_CHECKING:
+    from components import ScaleToZero
 
-def deploy_keda(plan: Plan, options: pulumi.ResourceOptions) -> ScaleToZero | None:
+
+def deploy_keda(plan: Plan, options: pulumi.ResourceOptions) -> "ScaleToZero | None":
     """KEDA, before the models: they have objects of its types. None if no model scales to zero."""
     tenants = sleepers(plan.setup)
     if not tenants:
         return None
+    from components import ScaleToZero, ScaleToZeroArgs
+
     args = ScaleToZeroArgs(models=[tenant.served.id for tenant in tenants], clients=list_clients(plan))
     return ScaleToZero(f"{PROJECT}-zero", args, options)
 
 
-def add_scaling(model: OllamaModel, plan: Plan, zero: ScaleToZero | None) -> OllamaModel:
+def add_scaling(model: OllamaModel, plan: Plan, zero: "ScaleToZero | None") -> OllamaModel:
     """The model with its scaling, if it scales to zero."""
     settings = plan.config.scale_to_zero
     found = [tenant for tenant in sleepers(plan.setup) if tenant.served.id == model.served.id]
@@ -36,7 +41,7 @@ def add_scaling(model: OllamaModel, plan: Plan, zero: ScaleToZero | None) -> Oll
     return replace(model, scaling=scaling)
 
 
-def find_endpoints(models: OllamaPair, zero: ScaleToZero | None) -> pulumi.Output[dict[str, str]]:
+def find_endpoints(models: OllamaPair, zero: "ScaleToZero | None") -> pulumi.Output[dict[str, str]]:
     """The URL of each model for its callers. The URL of a model's own Service does not start it."""
     if zero is None:
         return models.urls

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from components import ModelClients, OllamaPair, OpenWebUI, OpenWebUIArgs
+from components import ModelClients, OllamaPair
 from sharing.names import PROJECT, UI_NAMESPACE
 from stacks.stack_file.judge import Plan
 
@@ -29,6 +29,8 @@ def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) ->
     ui = plan.config.ui
     if not ui.enabled:
         return {}
+    from components import OpenWebUI, OpenWebUIArgs
+
     assert ui.admin_email, "an accepted stack has the address"
     urls = [models.urls[fit.tenant.served.id] for fit in plan.assessment.fits]
     args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=list_clients(plan))

@@ -197,7 +197,7 @@ class GpuCluster(pulumi.ComponentResource):
             ),
         )
 
-    def _log_group(self) -> aws.cloudwatch.LogGroup:
+    def _log_group(self) -> "aws.cloudwatch.LogGroup":
         return aws.cloudwatch.LogGroup(
             f"{self._name}-logs",
             name=f"/aws/eks/{self._args.cluster_name}/cluster",

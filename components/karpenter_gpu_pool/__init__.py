@@ -144,7 +144,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         )
         return role, [*joining, entry]
 
-    def _queue(self) -> aws.sqs.Queue:
+    def _queue(self) -> "aws.sqs.Queue":
         """The queue to which EventBridge sends warnings about instances. Without it, spot nodes stop without notice."""
         name = f"{self._name}-interruptions"
         queue = aws.sqs.Queue(
@@ -174,7 +174,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         )
         return queue
 
-    def _identity(self, node_role: aws.iam.Role, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
+    def _identity(self, node_role: aws.iam.Role, queue: "aws.sqs.Queue") -> list[pulumi.Resource]:
         """The controller's role with its policies, and the association that gives the role to the controller's pods."""
         name = f"{self._name}-controller"
         role = self._role(f"{name}-role", trust(POD_IDENTITY, self._child, tags_sessions=True))
@@ -308,7 +308,7 @@ def values(cluster: str, queue: str, region: str, replicas: int) -> dict[str, An
     }
 
 
-def _arn_of(queue: aws.sqs.Queue) -> pulumi.Output[str]:
+def _arn_of(queue: "aws.sqs.Queue") -> pulumi.Output[str]:
     """ARN of the queue; a placeholder under Pulumi's mocks, which have no ARN."""
     return queue.arn.apply(lambda arn: arn or "arn:aws:sqs:region:account:queue")
 

@@ -11,7 +11,7 @@ import pulumi
 
 from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
-from components.scale_to_zero.objects import Scaling, scaling_objects
+from components.scaling import Scaling, scaling_objects
 from sharing import host, versions
 from sharing.importance import Importance
 from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model

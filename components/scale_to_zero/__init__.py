@@ -12,7 +12,7 @@ from components.charts import Chart, merge_values, release_chart
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_interceptor
 from components.scale_to_zero import add_on_chart, keda_chart
-from components.scale_to_zero.objects import Scaling, scaling_objects
+from components.scaling import SCALER
 from sharing.names import (
     INTERCEPTOR_LABELS,
     INTERCEPTOR_PORT,
@@ -22,8 +22,6 @@ from sharing.names import (
     TOKEN,
 )
 from sharing.problems import did_you_mean
-
-__all__ = ["ScaleToZero", "ScaleToZeroArgs", "Scaling", "scaling_objects"]
 
 CHARTS = {chart.CHART.name: chart.CHART for chart in (keda_chart, add_on_chart)}
 
@@ -96,7 +94,7 @@ class ScaleToZero(pulumi.ComponentResource):
         # The add-on's chart has a ScaledObject of its own. KEDA brings the type, and must still run when the object is
         # deleted: only KEDA removes its finalizer.
         add_on = self._release("add-on", add_on_chart.CHART, add_on_chart.values(), namespace, keda, policy)
-        self.scaler = add_on.status.apply(lambda _: f"{add_on_chart.SCALER}.{args.namespace}:{SCALER_PORT}")
+        self.scaler = add_on.status.apply(lambda _: f"{SCALER}.{args.namespace}:{SCALER_PORT}")
         services = {id: self._service(id, namespace, add_on) for id in args.models}
         self.urls = pulumi.Output.all(**{id: service.id for id, service in services.items()}).apply(
             lambda ids: {id: f"http://{id}.{args.namespace}:{INTERCEPTOR_PORT}" for id in ids}

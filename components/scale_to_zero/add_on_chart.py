@@ -12,8 +12,6 @@ CHART = Chart(
     version=versions.HTTP_ADD_ON_CHART,
     repository=versions.KEDA_REPOSITORY,
 )
-SCALER = f"{CHART.name}-external-scaler"
-"""Name of the scaler's Service."""
 CPU_MILLIS = 20
 INTERCEPTOR_MIB, SCALER_MIB = 128, 64
 """Requests and limits of memory. The chart's limit is 64 MiB for each, and its request 250m CPU."""

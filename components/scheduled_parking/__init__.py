@@ -163,7 +163,7 @@ class ScheduledParking(pulumi.ComponentResource):
         self.schedule_group_name = group.name
         self.dead_letter_queue_url = queue.url
 
-    def _role(self, scope: pulumi.Output[Scope], queue: aws.sqs.Queue) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    def _role(self, scope: pulumi.Output[Scope], queue: "aws.sqs.Queue") -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         """The schedules' role, and the policies of role and queue."""
         name = f"{self._name}-scheduler"
         trusted = scope.apply(lambda known: document(permissions.trust_statements(known)))

@@ -7,7 +7,7 @@ import pulumi
 import pytest
 
 from components import OllamaModel, OllamaPair, OllamaPairArgs, ScaleToZero, ScaleToZeroArgs, Scaling
-from components.scale_to_zero.objects import scaling_objects
+from components.scaling import scaling_objects
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 

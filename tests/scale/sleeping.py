@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from components.scale_to_zero import Scaling, scaling_objects
+from components.scaling import Scaling, scaling_objects
 from sharing.names import tolerations
 from sharing.setup import ColdRequests
 from tests.cluster.karpenter import POOL, Pool, Pools

@@ -97,6 +97,31 @@ def test_a_refusal_needs_neither_pulumi_nor_rich(refused: Path) -> None:
     assert ended.stdout.splitlines()[-1] == "1 []", ended.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
+def test_a_plan_loads_no_component_and_no_service_that_the_stack_lacks(stack: str) -> None:
+    """The SDK of a service loads as a whole with its first class. CloudWatch's alone is 45 modules."""
+    program = (
+        "import sys; from tandem.command import main; main(['plan', sys.argv[1], '--json']); "
+        "print(*(name for name in sys.modules if name.startswith(('pulumi_', 'components.'))))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, stack], cwd=ROOT, capture_output=True, text=True)
+    printed, _, names = ended.stdout.strip().rpartition("\n")
+    loaded = {tuple(name.split(".")) for name in names.split()}
+    # `aws:ec2/vpc:Vpc` is in pulumi_aws.ec2, and `kubernetes:core/v1:Service` in pulumi_kubernetes.core.v1.
+    types = [resource["type"].split(":") for resource in json.loads(printed)["resources"]]
+    needed = {(f"pulumi_{sdk}", module.partition("/")[0].partition(".")[0]) for sdk, module, _ in types}
+    # All objects have metadata. The module of Helm's Release imports that of YAML, which knows custom resources.
+    needed |= {("pulumi_kubernetes", one) for one in ("meta", "apiextensions")}
+    # A service that is only named is a module without those of its classes, which are below the version of an API.
+    depths = {"pulumi_aws": 3, "pulumi_kubernetes": 4}
+    services = {name[:2] for name in loaded if len(name) >= depths.get(name[0], len(name) + 1)}
+    assert ("pulumi_aws", "ec2") in services <= needed
+    optional = {"cost_alert", "monitoring", "open_webui", "scale_to_zero", "scheduled_parking", "spot_job"}
+    parts = {name[1] for name in loaded if name[0] == "components"}
+    assert parts & {*optional, "karpenter_gpu_pool"} == ({"karpenter_gpu_pool"} if stack == "karpenter" else set())
+
+
 def test_help_needs_neither_pydantic_nor_yaml() -> None:
     program = (
         "import sys\nfrom tandem.command import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"

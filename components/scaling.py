@@ -7,10 +7,11 @@ from typing import Any
 import pulumi
 
 from components.arguments import check_arguments, check_least
-from components.scale_to_zero.add_on_chart import SCALER
 from sharing.names import KEDA_NAMESPACE, OLLAMA_PORT, SCALER_PORT
 from sharing.setup import ColdRequests
 
+SCALER = "keda-add-ons-http-external-scaler"
+"""Name of the Service of the add-on's scaler, which its chart names after itself."""
 WORKING_PATHS = (
     "/api/generate",
     "/api/chat",
