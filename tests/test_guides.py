@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from botocore import xform_name
 
 from tandem.command import parser
 from tandem.deployed.aws.quota import SPOT_ROLE_COMMAND
+from tests import pages
+from tests.shipped import STACKS
 from tests.tandem.account.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,3 +122,16 @@ def assert_aws(arguments: list[str]) -> None:
 
 def test_the_guide_has_the_command_for_the_role_of_spot_that_the_doctor_prints() -> None:
     assert SPOT_ROLE_COMMAND.split() in commands("before-your-first-up.md")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", range(20))
+def test_the_guides_test_of_a_stack_passes_for_every_stack_and_in_every_process(run: int, tmp_path: Path) -> None:
+    """Each process is another chance for a deadlock: with a resource as an input, mocks hang in most of them."""
+    stack = STACKS[run % len(STACKS)]
+    shutil.copy(ROOT / f"Pulumi.{stack}.yaml", tmp_path)
+    test, command = pages.blocks(HOW_TO / "test-a-stack.md")
+    assert test.head == 'python title="test_stack.py"'
+    text = test.text.replace('STACK = "timeslice"', f'STACK = "{stack}"')
+    (tmp_path / "test_stack.py").write_text(text, encoding="utf-8")
+    assert "2 passed" in command.run(tmp_path, pages.environment()).stdout

@@ -10,6 +10,7 @@ import pytest
 
 from tandem.command import GROUPS
 from tests.pages import PAGES, ROOT, TUTORIALS, Block, blocks, commands, environment
+from tests.shipped import copy_project
 from tests.test_guides import assert_exists
 
 ELSEWHERE = {"sandbox.md", "first-deployment.md"}
@@ -20,8 +21,7 @@ MAKE = re.compile(r"^make (\S+).*$", re.MULTILINE)
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder with the files of a clone that the commands read."""
-    for file in ROOT.glob("Pulumi*.yaml"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_project(tmp_path)
     activate = tmp_path / ".venv" / "bin" / "activate"
     activate.parent.mkdir(parents=True)
     activate.touch()  # the environment of the test is active already

@@ -32,9 +32,9 @@ from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
 from tandem.planned.base_stack import of_models
 from tandem.planned.plan import program_graph
+from tests.shipped import STACKS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter", "dev")
 ROUNDS = 9
 SDKS = "import pulumi, pulumi_aws, pulumi_eks, pulumi_kubernetes, pulumi_random"
 REFUSED = """config:

@@ -21,7 +21,8 @@ from tests.control_plane.karpenter import Karpenter, karpenter
 from tests.control_plane.karpenter_types import for_sale
 from tests.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from tests.control_plane.running import ControlPlane, control_plane
-from tests.program.conftest import STACKS, VARIANTS, graph_of, plan_of
+from tests.program.conftest import VARIANTS, graph_of, plan_of
+from tests.shipped import STACKS
 
 CHARTS = (
     versions.DEVICE_PLUGIN_REPOSITORY,

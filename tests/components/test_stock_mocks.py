@@ -17,6 +17,7 @@ from sharing.modes import Mps
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
 from tests.components.conftest import Builder, Mocks
+from tests.shipped import STACKS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PRIVATE = ["theirs-private-0-id", "theirs-private-1-id"]
@@ -89,7 +90,7 @@ def test_nodes_are_public_without_nat() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter"])
+@pytest.mark.parametrize("stack", STACKS)
 def test_an_entire_stack_is_registered(stack: str, made: list[tuple[str, str, dict[str, Any]]]) -> None:
     plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
     pulumi.runtime.test(lambda: deploy(plan))()  # type: ignore[no-untyped-call]  # pulumi.runtime.test has none

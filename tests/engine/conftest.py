@@ -10,7 +10,8 @@ import pytest
 
 from sharing.files import lock
 from tandem.sandbox.pulumi import NoPulumiError, executable
-from tests.engine.emulated import QUICK, STACKS, Raise, Stack
+from tests.engine.emulated import QUICK, Raise, Stack
+from tests.shipped import STACKS
 
 LONGEST = ("test_faults.py", "test_switch.py", "test_updates.py")
 

@@ -26,7 +26,6 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "tests" / "engine" / "quick"
 """Folder of a `pip` that answers Pulumi at once."""
-STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 EVERY_TYPE: Mapping[str, Any] = {
     "cluster": {"logs": True},
     "models": [{"name": "llama2:7b", "context": 2048, "cache": "volume"}, {"name": "mistral:7b", "context": 2048}],

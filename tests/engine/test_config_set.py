@@ -11,15 +11,15 @@ import yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.schema import stack_schema
 from tandem.sandbox.pulumi import executable
-from tests.command import ROOT, call
+from tests.command import call
+from tests.shipped import copy_project
 from tests.stacks.scalars import at, scalars
 
 
 @pytest.fixture
 def project(pulumi: None, tmp_path: Path) -> Path:
     """A folder with the shipped stack files and a user's own."""
-    for path in ROOT.glob("Pulumi*.yaml"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy_project(tmp_path)
     assert call("init", "mine", "--yes", cwd=tmp_path).returncode == 0
     return tmp_path
 

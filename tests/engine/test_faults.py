@@ -19,7 +19,8 @@ from sandbox.graph import IN_STATE_ALONE, Graph
 from sandbox.world import Fault, World
 from sandbox.world.faults import Kind, Operation
 from tandem.command import main
-from tests.engine.emulated import EVERY_TYPE, STACKS, Raise, Stack
+from tests.engine.emulated import EVERY_TYPE, Raise, Stack
+from tests.shipped import STACKS
 
 STACK = "timeslice"
 KARPENTER = "karpenter"

@@ -1,7 +1,6 @@
 """The commands of the tutorials that need `pulumi`, in the order of the pages."""
 
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,13 +12,13 @@ from tests.command import call
 from tests.engine import command_line
 from tests.engine.emulated import Raise, Stack
 from tests.pages import TUTORIALS, commands
+from tests.shipped import copy_project
 
 
 def project(nothing: Raise, name: str) -> Stack:
     """A clone, with only the files that the commands read."""
     stack = nothing(name)
-    for file in pages.ROOT.glob("Pulumi.*.yaml"):
-        shutil.copy(file, stack.folder)
+    copy_project(stack.folder)
     return stack
 
 

@@ -18,9 +18,9 @@ from stacks.stack_file.yaml import Source, read
 from tandem.planned.plan import program_graph
 from tests import several_pools
 from tests.sharing.builders import TODAY
+from tests.shipped import STACKS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 TABLE: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parent / "variants.yaml").read_text(encoding="utf-8")
 )

@@ -6,7 +6,8 @@ from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Question, Values
 from sandbox.preview.program import run
 from stacks.deploy import deploy
-from tests.program.conftest import STACKS, plan_of
+from tests.program.conftest import plan_of
+from tests.shipped import STACKS
 
 
 class Listening(Cloud):

@@ -4,8 +4,8 @@ import pytest
 
 from sandbox.world import CloudError, World, tokens
 from sandbox.world.nodes import labels
-from tests.program.conftest import STACKS
 from tests.program.unlucky import again, all_needed, cloud_resources, down, up
+from tests.shipped import STACKS
 
 pytestmark = pytest.mark.slow
 

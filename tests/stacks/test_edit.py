@@ -14,6 +14,7 @@ from stacks.stack_file.edit import describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, ModelSettings
+from tests.shipped import FILES
 
 ROOT = Path(__file__).parents[2]
 OWN: dict[str, object] = {"weights-gib": 4.583, "layers": 32, "kv-heads": 8, "head-dim": 128}
@@ -197,7 +198,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         describe_model(path, "mine:7b", OWN)
 
 
-@pytest.mark.parametrize("shipped", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
+@pytest.mark.parametrize("shipped", [path.name for path in FILES])
 def test_the_shipped_stacks_can_be_edited_and_stay_valid(shipped: str, tmp_path: Path) -> None:
     path = tmp_path / shipped
     text = (ROOT / shipped).read_text(encoding="utf-8")

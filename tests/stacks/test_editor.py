@@ -13,9 +13,9 @@ import yaml
 from stacks.stack_file.schema import stack_schema
 from tests.command import ROOT
 from tests.several_pools import stack_file as several_pools
+from tests.shipped import FILES
 from tests.stacks.language_server import Editor, editor
 
-FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
 SERVER = "yaml-language-server"
 TEXT = """# yaml-language-server: $schema=stack.schema.json
 config:
@@ -59,9 +59,7 @@ def test_no_pydantic_title_precedes_a_description() -> None:
     assert {"title", "gt", "le"} & set(keys(stack_schema())) == set()
 
 
-@pytest.mark.parametrize(
-    "text", [*(path.read_text(encoding="utf-8") for path in ROOT.glob("Pulumi.*.yaml")), several_pools()]
-)
+@pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools()])
 def test_all_our_stack_files_are_valid(text: str) -> None:
     assert found(yaml.safe_load(text)) == []
 

@@ -3,7 +3,8 @@
 from components.device_plugin_sharing import operator_chart, plugin_chart
 from sandbox.graph import plain
 from sharing import names
-from tests.program.conftest import STACKS, graph_of
+from tests.program.conftest import graph_of
+from tests.shipped import STACKS
 
 HOMES = {
     "ollama": names.OLLAMA_NAMESPACE,

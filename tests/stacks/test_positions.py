@@ -15,6 +15,7 @@ from stacks.program import load_plan
 from stacks.stack_file.judge import RefusedError, judge_file
 from stacks.stack_file.positions import Document, locate
 from tests.command import ROOT, call
+from tests.shipped import FILES
 
 WRONG = """\
 config:
@@ -92,7 +93,7 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
+@pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_every_value_of_a_shipped_stack_has_its_position(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     config = {key.removeprefix("tandem:"): value for key, value in yaml.safe_load(text)["config"].items()}

@@ -24,9 +24,9 @@ from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source
 from tests.conftest import Golden
+from tests.shipped import FILES
 
 ROOT = Path(__file__).parents[2]
-STACKS = sorted(path.name for path in ROOT.glob("Pulumi.*.yaml"))
 TODAY = datetime.date(2026, 11, 21)
 LEAST: dict[str, Any] = {"sharing": {"mode": "timeslice"}, "models": [{"name": "qwen2.5:0.5b"}]}
 ARABIC_ONE = "\u0661"
@@ -442,7 +442,7 @@ def as_pulumi_passes_it(file: Path) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in written.items()}
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_the_config_is_the_same_from_pulumi_and_from_the_file(name: str) -> None:
     assert under_pulumi(as_pulumi_passes_it(ROOT / name)) == judge_file(ROOT / name, today=TODAY).plan().config
 

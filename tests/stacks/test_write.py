@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import load
-from tests.command import ROOT
 from tests.several_pools import stack_file as several_pools
-
-FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
+from tests.shipped import FILES
 
 
 def values(text: str) -> dict[str, Any]:

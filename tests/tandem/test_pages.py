@@ -14,6 +14,7 @@ from tandem.deployed.patience import Patience
 from tandem.verify import verify
 from tests.command import Ended, call
 from tests.pages import ROOT, with_stand_ins
+from tests.shipped import copy_project
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
@@ -34,8 +35,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def reader(tmp_path: Path, play: Play, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The clone of a reader who prepared the account, with a `pulumi` that knows the stack `dev`."""
-    for file in ROOT.glob("Pulumi*.yaml"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_project(tmp_path)
     play({**READY, "finds": {}})
     setup = judge_file(ROOT / "Pulumi.dev.yaml").plan().setup
     kubeconfig = FakeKubernetes().kubeconfig(tmp_path).read_text()

@@ -15,6 +15,7 @@ from tandem.planned.report import PlanReport
 from tests.command import ROOT, call, on_screen
 from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants
+from tests.shipped import copy_project
 from tests.tandem.outputs import outputs
 
 PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
@@ -116,8 +117,7 @@ POOLS = """config:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A project with the shipped stack files, others, what `timeslice` reports, and what an older program did."""
-    for file in ROOT.glob("Pulumi*.yaml"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_project(tmp_path)
     shipped, dev = ((ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8") for name in ("timeslice", "dev"))
     up = setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
     shares = [{"resource": "nvidia.com/gpu", "per_gpu": 2, "memory_mib": None}]

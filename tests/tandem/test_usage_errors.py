@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT, call
+from tests.command import call
 from tests.conftest import Golden
+from tests.shipped import copy_project
 
 VPC = "aws:ec2/vpc:Vpc vpc-1"
 VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {VPC}")
@@ -77,8 +78,7 @@ def test_every_usage_error_is_reported_as_in_the_golden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    for file in ROOT.glob("Pulumi*.yaml"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_project(tmp_path)
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")
     shown = []

@@ -7,7 +7,8 @@ import pytest
 from sandbox.graph import Graph
 from sandbox.preview.program import run
 from tests.components.conftest import BUILDERS
-from tests.program.conftest import STACKS, VARIANTS, graph_of
+from tests.program.conftest import VARIANTS, graph_of
+from tests.shipped import STACKS
 from tests.tandem.account.test_order_of_deletion import KINDS
 
 pytestmark = pytest.mark.slow

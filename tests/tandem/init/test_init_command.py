@@ -12,10 +12,10 @@ import yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.schema import stack_schema
 from tests.command import ROOT, call, on_screen
+from tests.shipped import FILES, STACKS
 
 Answers = Callable[..., list[str]]
 pytestmark = pytest.mark.slow
-SHIPPED = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 
 
 @pytest.fixture
@@ -252,8 +252,9 @@ def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
         return done.stdout.split()
 
     assert ignored("mine", "prod") == ["Pulumi.mine.yaml", "Pulumi.prod.yaml"]
-    assert ignored(*SHIPPED) == []
-    assert {path.name for path in ROOT.glob("Pulumi.*.yaml")} >= {f"Pulumi.{name}.yaml" for name in SHIPPED}
+    assert ignored(*STACKS) == []
+    tracked = subprocess.run(["git", "ls-files", "Pulumi.*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert sorted(tracked.stdout.split()) == sorted(path.name for path in FILES)
 
 
 def test_the_suggested_budgets_suffice_and_replacement_is_suggested_if_it_helps(project: Path) -> None:

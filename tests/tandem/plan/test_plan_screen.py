@@ -15,8 +15,8 @@ import yaml
 from tandem import terminal
 from tests import several_pools
 from tests.command import ROOT, call, on_screen
+from tests.shipped import STACKS
 
-SHIPPED = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*\b3[0-7]m")
 
@@ -75,7 +75,7 @@ def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_
     assert "; to rest, now parked: llama3.1:8b" in " ".join(" ".join(lines(str(parked))).split())
 
 
-@pytest.mark.parametrize("stack", SHIPPED)
+@pytest.mark.parametrize("stack", STACKS)
 def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: str) -> None:
     found = lines(stack)
     assert len(found) <= 24
@@ -84,7 +84,7 @@ def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 200])
-@pytest.mark.parametrize("stack", [*SHIPPED, "several"])
+@pytest.mark.parametrize("stack", [*STACKS, "several"])
 def test_a_plan_with_all_details_fits_any_width_and_cuts_nothing(stack: str, columns: int, several: str) -> None:
     arguments = (several if stack == "several" else stack, columns, "--verbose", "--resources")
     found = lines(*arguments) if stack != "several" else lines.__wrapped__(*arguments)
