@@ -18,6 +18,9 @@ DISK_MIB_PER_SECOND = 125.0
 """Read speed of a gp3 volume without extra throughput: the GPU loads a model from there."""
 DOWNLOAD_UNCERTAINTY = 0.6
 """Fraction by which the download time may be shorter or longer."""
+COMPILE_MINUTES, COMPILE_UNCERTAINTY = 1.0, 0.8
+"""The driver compiles the engine's kernels when a model first runs with an empty disk (docs/decisions/0158). The same
+kernels took 57 s on a Quadro RTX 8000, which is as old as a T4 (audio.cpp#559); for other GPUs no time was found."""
 
 
 @cache
@@ -45,9 +48,11 @@ def load_minutes(mib: float) -> float:
 def cold_start(tenant: Tenant) -> tuple[float, float]:
     """Minutes from a request until a model answers that has neither pod nor node, and their uncertainty.
 
-    A new node has no image. Its disk has no model file either; a volume has.
+    A new node has no image. Its disk has neither the model file nor compiled kernels; a volume has both.
     """
-    pulled = images_mib() + (weights_mib(tenant) if tenant.cache == "node" else 0.0)
-    parts = [known_times()[NODE_CLAIM], known_times()[DAEMON_SET], download_minutes(pulled)]
+    is_new = tenant.cache == "node"
+    pulled = images_mib() + (weights_mib(tenant) if is_new else 0.0)
+    compiled = [(COMPILE_MINUTES, COMPILE_UNCERTAINTY)] if is_new else []
+    parts = [known_times()[NODE_CLAIM], known_times()[DAEMON_SET], download_minutes(pulled), *compiled]
     minutes = sum(part for part, _ in parts) + load_minutes(weights_mib(tenant))
     return minutes, math.sqrt(sum(spread**2 for _, spread in parts))

@@ -15,6 +15,8 @@ pipe=${CUDA_MPS_PIPE_DIRECTORY:-} mps=${TANDEM_MPS:-} daemon_seconds=${DAEMON_SE
 rm -f "$watch/started" "$watch/lost" "$watch/ready" "$watch/mps" 2>/dev/null || :
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# The driver's cache of compiled kernels. Without it, the model starts all the same, but later.
+mkdir -p "${CUDA_CACHE_PATH:-$work}" 2>/dev/null || :
 
 # A hook's own output is lost, so `say` writes to the output of process 1, the server: that is the container's log.
 # An unwritable log is not an error.

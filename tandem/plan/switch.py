@@ -7,7 +7,16 @@ from typing import Literal
 
 from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
-from sharing.startup import DAEMON_SET, NODE_CLAIM, download_minutes, known_times, load_minutes, weights_mib
+from sharing.startup import (
+    COMPILE_MINUTES,
+    COMPILE_UNCERTAINTY,
+    DAEMON_SET,
+    NODE_CLAIM,
+    download_minutes,
+    known_times,
+    load_minutes,
+    weights_mib,
+)
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
@@ -216,11 +225,13 @@ def _starts(change: Change) -> Iterator[Step]:
     start, start_spread = known_times()[f"{RELEASE} update"]
     for tenant in change.tenants:
         waits = bool(images) or tenant in fetched
+        # The compiled kernels are on the same disk as the files.
+        compiles, compiles_spread = (COMPILE_MINUTES, COMPILE_UNCERTAINTY) if tenant in fetched else (0.0, 0.0)
         yield Step(
             kind="start",
             what=f"{tenant.served.id} {_started(change, tenant)}",
-            minutes=start + (download if waits else 0.0) + load_minutes(weights_mib(tenant)),
-            plus_minus=math.hypot(start_spread, download_spread if waits else 0.0),
+            minutes=start + (download if waits else 0.0) + compiles + load_minutes(weights_mib(tenant)),
+            plus_minus=math.hypot(start_spread, download_spread if waits else 0.0, compiles_spread),
             away=True,
             model=tenant.served.id,
         )

@@ -8,7 +8,15 @@ from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import Step, longest_path
 from sharing.artifacts import images_mib
 from sharing.setup import Setup
-from sharing.startup import NODE_CLAIM, download_minutes, known_times, load_minutes, weights_mib
+from sharing.startup import (
+    COMPILE_MINUTES,
+    COMPILE_UNCERTAINTY,
+    NODE_CLAIM,
+    download_minutes,
+    known_times,
+    load_minutes,
+    weights_mib,
+)
 
 PAIR = "tandem:index:OllamaPair"
 CLUSTER = "tandem:index:GpuCluster"
@@ -94,7 +102,8 @@ def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, floa
         if _is_model(resource, graph) and (id := str(resource.inputs["name"])) in together:
             download, download_spread = download_minutes(together[id])
             node, node_spread = known[NODE_CLAIM] if id in claimed else (0.0, 0.0)
-            return minutes + node + download + load_minutes(mib[id]), spread + node_spread + download_spread
+            started = minutes + node + download + load_minutes(mib[id]) + COMPILE_MINUTES
+            return started, spread + node_spread + download_spread + COMPILE_UNCERTAINTY
         return minutes, spread
 
     return times

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.gpu.build import Build
 from tests.gpu.daemon_restart import restart_step
+from tests.gpu.kernels import kernel_step
 from tests.gpu.machine import Machine
 from tests.gpu.memory import Case, Files, measure
 from tests.gpu.pair import MPS_THREADS, Pair
@@ -86,6 +87,7 @@ def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
         *map(memory, cases("first")),
         *map(bench, PAIR_MODES),
         *map(memory, cases("more")),
+        kernel_step(known, build.programs, files, folder / "kernels", BUILD),
         *map(bench_again, PAIR_MODES),
     ]
 

@@ -35,7 +35,7 @@ def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Pa
     planned = steps(parse([]), tmp_path, NO_GPU)
     keys = [one.key for one in planned]
     proofs = ["shares time-slicing", "shares mps", "restarts mps"]
-    assert keys == [*proofs, "build", *first, *pairs, *more, *(f"{pair} again" for pair in pairs)]
+    assert keys == [*proofs, "build", *first, *pairs, *more, "kernels", *(f"{pair} again" for pair in pairs)]
     assert sorted(case.model for case in cases("first")) == sorted(SHAPES)
     # With an engine built elsewhere, everything up to the last pair fits into a quarter of an hour.
     seconds = [one.seconds for one in planned if one.key != "build"]

@@ -116,6 +116,12 @@ def hook_processes(said: str) -> Answer:
     return {"processes": lines_with(r"^/proc/\d+/cmdline$", said)}
 
 
+def kernel_cache(before: str, seconds: str, after: str) -> Answer:
+    """Compiled kernels before and after a restart, as a number and MiB; more after it were compiled again."""
+    counts = [[int(number) for number in said.split()] for said in (before, after)]
+    return {"kernels": [one[0] for one in counts], "mib": [one[1] for one in counts], "seconds": int(seconds)}
+
+
 def update_errors(said: str) -> Answer:
     """Updates of a node group, by lines of kind, status and codes of errors."""
     return {

@@ -76,6 +76,16 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
     assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)
 
 
+def test_a_new_stack_compiles_its_kernels_once_and_all_models_at_the_same_time(
+    graphs: Graphs, plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def minutes(each: float) -> float:
+        monkeypatch.setattr(startup, "COMPILE_MINUTES", each)
+        return startup.estimate_startup(graphs("timeslice"), plans("timeslice").setup).minutes
+
+    assert minutes(3.0) - minutes(1.0) == pytest.approx(2.0)
+
+
 def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans: Plans) -> None:
     graph, setup = graphs("pools"), plans("pools").setup
     assert startup.estimate_startup(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -345,6 +346,30 @@ def test_the_exporters_cpu_and_memory_are_counted_in_the_memory_of_each_pod(grap
 
 def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
     return sum(int(one["resources"][kind]["memory"].removesuffix("Mi")) for one in containers)
+
+
+@pytest.mark.real_world(
+    behaviour="The driver compiles the PTX of Ollama's CUDA 13 build at its first use, and keeps it in CUDA_CACHE_PATH",
+    source="ollama v0.32.15 llama/server/CMakePresets.json, llama_cuda_v13_linux; CUDA Programming Guide 5.2",
+)
+def test_compiled_kernels_outlive_the_container_beside_the_model_files(graphs: Graphs) -> None:
+    """The chart mounts its volume at /root/.ollama (otwld/ollama-helm 1.77.0 values.yaml, `ollama.mountPath`)."""
+    kinds = set()
+    for stack in ("timeslice", "volumes"):
+        for one in graphs(stack).of_type(RELEASE):
+            if (release := plain(one.inputs))["chart"] != "ollama":
+                continue
+            values = release["values"]
+            own = values.get("persistentVolume", {}).get("enabled", False)
+            claims = {volume["name"] for volume in values["volumes"] if "persistentVolumeClaim" in volume}
+            mounts = [one["mountPath"] for one in values["volumeMounts"] if one["name"] in claims]
+            [folder] = ["/root/.ollama"] if own else mounts
+            [path] = [one["value"] for one in values["extraEnv"] if one["name"] == "CUDA_CACHE_PATH"]
+            assert Path(folder) in Path(path).parents
+            # A folder that Ollama uses itself (v0.32.15 manifest/paths.go).
+            assert not {"blobs", "manifests"} & {*Path(path).parts}
+            kinds.add(own)
+    assert kinds == {False, True}
 
 
 @pytest.mark.real_world(
