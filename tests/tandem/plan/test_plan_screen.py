@@ -274,7 +274,7 @@ def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
     zero = {"enabled": True, "idle-minutes": 25, "cold-requests": cold_requests}
     text = words_with(tmp_path, "karpenter", {"scale-to-zero": zero})
     assert f"Idle a model stops after 25 minutes without requests; the next request {answer} about 7 minutes" in text
-    assert "minutes, sometimes 9 " in text
+    assert "minutes, sometimes 10 " in text
     assert "Startup" not in text
     assert "Idle" not in shown("karpenter")
 
