@@ -121,6 +121,17 @@ def stub(tmp_path: Path) -> Stub:
     return Stub(tmp_path)
 
 
+def test_the_folder_of_compiled_kernels_exists_before_the_model_loads(stub: Stub) -> None:
+    kernels = stub.folder / "models" / "cuda"
+    assert stub.start(CUDA_CACHE_PATH=str(kernels)).exit_code == 0
+    assert kernels.is_dir()
+
+
+def test_a_disk_without_room_for_compiled_kernels_does_not_stop_the_model(stub: Stub) -> None:
+    (stub.folder / "models").write_text("no folder")
+    assert stub.start(CUDA_CACHE_PATH=str(stub.folder / "models" / "cuda")).exit_code == 0
+
+
 def test_a_model_is_created_from_itself_with_the_planned_layers_and_batch_and_loaded_with_empty_input(
     stub: Stub,
 ) -> None:
