@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from sharing.problems import Problem, did_you_mean
 
 REGION = "aws:region"
-MAYBE_JSON = ("aws:assumeRoles", "aws:allowedAccountIds", "aws:defaultTags")
+ALLOWED, FORBIDDEN = "aws:allowedAccountIds", "aws:forbiddenAccountIds"
+MAYBE_JSON = ("aws:assumeRoles", ALLOWED, "aws:defaultTags")
 """Lists and mappings, which `pulumi config set` writes as JSON text."""
 HONOURED = (REGION, "aws:profile", *MAYBE_JSON)
 NOT_EVERYWHERE = "is not supported: the AWS CLI in the kubeconfig would ignore it"

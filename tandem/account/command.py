@@ -169,20 +169,7 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
 
 def _account(parsed: argparse.Namespace, region: str) -> "Account":
     """The account that Pulumi works in: from --profile or the file's profile, and the file's roles."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from stacks.stack_file.provider_shape import AssumedRole, from_json
-    from stacks.stack_file.shape import SECTIONS
-    from stacks.stack_file.yaml import read
-    from tandem.deployed.aws.session import connect
+    from tandem.deployed.aws.stack_account import identity
 
     path = stack_file(parsed.stack) if parsed.stack else None
-    if path is None or not path.is_file():
-        return connect(region, parsed.profile or None)
-    keys = read(path, SECTIONS).provider
-    profile = parsed.profile or keys.get("aws:profile")
-    try:
-        roles = TypeAdapter(list[AssumedRole]).validate_python(from_json(keys.get("aws:assumeRoles") or []))
-    except ValidationError:
-        raise CallError(f"`aws:assumeRoles` in {path} is not a list of roles. Check it with `tandem plan`.") from None
-    return connect(region, profile if isinstance(profile, str) and profile else None, roles)
+    return identity(path, parsed.profile or None).connect(region)

@@ -12,8 +12,8 @@ from sharing.partitions import HOME_REGIONS, partition_of
 if TYPE_CHECKING:
     from sandbox.graph import Resource
     from stacks.stack_file.judge import Plan
-    from stacks.stack_file.provider_shape import AssumedRole
     from tandem.deployed.aws.session import Account, AccountError
+    from tandem.deployed.aws.stack_account import Identity
     from tandem.planned.plan import Planned
 
 NOT_DEPLOYED = "not deployed yet"
@@ -80,9 +80,14 @@ class Case:
         return access.account
 
     @property
-    def roles(self) -> "list[AssumedRole]":
-        """`aws:assumeRoles` of the stack file: with them, Pulumi works in another account."""
-        return self.stack.plan.config.assume_roles if self.stack else []
+    def identity(self) -> "Identity":
+        """Who works for the stack: with `aws:assumeRoles` of its file, Pulumi works in another account."""
+        from tandem.deployed.aws.stack_account import Identity
+
+        if self.stack is None:
+            return Identity(profile=self.profile)
+        config = self.stack.plan.config
+        return Identity(profile=self.profile, roles=config.assume_roles, allowed=config.allowed_account_ids)
 
     @property
     def account_id(self) -> str | None:
@@ -105,7 +110,7 @@ class Case:
         home = HOME_REGIONS[partition_of(self.region)]
         region = self.region or home
         try:
-            return Access(account=connect(region, self.profile, self.roles))
+            return Access(account=self.identity.connect(region))
         except AccountError as error:
             if region == home or code(_cause(error)) not in (*NOT_ACCEPTED, *NOT_ENABLED):
                 return Access(error=error)

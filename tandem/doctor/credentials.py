@@ -45,11 +45,6 @@ def check_credentials(case: Case) -> Iterator[Finding]:
     if access.error and not access.region_closed:
         yield (stops if _is_refusal(access.error) else unknown)(*parts_of(str(access.error)))
         return
-    allowed = case.stack.plan.config.allowed_account_ids if case.stack else []
-    if access.account and allowed and access.account.id not in allowed:
-        found = f"account {access.account.id} is not in `aws:allowedAccountIds` ({', '.join(allowed)})"
-        yield stops(found, "Use credentials of that account, or add this account to the list.")
-        return
     if access.account and access.account.caller.endswith(":root"):
         # EKS makes the account an admin and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
         yield stops("the credentials are those of the account's root user, which cannot use a cluster", NOT_ROOT)
@@ -92,7 +87,10 @@ def _is_refusal(error: Exception) -> bool:
     from botocore import exceptions
 
     from tandem.deployed.aws.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
+    from tandem.deployed.aws.stack_account import WrongAccountError
 
+    if isinstance(error, WrongAccountError):
+        return True
     cause = error.__cause__ or error
     refusals = (
         exceptions.NoCredentialsError,

@@ -72,7 +72,7 @@ def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
 def _identity(case: Case) -> list[tuple[str, str]]:
     """The identity, as options of both `aws eks get-token` and `update-kubeconfig`."""
     profile = [("--profile", case.profile)] if case.profile else []
-    return [*profile, *(("--role-arn", role.role_arn) for role in case.roles[-1:])]
+    return [*profile, *(("--role-arn", role.role_arn) for role in case.identity.roles[-1:])]
 
 
 def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:

@@ -4,7 +4,7 @@ import argparse
 import datetime
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_cluster, add_profile, add_stack, minutes
+from tandem.arguments import accepted, add_cluster, add_profile, add_stack, existing, minutes
 from tandem.parser import Commands, add_command
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 
@@ -129,9 +129,10 @@ def _provisioners(plan: "Plan") -> set[str]:
 def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
     """The account, and the node groups of the stack's pools."""
     from tandem.deployed.aws import parking
-    from tandem.deployed.aws.session import connect, explained
+    from tandem.deployed.aws.session import explained
+    from tandem.deployed.aws.stack_account import identity
 
-    account = connect(plan.config.region, parsed.profile or plan.config.profile, plan.config.assume_roles)
+    account = identity(existing(parsed.stack), parsed.profile).connect(plan.config.region)
     with explained(account.region), status("Reading the node groups"):
         return account, parking.find_pools(account, plan.stack)
 

@@ -194,11 +194,70 @@ def test_a_file_without_a_region_is_refused_before_any_request(
     assert emulated.calls == []
 
 
-@pytest.mark.parametrize("command", ["leftovers", "prices"])
-def test_unreadable_roles_are_refused_before_any_request(
-    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ("aws:assumeRoles: [{role: x}]", "`aws:assumeRoles` in {path} is not a list of roles."),
+        ("aws:allowedAccountIds: 123456789012", "`aws:allowedAccountIds` in {path} is not a list of account numbers."),
+        ("aws:allowedAccountIds: {secure: v1}", "`aws:allowedAccountIds` in {path} is not a list of account numbers."),
+        ("aws:forbiddenAccountIds: [x]", "`aws:forbiddenAccountIds` in {path} is not a list of account numbers."),
+        ("aws:profile: {secure: v1}", "`aws:profile` in {path} is not the name of a profile."),
+        ("aws:allowedAccountIDs: []", "Pulumi.x.yaml:3:3  aws:allowedAccountIDs: unknown key. Did you mean"),
+        ("aws:assumeRole: {}", "Pulumi.x.yaml:3:3  aws:assumeRole: is not supported"),
+        (
+            "aws:allowedAccountIds: [x]\n  aws:allowedAccountIds: []",
+            "Pulumi.x.yaml:4:3  aws:allowedAccountIds: duplicate",
+        ),
+        ("AWS:allowedAccountIds: []", "Pulumi.x.yaml:3:3  AWS:allowedAccountIds: unknown key. Did you mean aws?"),
+    ],
+)
+def test_an_unreadable_way_to_the_account_is_refused_before_any_request(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, keys: str, shown: str
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
-    path.write_text("config: {'aws:region': us-east-1, 'aws:assumeRoles': [{role: x}]}\n")
-    assert f"`aws:assumeRoles` in {path} is not a list of roles." in refusal(command, str(path))
+    path.write_text(f"config:\n  aws:region: us-east-1\n  {keys}\n")
+    assert shown.format(path=path) in refusal("leftovers", str(path), "--delete", "--yes")
     assert emulated.calls == []
+
+
+ALLOWED = 'aws:allowedAccountIds: ["999999999999", "888888888888"]'
+AS_JSON = """aws:allowedAccountIds: '["999999999999", "888888888888"]'"""
+FORBIDDEN = 'aws:forbiddenAccountIds: ["123456789012"]'
+NOT_ALLOWED = "is not in `aws:allowedAccountIds` (999999999999, 888888888888) of Pulumi.timeslice.yaml:3:26. Use "
+IS_FORBIDDEN = (
+    "is in `aws:forbiddenAccountIds` (123456789012) of Pulumi.timeslice.yaml:3:28. Use credentials of another "
+)
+READING = ("leftovers", "leftovers --delete --yes", "prices")
+PLANNING = ("quota", "park", "park --in 8h", "wake --no-wait")
+
+
+@pytest.mark.real_world(
+    behaviour="Pulumi works in no account outside `aws:allowedAccountIds`, and in none of `aws:forbiddenAccountIds`",
+    source="github.com/hashicorp/aws-sdk-go-base, ValidateAccountID",
+)
+@pytest.mark.parametrize(
+    ("call", "key", "shown"),
+    [
+        *((call, ALLOWED, NOT_ALLOWED) for call in READING + PLANNING),
+        *((call, AS_JSON, NOT_ALLOWED) for call in READING + PLANNING),
+        # A plan refuses this key.
+        *((call, FORBIDDEN, IS_FORBIDDEN) for call in READING),
+    ],
+)
+def test_no_command_works_in_an_account_that_the_file_excludes(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, call: str, key: str, shown: str
+) -> None:
+    path = tmp_path / "Pulumi.timeslice.yaml"
+    path.write_text(
+        f"""config:
+  aws:region: us-east-1
+  {key}
+  tandem:sharing: {{mode: timeslice}}
+  tandem:gpu-nodes: {{instance-types: [g4dn.xlarge]}}
+  tandem:models: [{{name: "llama2:7b", context: 2048}}, {{name: "mistral:7b", context: 2048}}]
+  tandem:park: {{schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}}
+"""
+    )
+    command, *options = call.split()
+    assert f"error: account 123456789012 {shown}" in refusal(command, str(path), *options)
+    assert emulated.calls == ["GetCallerIdentity"]
