@@ -62,7 +62,8 @@ class Deletion:
     """Resources that AWS was asked to delete, whatever it answered, or is already deleting."""
     _accepted: set[tuple[str, str]] = field(default_factory=set)
     """Resources that AWS has agreed to delete."""
-    _holding: list[str] | None = None
+    _holding: list[str] = field(default_factory=list)
+    """Where the stack may be running: asked before each resource of a shared service, until something is found."""
 
     def run(self, resources: Iterable[Resource], agreed: Sequence[Kind]) -> list[Outcome]:
         """Deletes the resources of the agreed kinds; returns the outcome of every resource."""
@@ -87,12 +88,8 @@ class Deletion:
         unseen = [title for title in kind.after if title in self.unseen]
         if unseen:
             return f"{' and '.join(unseen)} could not be listed, and may need it"
-        if kind.shared_service:
-            if self._holding is None:
-                # Now, not earlier: until here, a cluster may have been deleted in this region or created in another.
-                self._holding = regions.holding(self.account, self.owner, self.progress)
-            if self._holding:
-                return f"{kind.shared_service} is shared by all regions, and {_some(self._holding)}"
+        if kind.shared_service and self._holding:
+            return self._need_elsewhere(kind)
         left = [
             outcome.resource.label
             for outcome in self.outcomes.values()
@@ -127,6 +124,11 @@ class Deletion:
             return False
         if not self.owner.owns(tags):
             return self._settle(resource, "refused", f"its tags are no longer those of stack {self.owner.stack}")
+        if kind.shared_service:
+            # Now, not earlier: until here, a cluster may have been deleted in this region or created in another.
+            self._holding = regions.holding(self.account, self.owner, self.progress)
+            if self._holding:
+                return self._settle(resource, "left alone", self._need_elsewhere(kind))
         if not resource.going:
             self.progress(f"Deleting {resource.label}")
             if key not in self._asked:
@@ -143,6 +145,9 @@ class Deletion:
             return self._settle(resource, "deleted")
         self._note(resource, "not gone yet")
         return False
+
+    def _need_elsewhere(self, kind: Kind) -> str:
+        return f"{kind.shared_service} is shared by all regions, and {_some(self._holding)}"
 
     def _put_off(self, resource: Resource, error: Exception) -> bool:
         """Notes why AWS did not comply; final if another look cannot help."""

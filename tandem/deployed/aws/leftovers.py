@@ -104,8 +104,10 @@ def inventory(account: Account, stack: str) -> Inventory:
     except ClientError as error:
         if code(error) not in DENIED:
             raise
-        # The owner of the cluster with this name is unknown, so the name proves nothing.
+        # The owner of the cluster with this name is unknown, so the name proves nothing. What Karpenter and EKS made is
+        # known by that name alone, so some of it may be left.
         owner = _owner(account, stack)
+        unseen[services.CLUSTERS.title] = reason(error, account.region)
     for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
         try:
             resources += find(account, owner)

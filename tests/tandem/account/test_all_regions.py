@@ -7,6 +7,7 @@ import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tandem.deployed.aws.resources import singular
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated
@@ -74,10 +75,34 @@ def test_without_a_cluster_in_any_region_they_are_deleted(emulated: Emulated, ke
     cluster("ap-south-1", "anyones", OTHERS)
     emulated.calls.clear()
     assert (clean_up("eu-west-1")[0], kept()) == (0, False)
-    # Twice for the inventory, then once for each region, right before the first deletion.
-    first = min(emulated.calls.index(call) for call in ("RemoveRoleFromInstanceProfile", "DeleteRole", "DeletePolicy"))
-    after = len(emulated.calls) - emulated.calls[::-1].index("DescribeRegions")
-    assert emulated.calls[after:first].count("ListClusters") == 2 * len(emulated.regions)
+    # Every region is asked right before each of the three is touched.
+    changes = ("RemoveRoleFromInstanceProfile", "DetachRolePolicy", "DeletePolicyVersion")
+    for first in map(emulated.calls.index, changes):
+        after = first - emulated.calls[first::-1].index("DescribeRegions")
+        assert emulated.calls[after:first].count("ListClusters") == 2 * len(emulated.regions)
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [("DeleteInstanceProfile", {"IAM roles", "IAM policies"}), ("DeleteRole", {"IAM roles", "IAM policies"})],
+)
+@pytest.mark.usefixtures("identities")
+def test_a_cluster_that_is_created_meanwhile_keeps_the_rest(
+    creation: Creation, emulated: Emulated, clean_up: CleanUp, change: str, left: set[str]
+) -> None:
+    """`up` in another region may begin while `leftovers --delete` runs."""
+    creation.IAM_roles(OURS, "second")
+
+    def begin(operation: str) -> None:
+        if operation == change:
+            emulated.lost = None
+            cluster("ap-south-1", CLUSTER, OURS)
+
+    emulated.lost = begin
+    code, out, _ = clean_up("eu-west-1")
+    assert code == 1
+    assert {kind for kind, id in creation.census() if f"kept {singular(kind)} {id}: IAM is shared" in out} == left
+    assert out.count("deleted ") == (1 if change == "DeleteInstanceProfile" else 2)
 
 
 def test_the_current_region_is_searched_even_if_the_account_does_not_list_it(

@@ -8,6 +8,7 @@ from unittest.mock import create_autospec
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from moto.eks.models import eks_backends
 
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
@@ -18,7 +19,7 @@ from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Run
 from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated, pairs
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated, pairs
 from tests.tandem.account.test_order_of_deletion import KINDS
 
 pytestmark = pytest.mark.slow
@@ -226,6 +227,25 @@ def test_kinds_without_permission_are_named_and_the_rest_is_found(
     assert "nothing is left" not in out
 
 
+@pytest.mark.parametrize("region", [REGION, "eu-west-1"], ids=["beside another stack", "in a region without clusters"])
+def test_without_permission_for_any_call_no_search_says_that_nothing_is_left(
+    creation: Creation, emulated: Emulated, run: Run, region: str
+) -> None:
+    """Each call that the search makes is denied in turn."""
+    whole_stack.make(creation)
+    emulated.calls.clear()
+    assert run("another", "--region", region)[0] == 0
+    calls = {*emulated.calls} - {"GetCallerIdentity"}
+    assert {"DescribeCluster", "ListClusters", "DescribeVolumes", "GetResources", "ListQueues"} <= calls
+    for call in sorted(calls):
+        emulated.denied = {call: "AccessDenied"}
+        code, out, _ = run("another", "--region", region)
+        assert "No leftovers" not in out, call
+        assert f"could not be listed: These credentials may not call {call} (AccessDenied)" in out, call
+        # Budgets are free, so of them the warning is enough.
+        assert code == (0 if call == "DescribeBudgets" else 2), call
+
+
 def test_budgets_that_may_not_be_listed_hide_no_cost(creation: Creation, emulated: Emulated, run: Run) -> None:
     """The root user must let IAM users see billing, and a budget without actions is free (AWS Budgets pricing)."""
     emulated.denied["DescribeBudgets"] = "AccessDeniedException"
@@ -302,6 +322,28 @@ def test_a_deployed_stack_is_deleted_only_after_its_name_is_typed(
     code, _, _ = run("--delete", "--yes")
     assert code == (0 if deleted else 1)
     assert (("EKS clusters", CLUSTER) in creation.census()) is not deleted
+
+
+@pytest.mark.real_world(
+    behaviour="A node group has instances in these states, and none in the others",
+    source="EKS API reference, Nodegroup, `status`; botocore 1.44 eks/2017-11-01/service-2.json, NodegroupStatus",
+)
+@pytest.mark.parametrize(
+    ("status", "runs"),
+    [
+        *((status, True) for status in ("ACTIVE", "UPDATING", "CREATING", "DEGRADED")),
+        *((status, False) for status in ("CREATE_FAILED", "DELETE_FAILED")),
+    ],
+)
+def test_a_node_group_in_another_owners_cluster_is_a_running_stack(
+    creation: Creation, run: Run, status: str, runs: bool
+) -> None:
+    """A program may use the components in a cluster of its own."""
+    group = creation.node_groups(OURS)
+    eks_backends[ACCOUNT][REGION].clusters["anyones"].nodegroups[group.partition("/")[2]].status = status
+    code, _, err = run("--delete", "--yes")
+    assert ("node groups", group) in creation.census() if runs else ("node groups", group) not in creation.census()
+    assert (code, f"the node group {group} is {status}: the stack is probably running" in err) == (int(runs), runs)
 
 
 def test_a_resource_whose_tags_changed_meanwhile_is_not_deleted(creation: Creation, cleaning: Cleaning) -> None:
