@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from stacks.stack_file.go_duration import NANOSECONDS, nanoseconds
 from stacks.stack_file.section import Section
 from stacks.stack_file.yaml import decode
 
@@ -18,6 +19,19 @@ def from_json(value: object) -> object:
 def _account_from_number(value: object) -> object:
     # `pulumi config set --path` stores digits as a number, unless the first one is a zero.
     return f"{value:012d}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+LEAST_MINUTES, MOST_MINUTES = 15, 12 * 60
+"""Of a role's session (terraform-provider-aws internal/provider/sdkv2/provider.go, validAssumeRoleDuration)."""
+
+
+def _session_duration(text: str) -> str:
+    found = nanoseconds(text)
+    if found is None:
+        raise ValueError("must be numbers with the units h, m, s or ms")
+    if not LEAST_MINUTES <= found / NANOSECONDS["m"] <= MOST_MINUTES:
+        raise ValueError("must be from 15m to 12h")
+    return text
 
 
 AccountId = Annotated[str, BeforeValidator(_account_from_number), Field(pattern=r"^[0-9]{12}$")]
@@ -35,9 +49,15 @@ class AssumedRole(Section):
         pattern=r"^[A-Za-z0-9_+=,.@-]{2,64}$",
         description="Name of the session in AWS's records.",
     )
-    duration: str | None = Field(
-        default=None, pattern=r"^([0-9]+(\.[0-9]+)?(h|m|s|ms))+$", description="How long a session lasts, e.g. `2h`."
+    duration: Annotated[str, AfterValidator(_session_duration)] | None = Field(
+        default=None, description="How long a session lasts, from 15m to 12h, e.g. `2h` or `1h30m`."
     )
+
+    @property
+    def seconds(self) -> int | None:
+        """The duration, in whole seconds as STS takes it; None for STS's default, an hour."""
+        found = nanoseconds(self.duration) if self.duration else None
+        return None if found is None else found // NANOSECONDS["s"]
 
 
 class DefaultTags(Section):

@@ -1,6 +1,5 @@
 """Access to an AWS account, and its errors: one line each, with the fix."""
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -95,7 +94,7 @@ def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRol
 def _assume(account: Account, role: "AssumedRole") -> Account:
     import boto3
 
-    duration = {"DurationSeconds": _seconds(role.duration)} if role.duration else {}
+    duration = {"DurationSeconds": role.seconds} if role.seconds else {}
     with explained(account.region):
         answer = account.client("sts").assume_role(
             RoleArn=role.role_arn, RoleSessionName=role.session_name or "tandem", **duration
@@ -108,12 +107,6 @@ def _assume(account: Account, role: "AssumedRole") -> Account:
         region_name=account.region,
     )
     return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=caller)
-
-
-def _seconds(duration: str) -> int:
-    """Seconds in a duration as Go writes it, e.g. `1h30m`."""
-    parts = re.findall(r"(\d+)(h|m|s)", duration)
-    return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in parts)
 
 
 @contextmanager
