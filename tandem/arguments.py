@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "timeslice"
 STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
+SHOWN = 60
+"""Characters of a name that cannot be used, in a message."""
 MINUTES = {"d": 24 * 60, "h": 60, "m": 1}
 MOST_MINUTES = 30 * 24 * 60
 
@@ -33,9 +35,27 @@ def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
 
 
 def stack_file(stack: str) -> Path:
-    """The file that `stack` means: itself when it looks like one, else `Pulumi.<stack>.yaml` here or above."""
-    if "/" in stack or stack in (".", "..") or stack.endswith((".yaml", ".yml")):
-        return Path(stack)
+    """The file that `stack` means: itself when it looks like one, else `Pulumi.<stack>.yaml` here or above.
+
+    Raises `CallError` for one that no file system has.
+    """
+    path = Path(stack) if _is_path(stack) else _file_of(stack)
+    try:
+        path.is_file()
+    except OSError as error:
+        from sharing.printable import one_line
+
+        shown = one_line(stack)
+        short = f"{shown[:SHOWN]}…" if len(shown) > SHOWN else shown
+        raise CallError(f"the stack `{short}` cannot be read ({error.strerror}). Name another stack or file.") from None
+    return path
+
+
+def _is_path(stack: str) -> bool:
+    return "/" in stack or stack in (".", "..") or stack.endswith((".yaml", ".yml"))
+
+
+def _file_of(stack: str) -> Path:
     name = f"Pulumi.{stack}.yaml"
     here = Path.cwd()
     homes = [folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()]

@@ -66,6 +66,12 @@ class Parser(argparse.ArgumentParser):
             message = f"missing argument{'s' * (',' in names)}: {names}."
         raise UsageError(message.removeprefix("argument "), f"{self.format_usage()}Run `{self.prog} --help` for more.")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Refuses `--option=--`: argparse of Python 3.11 reads it as no value (github.com/python/cpython#59317)."""
+        if action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "`--` is not a value. Write another one, or remove the option.")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Says which of the choices was probably meant."""
         if action.choices is None or value in action.choices:

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import os
 import secrets
 import sys
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ def measure(parsed: argparse.Namespace) -> int:
     plan = _plan(parsed.stack) if parsed.stack else None
     label = parsed.label or (plan or {}).get("mode") or "servers"
     path = _path(parsed.output, label)
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike `Path.is_dir`, it takes a name that is too long
         raise CallError(f"{path} is a folder. Choose a file with -o.")
     with reserve(path):
         earlier = _earlier(path, parsed)

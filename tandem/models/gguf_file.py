@@ -1,5 +1,6 @@
 """Reads the metadata and the tensor table of a GGUF file, without trusting any count or length in it."""
 
+import os
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Contents:
 
 def read(path: Path) -> Contents:
     """The content of the GGUF file at `path`; raises `UnreadableModelError`, or `CallError` if there is no file."""
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike `Path.is_dir`, it takes a name that is too long
         raise CallError(f"{path} is a folder. Choose a file in it.")
     try:
         with path.open("rb") as file:

@@ -1,6 +1,7 @@
 """`tandem models inspect`: describes a model outside the catalogue, and writes it to a stack file."""
 
 import argparse
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -149,7 +150,7 @@ def _is_url(place: str) -> bool:
 
 
 def _is_file(place: str) -> bool:
-    return place.endswith(".gguf") or place.startswith(("/", "./", "../", "~")) or Path(place).exists()
+    return place.endswith(".gguf") or place.startswith(("/", "./", "../", "~")) or os.path.exists(place)
 
 
 @contextmanager

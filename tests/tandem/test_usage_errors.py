@@ -3,11 +3,14 @@ missing. `--regen` writes `usage-errors.txt`.
 """
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.command import call
+from tandem.command import COMMANDS, parser
+from tandem.parser import all_parsers
+from tests.command import ROOT, call
 from tests.conftest import Golden
 from tests.shipped import copy_project
 
@@ -98,3 +101,57 @@ def test_every_usage_error_is_reported_as_in_the_golden(
         shown += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
     assert not (tmp_path / ".tandem").exists()
     golden("usage-errors.txt", "\n".join(shown).replace(str(tmp_path), "FOLDER") + "\n")
+
+
+LONG = "x" * 300
+"""No file system of Linux or macOS has so long a name: 255 bytes (limits.h, NAME_MAX)."""
+OTHERS = {"models": ["llama2:7b"], "model": ["m:1b"], "type": ["aws:ec2/vpc:Vpc"], "id": ["vpc-1"], "time": ["1h"]}
+WITHOUT_ITS_MODELS = "choose --stack"
+FILES = (
+    f"plan dev --outputs {LONG}",
+    f"plan dev --graph={LONG}.svg",
+    f"verify dev --kubeconfig {LONG}",
+    f"models inspect {LONG}.gguf",
+    f"models inspect {LONG}",
+    f"models inspect ./m.gguf --projector {LONG}",
+    f"bench --url a=http://127.0.0.1:1 --output {LONG}",
+    f"report {LONG}",
+)
+
+
+def calls_with(name: str) -> Iterator[str]:
+    """Every form of a call that takes the name of a stack, with this name."""
+    for command in COMMANDS:
+        for each in all_parsers(parser(command)):
+            words = each.prog.removeprefix("tandem ")
+            if words.split()[0] != command:
+                continue
+            required = [action for action in each._actions if not action.option_strings and action.required]
+            for action in each._actions:
+                if action.metavar == "STACK|FILE":
+                    call_ = " ".join([words, *action.option_strings, name])
+                    skip = call_.startswith(WITHOUT_ITS_MODELS)
+                    yield " ".join(
+                        [call_, *(word for one in required for word in OTHERS.get(one.dest, []) if not skip)]
+                    )
+
+
+@pytest.mark.parametrize("words", [*calls_with(LONG), *FILES], ids=lambda words: words.replace(LONG, "LONG"))
+def test_a_name_that_no_file_can_have_is_one_error(words: str, tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: tandem\nruntime: python\n")
+    (tmp_path / "Pulumi.dev.yaml").write_bytes((ROOT / "Pulumi.dev.yaml").read_bytes())
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    ended = call(*shlex.split(words), cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ")
+    assert words in FILES or LONG not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["models inspect X --ollama=--", "plan dev --compare=--", "plan dev --graph=--", "prices --region=--"]
+)
+def test_two_dashes_are_no_value(words: str) -> None:
+    ended = call(*shlex.split(words))
+    option = words.split()[-1].removesuffix("=--")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"error: {option}: `--` is not a value. Write another one, or remove the option.\n")
