@@ -13,6 +13,8 @@ UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 """All of the above except line feeds and tabs, which the output of a command needs."""
+URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+?(?=[)'\"`.,;:]*(?:\s|$))", re.IGNORECASE)
+"""A URL in a text (RFC 3986, 3.1), without the punctuation that follows it; also one that a path has made `http:/`."""
 
 
 def printable(text: bytes | str) -> str:
@@ -30,6 +32,21 @@ def one_line(text: bytes | str) -> str:
 def visible(text: str) -> str:
     """The text as a message quotes a wrong value: `?` replaces each character that is not printable."""
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def without_secrets(text: str) -> str:
+    """The text with each URL in it as `address` shows it."""
+    return URL.sub(lambda found: address(found[0]), text) if ":/" in text else text
+
+
+def address(text: str) -> str:
+    """An address, right or wrong, without a user, a password or a query, which may hold a token.
+
+    A password with `/`, `?` or `#` in it is not valid there (RFC 3986, 3.2.1), but users write such ones. So everything
+    up to the last `@` is hidden.
+    """
+    hidden = re.sub(r"^(.*?:/+)?.*@", r"\1…@", text, flags=re.DOTALL)
+    return re.sub(r"(\?.|#[^?]*=).*", lambda found: f"{found[0][0]}…", hidden, count=1, flags=re.DOTALL)
 
 
 def as_json(value: object, *, indent: int | None = None) -> str:

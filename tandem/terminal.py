@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
-from sharing.printable import as_json, one_line, printable
+from sharing.printable import as_json, one_line, printable, without_secrets
 from tandem.extras import missing
 
 # rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
@@ -118,13 +118,13 @@ def count(number: int, noun: str) -> str:
 
 def complain(message: str) -> None:
     """Says on stderr what went wrong: each line is an error, unless it is indented or a hint."""
-    for line in message.splitlines():
+    for line in without_secrets(message).splitlines():
         print_line(line if line.startswith(("  ", "hint: ")) else f"error: {line}", sys.stderr)
 
 
 def warn(message: str) -> None:
     """Says on stderr what is allowed but unwise."""
-    print_line(f"warning: {message}", sys.stderr)
+    print_line(f"warning: {without_secrets(message)}", sys.stderr)
 
 
 def note(message: str) -> None:
@@ -152,7 +152,7 @@ def print_json(report: object) -> None:
 
 def print_error(message: str, problems: Sequence[object] = ()) -> None:
     """What `--json` prints instead. One line, for those who read a line at a time."""
-    print_json_line({"schema_version": SCHEMA_VERSION, "error": message, "problems": problems})
+    print_json_line({"schema_version": SCHEMA_VERSION, "error": without_secrets(message), "problems": problems})
 
 
 def print_json_line(report: object) -> None:

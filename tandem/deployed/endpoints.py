@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from sharing.printable import address
 from tandem.terminal import CallError
 
 
@@ -34,7 +35,7 @@ def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
     tags, more = _pairs(models, "--model", "NAME=TAG", "a=llama2:7b")
     errors += more
     for name, url in addresses.items():
-        errors += [f"--url {name}={_shown(url)}: {why}" for why in wrong_with(url)]
+        errors += [f"--url {name}={address(url)}: {why}" for why in wrong_with(url)]
     errors += [f"--model {name}=…: has no --url {name}=…. Pass both." for name in tags if name not in addresses]
     if errors:
         raise NotConnectedError("\n".join(errors))
@@ -47,7 +48,7 @@ def _pairs(arguments: Sequence[str], option: str, shape: str, example: str) -> t
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not (equals and name and value) or "/" in name:
-            errors.append(f"{option} {_shown(argument)}: must be {shape}, for example {option} {example}")
+            errors.append(f"{option} {address(argument)}: must be {shape}, for example {option} {example}")
         elif name in pairs:
             errors.append(f"{option} {name}=…: appears twice. Give each server its own name.")
         else:
@@ -73,9 +74,3 @@ def wrong_with(url: str) -> Iterator[str]:
         yield "must not contain a user or password, because results contain addresses"
     elif parts.query or parts.fragment:
         yield "must end with the path, without ? and #"
-
-
-def _shown(text: str) -> str:
-    """The text without a possible password."""
-    before, at, after = text.rpartition("@")
-    return f"{before.split('//')[0]}//…@{after}" if at else text

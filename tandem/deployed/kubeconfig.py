@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sharing.printable import one_line
+from sharing.printable import address, one_line
 from tandem.deployed.endpoints import NotConnectedError
 
 FILES = {
@@ -76,7 +76,7 @@ class Chosen:
     @property
     def host(self) -> str:
         """The name of the API server."""
-        return one_line(urlsplit(self.cluster["server"]).netloc)
+        return address(one_line(urlsplit(self.cluster["server"]).netloc))
 
     @property
     def program(self) -> str:

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sharing.printable import one_line
+from sharing.printable import one_line, without_secrets
 from tandem.doctor import (
     account,
     builds,
@@ -137,8 +137,12 @@ def _findings(check: Check, case: Case) -> list[Finding]:
         from tandem.deployed.aws.session import reason
 
         found.append(unknown(*parts_of(reason(error, case.region))))
-    # In one line, without control characters: servers wrote parts of it.
-    return [replace(each, found=one_line(each.found), fix=one_line(each.fix)) for each in found]
+    # In one line, without control characters and passwords: servers and variables wrote parts of it.
+    return [replace(each, found=_clean(each.found), fix=one_line(each.fix)) for each in found]
+
+
+def _clean(text: str) -> str:
+    return without_secrets(one_line(text))
 
 
 def _is_of_aws(error: Exception) -> bool:

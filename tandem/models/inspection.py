@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sharing.metadata import UnclearModelError, describe
 from sharing.models import Model, find
-from sharing.printable import printable
+from sharing.printable import address, printable
 from stacks.stack_file.edit import as_yaml, describe_model
 from stacks.stack_file.model_settings import MODEL_NAME, own_keys
 from tandem.arguments import existing
@@ -110,7 +110,7 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
         contents, source = read(Path(parsed.model).expanduser()), parsed.model
     else:
         for wrong in wrong_with(parsed.ollama):
-            raise CallError(f"--ollama {printable(parsed.ollama)}: {wrong}")
+            raise CallError(f"--ollama {address(printable(parsed.ollama))}: {wrong}")
         with Ollama(Endpoint("Ollama", parsed.ollama.rstrip("/"), parsed.model)) as server:
             contents, at_most = read_tag(server)
         source = f"{parsed.model} of Ollama"

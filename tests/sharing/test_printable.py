@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing.printable import as_json, one_line, printable, visible
+from sharing.printable import address, as_json, one_line, printable, visible, without_secrets
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Unicode UAX #9, section 2: all explicit directional formatting characters."""
@@ -37,6 +37,31 @@ def test_one_line_has_no_line_breaks_and_keeps_words_separate() -> None:
 
 def test_a_quoted_value_marks_unprintable_characters() -> None:
     assert visible("llama\x1b2\u202e:\n7b\xa0ü") == "llama?2?:?7b?ü"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://bob:PW@host:1/x", "http://…@host:1/x"),
+        ("http://PW@host", "http://…@host"),
+        ("http://bob:P/W?#@W@host", "http://…@host"),
+        ("the URL 'HTTPS://bob:PW@h/x?y=PW'.", "the URL 'HTTPS://…@h/x?…'."),
+        ('(a=http://h/?token=PW): "http://h/#token=PW", x', '(a=http://h/?…): "http://h/#…", x'),
+        ("http:/bob:PW@h as a path", "http:/…@h as a path"),
+        ("see https://h/x#anchor. Or https://h/x?", "see https://h/x#anchor. Or https://h/x?"),
+        ("ollama/ollama:0.30@sha256:12 and me@example.com", "ollama/ollama:0.30@sha256:12 and me@example.com"),
+    ],
+)
+def test_urls_in_a_text_have_no_secrets(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("bob:PW@host", "…@host"), ("a=bob:PW@host", "…@host"), ("h/?token=PW", "h/?…"), ("http://h:1/x", "http://h:1/x")],
+)
+def test_a_wrong_address_has_no_secrets_either(text: str, shown: str) -> None:
+    assert address(text) == shown
 
 
 @given(st.text())

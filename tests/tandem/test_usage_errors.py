@@ -109,7 +109,6 @@ OTHERS = {"models": ["llama2:7b"], "model": ["m:1b"], "type": ["aws:ec2/vpc:Vpc"
 WITHOUT_ITS_MODELS = "choose --stack"
 FILES = (
     f"plan dev --outputs {LONG}",
-    f"plan dev --graph={LONG}.svg",
     f"verify dev --kubeconfig {LONG}",
     f"models inspect {LONG}.gguf",
     f"models inspect {LONG}",
@@ -155,3 +154,40 @@ def test_two_dashes_are_no_value(words: str) -> None:
     option = words.split()[-1].removesuffix("=--")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"error: {option}: `--` is not a value. Write another one, or remove the option.\n")
+
+
+ENDPOINT = {
+    "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "y",
+    "AWS_ENDPOINT_URL": "http://bob:PW@127.0.0.1:1/?t=PW",
+}
+SECRET = "http://bob:PW@127.0.0.1:1/?token=PW"
+WITH_SECRETS = (
+    *(f"models inspect m:1b --ollama {url}" for url in (SECRET, "bob:PW@h", "http://bob:P/PW@h", "h/?token=PW")),
+    *(f"models inspect {SECRET}", f"models inspect m:1b --projector {SECRET}", f"models --filter {SECRET}"),
+    *(f"{command} --url {url}" for command in ("metrics", "bench") for url in (SECRET, f"a={SECRET}", "a=b:PW@h")),
+    *(f"chat --url a={SECRET} --url b={SECRET}", f"chat --model a={SECRET}", f"report {SECRET}", f"plan {SECRET}"),
+    *(f"plan dev --graph={SECRET}.svg", f"plan dev --outputs {SECRET}", f"verify dev --kubeconfig {SECRET}"),
+    *(f"nosuch {SECRET}", f"plan dev --wrong={SECRET}", f"choose {SECRET}", f"modes --type {SECRET}"),
+    *("leftovers", "quota", "prices", "doctor", "park parked", "wake parked --no-wait"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", WITH_SECRETS)
+def test_no_message_repeats_a_password_or_token(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In arguments, and in the address of AWS, which is an unreachable one here."""
+    for key, value in ENDPOINT.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setattr("tandem.deployed.aws.session.ATTEMPTS", 1)
+    for stack in ("dev", "timeslice"):
+        (tmp_path / f"Pulumi.{stack}.yaml").write_bytes((ROOT / f"Pulumi.{stack}.yaml").read_bytes())
+    park = '  tandem:park: {schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}\n'
+    (tmp_path / "Pulumi.parked.yaml").write_text((ROOT / "Pulumi.dev.yaml").read_text() + park)
+    (tmp_path / "Pulumi.yaml").write_text("name: tandem\nruntime: python\n")
+    for ended in (call(*words.split(), cwd=tmp_path), call(*words.split(), "--json", cwd=tmp_path)):
+        assert ended.returncode != 0
+        said = ended.stdout + ended.stderr
+        assert "PW" not in said
+        if "PW" not in words:
+            assert "http://…@127.0.0.1:1/?…" in said

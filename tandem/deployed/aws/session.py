@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sharing.printable import one_line
+from sharing.printable import one_line, without_secrets
 from tandem.terminal import CallError
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ IN_USE = (
     *("ConcurrentModification", "ConcurrentModificationException"),
 )
 """Errors that end once something else is deleted; Terraform's AWS provider retries for minutes."""
+ATTEMPTS = 5
+"""Of each call, with pauses between them."""
 NOT_THERE = ("NoSuch", "NotFound", "NonExistent", "DoesNotExist")
 """Parts of the codes for missing resources: a retry after a lost answer gets one."""
 
@@ -132,7 +134,8 @@ def reason(error: Exception, region: str) -> str:
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
-    said = one_line(str(error))
+    # AWS_ENDPOINT_URL and a proxy's address may have a password.
+    said = without_secrets(one_line(str(error)))
     found = code(error)
     if isinstance(error, exceptions.ProfileNotFound):
         return f"{said}. List the profiles with `aws configure list-profiles`."
@@ -174,7 +177,7 @@ def explain(error: Exception, region: str) -> str:
         return str(error)
     if isinstance(error, BotoCoreError | ClientError | ResponseParserError):
         return reason(error, region)
-    return one_line(f"unexpected {type(error).__name__}: {error}")
+    return without_secrets(one_line(f"unexpected {type(error).__name__}: {error}"))
 
 
 def is_temporary(error: Exception) -> bool:
@@ -194,4 +197,4 @@ def is_temporary(error: Exception) -> bool:
 def _config() -> Any:
     from botocore.config import Config
 
-    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
+    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": ATTEMPTS})
