@@ -249,8 +249,10 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         return TOO_MANY.get(path, "Remove some.")
     if kind == "value_error" and not fix:
         return "Write another value."
-    if kind == "list_type" and isinstance(value, str) and not fix and field is not None:
-        return f"Write `{key}: [{value[:60]}]`."
+    if kind == "list_type" and isinstance(value, str) and "[" not in fix and field is not None:
+        # A list within text that is not quite JSON, or words with commas or spaces between them.
+        items = [word for found in re.findall(r"[\w./:@+=-]+", value[:60]) if (word := found.strip("-:"))]
+        return f"Write `{key}: [{', '.join(items)}]`." if items else _default(field)
     if kind == "string_type" and isinstance(value, int | float) and not fix:
         return f'Put it in quotes: "{_shown(value) if isinstance(value, bool) else value}".'
     if kind == "string_type" and field is None:

@@ -20,7 +20,7 @@ from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
 from stacks.stack_file.parking import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, MAYBE_JSON, refuse_keys
-from stacks.stack_file.provider_shape import from_json
+from stacks.stack_file.section import from_json
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source, as_json, read
 
@@ -180,7 +180,7 @@ def stack_name(file: str | Path) -> str:
 
 def _validate(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig, list[Problem], set[str]]:
     """The config with stand-ins, its errors, and the settings that a misspelt key probably means."""
-    values = json.loads(as_json(raw))
+    values: dict[str, Any] = json.loads(as_json(from_json(raw)))
     found: dict[str, Problem] = {}
     doubtful = set(unread)
     for loc in list(_encrypted(values)):

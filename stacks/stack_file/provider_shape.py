@@ -7,13 +7,6 @@ from pydantic.alias_generators import to_camel
 
 from stacks.stack_file.go_duration import NANOSECONDS, nanoseconds
 from stacks.stack_file.section import Section
-from stacks.stack_file.yaml import decode
-
-
-def from_json(value: object) -> object:
-    """A list or mapping that may be written as JSON text."""
-    is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
-    return decode(value) if is_json else value
 
 
 def _account_from_number(value: object) -> object:

@@ -6,8 +6,20 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from sharing.cost_alerts import is_email
+from stacks.stack_file.yaml import decode
 
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
+
+
+def from_json(value: object) -> object:
+    """The value, with each list or mapping that is written as JSON text, as `pulumi config set` writes it with and
+    without `--path` (pulumi, resource/config/object.go)."""
+    if isinstance(value, dict):
+        return {key: from_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
+    return decode(value) if is_json else value
 
 
 def kebab(name: str) -> str:

@@ -236,13 +236,22 @@ def decode(value: object) -> object:
     """A top-level value as a program receives it. Pulumi passes lists, mappings, numbers and truth values as JSON text.
     `pulumi config set` without `--path` writes every value as text. Other text stays as it is.
     """
-    if not isinstance(value, str):
+    if not isinstance(value, str) or _depth(value) > MOST_DEPTH:
         return value
     try:
         decoded: object = json.loads(value)
     except (ValueError, RecursionError):
         return value
     return decoded
+
+
+def _depth(text: str) -> int:
+    """How deeply a text nests lists and mappings, if it is JSON: a limit for all that recurse into its value."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[][{}]", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def compose(text: str) -> yaml.Node | None:

@@ -5,11 +5,13 @@
 
 import copy
 import datetime
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge
@@ -100,6 +102,41 @@ def said(values: dict[str, Any]) -> Iterator[str]:
     sections = {key: value for key, value in values.items() if key not in provider}
     judged = judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22))
     yield from map(str, judged.problems)
+
+
+ITEMS: dict[str, list[Any]] = {
+    "aws:assumeRoles": PROVIDER["aws:assumeRoles"],
+    "models": [MODEL],
+    "gpu-nodes": [{"name": "fast", "instance-types": ["g7e.2xlarge"], "sharing": MODES["mig"]}],
+    "layout": LAYOUT,
+    "spill": ["other"],
+    "zone-names": ["us-east-1a", "us-east-1b"],
+}
+LISTS = [path for path, field in fields().items() if "list[" in str(field.annotation).lower()]
+
+
+@pytest.mark.real_world(
+    behaviour="`pulumi config set --path` stores a list as text: only numbers and truth values are more than text",
+    source="pulumi 3.260 sdk/go/common/resource/config/object.go, adjustObjectValue",
+)
+@pytest.mark.parametrize("path", LISTS)
+def test_a_list_may_be_written_as_json_text(path: str) -> None:
+    good = [good for end, good in GOOD.items() if path.endswith(end)] or ["a"]
+    value = next((items for end, items in ITEMS.items() if path.endswith(end)), good[:1])
+    as_list = [*said(with_value(path, value))]
+    assert [*said(with_value(path, json.dumps(value)))] == as_list
+    assert not any("must be a list" in line for line in as_list)
+
+
+@pytest.mark.parametrize("text", ["x", '["x"', "['x']", "x, y", "x y", '"x"', "[x, y]"])
+@pytest.mark.parametrize("path", LISTS)
+def test_the_advised_list_is_a_list(path: str, text: str) -> None:
+    key = path.rpartition(".")[2]
+    for line in said(with_value(path, text)):
+        if f"{path}: must be a list" in line.replace("[0]", "[]"):
+            [advice] = re.findall(r"`([^`]*: \[[^`]*)`", line)
+            value = yaml.safe_load(advice.removeprefix("tandem:"))[key.removeprefix("tandem:")]
+            assert not any("must be a list" in each for each in said(with_value(path, value))), (line, value)
 
 
 @pytest.mark.slow

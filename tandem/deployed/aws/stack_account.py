@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from sharing.problems import Problem
 from stacks.stack_file.positions import Document, locate
 from stacks.stack_file.provider_keys import ALLOWED, FORBIDDEN, refuse_keys
-from stacks.stack_file.provider_shape import AccountId, AssumedRole, from_json
+from stacks.stack_file.provider_shape import AccountId, AssumedRole
+from stacks.stack_file.section import from_json
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
 from tandem.deployed.aws.session import Account, AccountError, connect
