@@ -47,6 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--type", metavar="INSTANCE-TYPE", help="show one instance type in detail, with reasons and alternatives"
     )
+    parser.add_argument("--all", action="store_true", help="show every instance type, not only the cheapest per GPU")
     parser.add_argument("--mode", choices=WAYS, help="show only this sharing mode")
     parser.add_argument("--provisioner", choices=PROVISIONERS, help="show only this node provisioner")
     add_region(parser, f"the stack file's, or {HOME_REGION}")
@@ -69,8 +70,10 @@ def run(parsed: argparse.Namespace) -> int:
 
     if parsed.type:
         show_modes.row(setup, found)
-    else:
+    elif parsed.all:
         show_modes.grid(setup, found)
+    else:
+        show_modes.overview(setup, found)
     return FINE
 
 

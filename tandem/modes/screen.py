@@ -1,4 +1,4 @@
-"""The screen of `tandem modes`: a grid of prices for all instance types, or the details of one."""
+"""The screens of `tandem modes`: prices of the cheapest type with each GPU, of all types, or the details of one."""
 
 import string
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,26 +7,128 @@ from itertools import groupby
 from rich.console import Console
 
 from sharing.gpus import InstanceType
-from sharing.matrix import Cell
+from sharing.matrix import MODELS_FIT, Cell
 from sharing.modes import Shares
 from sharing.prices import on_demand, spot
 from sharing.setup import Setup
-from tandem.terminal import count, has_room, in_words, line, open_console, say
+from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
 LONGEST_MARK = len("13.35*n")
+FAMILY = len("p6-b200") + 2
 COLUMN = 11
 """Width of a sharing mode's column: the longest name and a gap. Five of them fit 80 columns with the types."""
 
+NVIDIA_ONLY = "GPUs are NVIDIA's"
+WHY = {
+    NVIDIA_ONLY: "the GPU is not NVIDIA's",
+    "the region is known": "no table knows the region",
+    "the region offers the types": "the region does not offer the type",
+    "the GPU supports the mode": "the GPU does not support the mode",
+    "the driver supports the GPU": "the pinned driver does not support the GPU",
+    "the driver can partition the GPU": "the pinned driver cannot partition the GPU",
+    "every part has a build for the architecture": "a part has no build for the architecture",
+    "every model has a share": "a model has no share",
+    "the engine loads the models": "the engine does not load a model",
+    "the node's disk holds the models": "the node's disk is too small for the models",
+    "the node's CPU and RAM hold the models": "the node's CPU or RAM is too small for the models",
+    "the node takes enough pods": "the node takes too few pods",
+    "the provisioner partitions the GPU": "the provisioner cannot partition GPUs",
+    MODELS_FIT: "the models do not fit",
+    "scale-to-zero needs Karpenter": "scale-to-zero needs Karpenter",
+}
+"""What is wrong where a rule is broken, by the rule's name."""
 Place = list[Cell]
 """The cells of one type and one mode: one for each provisioner."""
+
+
+def overview(setup: Setup, cells: Sequence[Cell]) -> None:
+    """A row for each GPU, with its lowest price in each sharing mode: one screen of 24 lines."""
+    console = open_console()
+    groups: dict[str, list[Place]] = {}
+    for place in _places(cells):
+        groups.setdefault(_gpu(place), []).append(place)
+    usable = {gpu: group for gpu, group in groups.items() if any(map(_planned, group))}
+    best = {(gpu, way): some for gpu, group in usable.items() for way, some in _cheapest(group).items()}
+    letters = _letters(place for some in best.values() for place in some)
+    _head(console, setup, cells)
+    room = has_room(console)
+    widths = {cell.way: max(len(cell.way), LONGEST_MARK) + 1 for cell in cells}
+    names = "".join(f"{way:<{width}}" for way, width in widths.items())
+    title = (max(map(len, groups)) + 2) * room  # on a narrow terminal, the type alone says which GPU it is
+    line(console, f"{'GPU' * room:<{title}}{'type':<{FAMILY}}{names}", "bold")
+    for gpu, group in usable.items():
+        cheapest = min((cell for place in group for cell in _planned(place)), key=lambda cell: cell.usd_per_hour)
+        family = _family(cheapest.instance)[0]
+        marks = "".join(f"{_mark_of(best[gpu, way], letters):<{width}}" for way, width in widths.items())
+        line(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}")
+    console.print()
+    marks = [f"{mark} {meaning}" for mark, meaning in _meanings_in_brief(best.values())]
+    marks += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
+    if marks:
+        print_folded(console, "; ".join(marks), indent=0)
+    unusable = [f"{gpu} ({_reasons(group)})" for gpu, group in groups.items() if gpu not in usable]
+    unusable += [f"AMD's {family} ({_why(NVIDIA_ONLY)})" for family in _families_of_amd(cells)]
+    if unusable:
+        print_folded(console, f"No setup: {', '.join(unusable)}", indent=0)
+    say(console, 0, "hint:", "--all lists every type; --type TYPE shows reasons and alternatives", "cyan")
+
+
+def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
+    """By mode, the cheapest of the places that work, or all places if none works."""
+    found: dict[str, list[Place]] = {}
+    for place in group:
+        found.setdefault(place[0].way, []).append(place)
+    for way, places in found.items():
+        working = [place for place in places if _planned(place)]
+        found[way] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else places
+    return found
+
+
+def _mark_of(places: Sequence[Place], letters: dict[str, str]) -> str:
+    return "/".join(dict.fromkeys(_mark(place, letters) for place in places))
+
+
+def _meanings_in_brief(shown: Iterable[Sequence[Place]]) -> Iterator[tuple[str, str]]:
+    places = [place for some in shown for place in some if _planned(place)]
+    if any(_planned(place)[0].is_spot for place in places):
+        yield "0.22", "spot price"
+    if not all(_planned(place)[0].is_spot for place in places):
+        yield "1.20*", "on-demand price, the spot price is unknown"
+    for provisioner, letter in ONLY.items():
+        if any(
+            len(place) > 1 and {cell.pool.provisioner for cell in _planned(place)} == {provisioner} for place in places
+        ):
+            yield letter, f"with {provisioner} only"
+
+
+def _reasons(group: Sequence[Place]) -> str:
+    return " or ".join(dict.fromkeys(_why(cell.broken) for place in group for cell in place))
+
+
+def _why(rule: str) -> str:
+    return WHY.get(rule, f"a rule is broken: {rule}")
+
+
+def _families_of_amd(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(_family(cell.instance)[0] for cell in cells if cell.instance.gpu.vendor != "nvidia"))
+
+
+def _gpu(place: Place) -> str:
+    return _family(place[0].instance)[1]
+
+
+def _places(cells: Sequence[Cell]) -> list[Place]:
+    """The cells of each type and mode. AMD's GPUs are left out: no mode works there."""
+    there = (cell for cell in cells if cell.instance.gpu.vendor == "nvidia")
+    return [list(some) for _, some in groupby(there, key=lambda cell: (cell.instance.name, cell.way))]
 
 
 def grid(setup: Setup, cells: Sequence[Cell]) -> None:
     """A row for each type, grouped by family and GPU; a column for each sharing mode."""
     console = open_console()
-    places = [list(some) for _, some in groupby(cells, key=lambda cell: (cell.instance.name, cell.way))]
+    places = _places(cells)
     letters = _letters(places)
     _head(console, setup, cells)
     ways = dict.fromkeys(cell.way for cell in cells)
@@ -41,7 +143,7 @@ def grid(setup: Setup, cells: Sequence[Cell]) -> None:
             gpus = f"{instance.gpus:>4}  " if room else ""
             line(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}")
     console.print()
-    _legend(console, setup, places, letters)
+    _legend(console, setup, cells, letters)
 
 
 def row(setup: Setup, cells: Sequence[Cell]) -> None:
@@ -107,11 +209,13 @@ def _mark(place: Place, letters: dict[str, str]) -> str:
     return f"{planned[0].usd_per_hour:.2f}{'' if planned[0].is_spot else '*'}{only}"
 
 
-def _legend(console: Console, setup: Setup, places: Sequence[Place], letters: dict[str, str]) -> None:
-    for mark, meaning in _meanings(setup, places):
+def _legend(console: Console, setup: Setup, cells: Sequence[Cell], letters: dict[str, str]) -> None:
+    for mark, meaning in _meanings(setup, _places(cells)):
         say(console, 0, f"{mark:<5}", meaning, "bold")
     for rule, letter in letters.items():
-        say(console, 0, f"{letter:<5}", f"not met: {rule}", "bold")
+        say(console, 0, f"{letter:<5}", _why(rule), "bold")
+    if families := _families_of_amd(cells):
+        say(console, 0, f"{'':<5}", f"AMD's {', '.join(families)}: {_why(NVIDIA_ONLY)}", "bold")
     say(console, 0, "hint:", "for reasons and alternatives, run `tandem modes --type TYPE`", "cyan")
 
 
@@ -124,7 +228,7 @@ def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]
     for provisioner, letter in ONLY.items():
         alone = [place for place in places if [cell.pool.provisioner for cell in _planned(place)] == [provisioner]]
         if refused := {cell.broken: cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
-            reasons = "; ".join(f"{other} does not meet the rule: {rule}" for rule, other in refused.items())
+            reasons = "; ".join(f"with {other}, {_why(rule)}" for rule, other in refused.items())
             yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
         yield "", f"If a price in {setup.region} is unknown, the price of us-east-1 is used."

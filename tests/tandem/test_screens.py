@@ -54,6 +54,7 @@ SCREENS = {
     "choose-nothing": (*LONG, "--slots", "64"),
     "choose-json": (*LONG, "--json"),
     "modes": ("modes",),
+    "modes-all": ("modes", "--all"),
     "modes-pools": ("modes", "mig-mixed", "--provisioner", "karpenter"),
     "modes-group": ("modes", "--provisioner", "node-group", "--mode", "mig"),
     "modes-amd": ("modes", "--type", "g4ad.xlarge", "--mode", "mps"),

@@ -25,6 +25,7 @@ COMMANDS = (
     "modes --type g4dn.xlarge",
     "plan --compare timeslice,mps,exclusive,mig",
     "modes --provisioner node-group",
+    "modes --all",
     "gpus --filter g4dn",
     "models --filter mistral",
 )

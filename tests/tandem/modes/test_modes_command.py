@@ -44,6 +44,39 @@ def rows(text: str) -> dict[str, list[str]]:
     return found
 
 
+RULES = {
+    "the GPU does not support the mode": "the GPU supports the mode",
+    "the pinned driver does not support the GPU": "the driver supports the GPU",
+    "the region does not offer the type": "the region offers the types",
+    "the models do not fit": "the models fit",
+}
+"""The rule that is broken, by the words of the legend."""
+
+
+@pytest.mark.slow
+def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> None:
+    text = printed()
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    cells = report()["cells"]
+    head, *lines = text.split("\n\n")[0].splitlines()[2:]
+    assert head.split() == ["GPU", "type", *matrix.WAYS]
+    for row in lines:
+        gpu, family, *marks = row.replace("slice of an L4", "l4/").lower().split()
+        mine = [cell for cell in cells if cell["gpu"] == gpu or (gpu == "l4/" and cell["gpu"].startswith(gpu))]
+        assert family in {cell["instance_type"].partition(".")[0] for cell in mine}
+        for way, mark in zip(matrix.WAYS, marks, strict=True):
+            prices = [cell["usd_per_hour"] for cell in mine if (cell["way"], cell["verdict"]) == (way, "plans")]
+            if prices:
+                assert float(mark.rstrip("*n")) == pytest.approx(min(prices), abs=0.0051)
+            else:
+                assert mark == "a"
+    shown = " ".join(text.split())
+    assert "A the GPU does not support the mode" in shown
+    assert "RTX-PRO-4500 (the pinned driver does not support the GPU)" in shown
+    assert "AMD's g4ad (the GPU is not NVIDIA's)" in shown
+
+
 def test_the_words_of_the_command_are_those_of_the_rules() -> None:
     assert {way for ways in modes.WAYS.values() for way in ways} == set(matrix.WAYS)
     assert modes.PROVISIONERS == matrix.PROVISIONERS
@@ -57,11 +90,14 @@ def test_the_models_are_those_of_the_example_stack() -> None:
 
 @pytest.mark.slow
 def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
-    text = printed()
-    letters = dict(re.findall(r"^([A-Z])     not met: (.*)$", text, flags=re.MULTILINE))
+    text = printed("--all")
+    letters = {letter: RULES[why] for letter, why in re.findall(r"^([A-Z])     (.*)$", text, flags=re.MULTILINE)}
     used = {letter for marks in rows(text).values() for mark in marks for letter in re.findall("[A-Z]", mark)}
     assert used == set(letters)
     facts = {(cell["instance_type"], cell["way"], cell["provisioner"]): cell for cell in report()["cells"]}
+    missing = {name for name, _, _ in facts} - {*rows(text)}
+    assert missing == {name for name, _, _ in facts if name.startswith("g4ad.")}, "AMD's GPUs are in one line"
+    assert "AMD's g4ad: the GPU is not NVIDIA's" in text
     for name, marks in rows(text).items():
         for way, mark in zip(matrix.WAYS, marks, strict=True):
             group, coming = (facts[name, way, by] for by in modes.PROVISIONERS)
@@ -101,4 +137,6 @@ def test_the_legend_says_what_scale_to_zero_needs(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.s2z.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     legend = " ".join(printed(str(path)).split())
-    assert "k with karpenter only; node-group does not meet the rule: scale-to-zero needs Karpenter" in legend
+    assert "k with karpenter only" in legend
+    legend = " ".join(printed(str(path), "--all").split())
+    assert "k with karpenter only; with node-group, scale-to-zero needs Karpenter" in legend
