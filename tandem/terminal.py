@@ -337,10 +337,13 @@ def in_words(items: Sequence[object]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def say(console: "Console", indent: int, word: str, text: str, style: str) -> None:
-    """A word in its colour and what it is about, folded below it; without the trailing blanks of a table."""
+def say(console: "Console", indent: int, word: str, text: str, style: str, *, hang: int | None = None) -> None:
+    """A word in its colour and what it is about, folded below it; without the trailing blanks of a table.
+
+    Later lines begin `hang` columns in. A word longer than the line, such as a URL, stays whole.
+    """
     from rich.text import Text
 
-    shown = Text(_fold(f"{' ' * indent}{word} {text}", console.width, indent + 2))
+    shown = Text(_fold(f"{' ' * indent}{word} {text}", console.width, indent + 2 if hang is None else hang))
     shown.stylize(style, indent, indent + len(word))
     console.print(shown, soft_wrap=True)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from sharing.printable import one_line
 from tandem.deployed.aws.resources import counted
@@ -16,6 +15,8 @@ from tandem.terminal import in_markup, open_console, say
 
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "error", "unknown": "not checked"}
+MARKS = {"ok": "✓", "warning": "!", "stops": "✗", "unknown": "-"}
+"""Before the words, where the output can show them all."""
 STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "bold yellow"}
 VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
@@ -25,6 +26,8 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
     same reason share one."""
     console = open_console()
     width = max(len(answered.check.title) for answered in answers)
+    marks = _marks(console)
+    room = max(map(len, WORDS.values())) + 2 * bool(marks)
     first: dict[str, str] = {}
     alike: dict[Finding, list[str]] = {}
     for answered in answers:
@@ -35,29 +38,37 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         if answered.check.title in others:
             continue
         found = f"{finding.found} (also for {', '.join(others)})" if others else finding.found
-        word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
+        word = f"{marks.get(finding.verdict, '')} {WORDS[finding.verdict]}".lstrip()
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"see {printed}."
         if console.is_terminal:
-            _show_wrapped(console, word, title, in_markup(found), one_line(remedy) if finding.fix else "")
+            _show_folded(console, finding.verdict, f"{word:<{room}}", title, one_line(found))
+            if finding.fix:
+                # At the left margin, so that commands stay whole.
+                say(console, 2, "hint:", one_line(remedy), "cyan")
             continue
         fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         stop = "." if fix and not found.endswith((".", "?")) else ""
-        console.print(f"{word}  {title}  {in_markup(found)}{stop} {fix}".rstrip(), soft_wrap=True)
+        styled = f"[{STYLES[finding.verdict]}]{word:<{room}}[/]"
+        console.print(f"{styled}  {title}  {in_markup(found)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
-def _show_wrapped(console: Console, word: str, title: str, found: str, fix: str) -> None:
-    """A finding under its title. Its fix is folded at the left margin, so that addresses and commands stay whole."""
-    row = Table.grid(padding=(0, 2))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row(word, title, found)
-    console.print(row)
-    if fix:
-        say(console, 2, "hint:", fix, "cyan")
+def _marks(console: Console) -> dict[str, str]:
+    """The marks; none in an encoding that lacks one of them."""
+    try:
+        "".join(MARKS.values()).encode(console.encoding)
+    except UnicodeEncodeError:
+        return {}
+    return MARKS
+
+
+def _show_folded(console: Console, verdict: str, word: str, title: str, found: str) -> None:
+    """A finding in its column, or at the left margin if a word of it, such as a URL, is longer than the column."""
+    lead = len(word) + len(title) + 4
+    fits = lead + max(map(len, found.split()), default=0) <= console.width
+    say(console, 0, word, f" {title}  {found}", STYLES[verdict], hang=lead if fits else 2)
 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:

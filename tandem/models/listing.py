@@ -3,12 +3,13 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from sharing import tables
 from sharing.compatibility import NOT_LOADED
 from sharing.gpus import gpus
-from sharing.memory import need
+from sharing.memory import Need, need
 from sharing.models import MIB, Model, Served, models
 from sharing.problems import did_you_mean
 from tandem.terminal import FINE, CallError, print_json
@@ -17,12 +18,19 @@ SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
 """The setting for the list's memory: the least expensive GPU, Ollama's context on it, one slot."""
 GIB = 2**30
+LARGE_BUFFER = 0.5
+"""Part of the files' size: a working buffer above it surprises, so it is explained."""
+BUFFERS = (
+    "+ For each token of the context, the engine keeps one value per entry of this encoder's vocabulary. A shorter "
+    "`context` needs less."
+)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     wanted = parsed.filter.lower()
     found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
+    found.sort(key=lambda model: (needs(model).total, model.name))
     if not found:
         raise CallError(f"no model matches '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
     if parsed.json:
@@ -32,9 +40,21 @@ def run(parsed: argparse.Namespace) -> int:
     return FINE
 
 
-def needs_mib(model: Model) -> float:
+def needs(model: Model) -> Need:
     """The GPU memory of `model` in the list's setting."""
-    return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU]).total
+    return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU])
+
+
+def has_large_buffer(model: Model) -> bool:
+    """Whether the working buffer of `model` is large beside its files, and much of the memory that it needs."""
+    buffer = needs(model).compute
+    return buffer > LARGE_BUFFER * (model.weights_bytes + model.projector_bytes) / MIB and buffer > GIB / MIB
+
+
+@cache
+def quantizations() -> dict[str, str]:
+    """The quantization of each model's file, as Ollama's library names it."""
+    return {row["model"]: row["quant"] for row in tables.read("models").rows}
 
 
 def loads(model: Model) -> bool:
@@ -49,7 +69,15 @@ def as_dict(found: Sequence[Model]) -> dict[str, Any]:
         "date": tables.read("models").date,
         "gpu": GPU,
         "context": CONTEXT,
-        "models": [{**asdict(model), "needs_mib": round(needs_mib(model)), "loads": loads(model)} for model in found],
+        "models": [
+            {
+                **asdict(model),
+                "quantization": quantizations()[model.name],
+                "needs_mib": round(needs(model).total),
+                "loads": loads(model),
+            }
+            for model in found
+        ],
     }
 
 
@@ -61,20 +89,23 @@ def show(found: Sequence[Model]) -> None:
 
     console = open_console()
     width = max(len("model"), *(len(model.name) for model in found))
-    head = f"{'files GiB':>11}  " if has_room(console) else ""
+    head = f"{'quant':<7}{'files GiB':>9}  " if has_room(console) else ""
     head = f"{'model':<{width}}  {head}{'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for model in found:
         gib = (model.weights_bytes + model.projector_bytes) / GIB
-        weights = f"{gib:>11.2f}  " if has_room(console) else ""
+        weights = f"{quantizations()[model.name]:<7}{gib:>9.2f}  " if has_room(console) else ""
         longest = f"{model.max_context:,}" if model.max_context else "unknown"
-        line = f"{model.name:<{width}}  {weights}{longest:>15}  {needs_mib(model) * MIB / GIB:>11.2f}"
-        console.print(Text(line + " *" * (not loads(model))), soft_wrap=True)
+        line = f"{model.name:<{width}}  {weights}{longest:>15}  {needs(model).total * MIB / GIB:>11.2f}"
+        marks = " *" * (not loads(model)) + " +" * has_large_buffer(model)
+        console.print(Text(line + marks), soft_wrap=True)
     console.print()
     if not all(map(loads, found)):
         console.print(Text("* The pinned Ollama does not load this model."), soft_wrap=not console.is_terminal)
+    if any(map(has_large_buffer, found)):
+        console.print(Text(BUFFERS), soft_wrap=not console.is_terminal)
     setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
-    said = f"Last column: GPU memory {setting}. A plan adds a margin for the error of this prediction."
+    said = f"Last column: GPU memory {setting}, smallest first. A plan adds a margin for the error of this prediction."
     console.print(Text(said), soft_wrap=not console.is_terminal)
     hint_at_columns(console)
     announce(console, "hint:", "for another model, run `tandem models inspect`", "cyan")

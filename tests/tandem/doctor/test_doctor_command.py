@@ -1,6 +1,9 @@
 """`tandem doctor` as a whole: what it prints, and its exit codes."""
 
+import contextlib
+import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,9 +13,10 @@ from typing import Any
 import pytest
 
 from tandem.command import main
-from tandem.doctor import checks
-from tandem.doctor.checks import CHECKS, Check, checks_for
+from tandem.doctor import checks, screen
+from tandem.doctor.checks import CHECKS, Answered, Check, checks_for
 from tandem.doctor.finding import Finding, exit_code, ok, stops, unknown, warning
+from tests.command import Screen
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
 
@@ -116,3 +120,28 @@ def test_a_bug_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> No
 def test_each_check_has_its_own_name_and_description() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
     assert all(check.about.endswith(".") and len(check.about.split()) <= 25 for check in CHECKS)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_url_stays_whole_on_a_terminal(case: Cases, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """A URL within a finding, and one within its fix."""
+    url = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+    some = [Answered(CHECKS[0], warning(f"no answer from {url} in time", f"See {url}."))]
+    screen_ = Screen()
+    monkeypatch.setenv("COLUMNS", str(width))
+    with contextlib.redirect_stdout(screen_):
+        screen.show(case(), some)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen_.getvalue())
+    assert shown.count(url) == 2
+    assert shown.startswith("! warning      Python  no answer from")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("utf-8", "✓ ok           Python  3.11\n"), ("ascii", "ok           Python  3.11\n")]
+)
+def test_marks_are_left_out_where_the_output_cannot_show_them(case: Cases, encoding: str, shown: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    with contextlib.redirect_stdout(stream):
+        screen.show(case(), [Answered(CHECKS[0], ok("3.11"))])
+    assert raw.getvalue().decode(encoding).startswith(shown)

@@ -37,6 +37,26 @@ def refused(code: int, *arguments: str) -> str:
     return ended.stderr
 
 
+def test_the_list_is_sorted_by_memory_and_explains_a_large_buffer() -> None:
+    lines = printed("models").splitlines()
+    head, rows = lines[0], lines[1 : lines.index("")]
+    assert head.split()[:2] == ["model", "quant"]
+    by_name = {row.split()[0]: row.split()[1:] for row in rows}
+    memory = [float(cells[3]) for cells in by_name.values()]
+    assert memory == sorted(memory)
+    # registry.ollama.ai/library/llama3.2:1b is Q8_0, as `ollama show` prints.
+    assert (by_name["llama3.2:1b"][0], by_name["llama2:7b"][0]) == ("Q8_0", "Q4_0")
+    explained = {name for name, cells in by_name.items() if "+" in cells}
+    assert explained == {"qwen3-embedding:0.6b", "qwen3-embedding:4b", "qwen3-embedding:8b"}
+    # Logits of 4,096 tokens: 151,669 entries of four bytes each (llama.cpp: n_outputs = n_tokens for embeddings).
+    _, files, _, needed, *_ = by_name["qwen3-embedding:0.6b"]
+    assert float(needed) - float(files) == pytest.approx(151_669 * 4096 * 4 / 2**30 + 0.5, abs=0.2)
+    assert "+ For each token of the context, the engine keeps one value per entry" in printed("models")
+    assert "+" not in printed("models", "--filter", "llama3")
+    [one] = report("models", "--filter", "llama3.2:1b")["models"]
+    assert one["quantization"] == "Q8_0"
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return write(tmp_path / "m.gguf", attention__sliding_window=0)
