@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         """Refuses `--option=--`: argparse of Python 3.11 reads it as no value (github.com/python/cpython#59317)."""
         if action.option_strings and arg_strings == ["--"]:
             raise argparse.ArgumentError(action, "`--` is not a value. Write another one, or remove the option.")
-        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Says which of the choices was probably meant."""

@@ -64,14 +64,18 @@ def overview(setup: Setup, cells: Sequence[Cell]) -> None:
         marks = "".join(f"{_mark_of(best[gpu, way], letters):<{width}}" for way, width in widths.items())
         line(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}")
     console.print()
-    marks = [f"{mark} {meaning}" for mark, meaning in _meanings_in_brief(best.values())]
-    marks += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
-    if marks:
-        print_folded(console, "; ".join(marks), indent=0)
-    unusable = [f"{gpu} ({_reasons(group)})" for gpu, group in groups.items() if gpu not in usable]
-    unusable += [f"AMD's {family} ({_why(NVIDIA_ONLY)})" for family in _families_of_amd(cells)]
+    meanings = [f"{mark} {meaning}" for mark, meaning in _meanings_in_brief(best.values())]
+    meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
+    if meanings:
+        print_folded(console, "; ".join(meanings), indent=0)
+    unusable: dict[str, list[str]] = {}
+    for gpu in (gpu for gpu in groups if gpu not in usable):
+        unusable.setdefault(_reasons(groups[gpu]), []).append(gpu)
+    for family in _families_of_amd(cells):
+        unusable.setdefault(_why(NVIDIA_ONLY), []).append(f"AMD's {family}")
     if unusable:
-        print_folded(console, f"No setup: {', '.join(unusable)}", indent=0)
+        said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
+        print_folded(console, f"No setup: {said}", indent=0)
     say(console, 0, "hint:", "--all lists every type; --type TYPE shows reasons and alternatives", "cyan")
 
 

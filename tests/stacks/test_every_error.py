@@ -105,7 +105,7 @@ def said(values: dict[str, Any]) -> Iterator[str]:
 
 
 ITEMS: dict[str, list[Any]] = {
-    "aws:assumeRoles": PROVIDER["aws:assumeRoles"],
+    "aws:assumeRoles": [{"roleArn": "arn:aws:iam::111122223333:role/ci"}],
     "models": [MODEL],
     "gpu-nodes": [{"name": "fast", "instance-types": ["g7e.2xlarge"], "sharing": MODES["mig"]}],
     "layout": LAYOUT,
@@ -117,7 +117,7 @@ LISTS = [path for path, field in fields().items() if "list[" in str(field.annota
 
 @pytest.mark.real_world(
     behaviour="`pulumi config set --path` stores a list as text: only numbers and truth values are more than text",
-    source="pulumi 3.260 sdk/go/common/resource/config/object.go, adjustObjectValue",
+    source="pulumi 3.260 sdk/go/common/resource/config/object.go, coerce",
 )
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_may_be_written_as_json_text(path: str) -> None:
