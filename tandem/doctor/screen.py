@@ -16,7 +16,7 @@ from tandem.terminal import in_markup, open_console, say
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "error", "unknown": "not checked"}
 MARKS = {"ok": "✓", "warning": "!", "stops": "✗", "unknown": "-"}
-"""Before the words, where the output can show them all."""
+"""Before the words, on a terminal that can show them all."""
 STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "bold yellow"}
 VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
@@ -56,7 +56,9 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
 
 
 def _marks(console: Console) -> dict[str, str]:
-    """The marks; none in an encoding that lacks one of them."""
+    """The marks; none in a pipe, whose reader may look for lines with a word, and in an encoding that lacks one."""
+    if not console.is_terminal:
+        return {}
     try:
         "".join(MARKS.values()).encode(console.encoding)
     except UnicodeEncodeError:
