@@ -19,7 +19,7 @@ from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
 from stacks.stack_file.parking import warn_of_park
-from stacks.stack_file.provider_keys import HONOURED, MAYBE_JSON, refuse_keys
+from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.section import from_json
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source, as_json, read
@@ -137,12 +137,7 @@ def judge(
     Fixes do not suggest `compared_modes`, which the caller judges, too.
     """
     problems = (*source.problems, *refuse_keys(source.provider))
-    honoured = {
-        # Decoded here, because the part of a text cannot be repaired.
-        key: from_json(value) if key in MAYBE_JSON else value
-        for key, value in source.provider.items()
-        if key in HONOURED
-    }
+    honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
     raw = {key: value for key, value in {**source.sections, **honoured}.items() if value is not None}
     config, misread, doubtful = _validate(raw, source.unread)
     unreadable = {problem.path for problem in (*problems, *misread)} | doubtful

@@ -10,9 +10,7 @@ from sharing.problems import Problem, did_you_mean
 
 REGION = "aws:region"
 ALLOWED, FORBIDDEN = "aws:allowedAccountIds", "aws:forbiddenAccountIds"
-MAYBE_JSON = ("aws:assumeRoles", ALLOWED, "aws:defaultTags")
-"""Lists and mappings, which `pulumi config set` writes as JSON text."""
-HONOURED = (REGION, "aws:profile", *MAYBE_JSON)
+HONOURED = (REGION, "aws:profile", "aws:assumeRoles", ALLOWED, "aws:defaultTags")
 NOT_EVERYWHERE = "is not supported: the AWS CLI in the kubeconfig would ignore it"
 PROFILE = "Put it into a profile of your AWS configuration and write `aws:profile`."
 WRONG_KIND = "is not supported: the program does not pass it to AWS"
