@@ -55,7 +55,7 @@ class CostAlert(pulumi.ComponentResource):
     """E-mail from AWS Budgets when costs pass 80 % and 100 % of a limit. It stops nothing, and AWS charges nothing.
 
     AWS updates costs one to three times a day. Credits and refunds do not count: otherwise an account with
-    credits would hear of a forgotten GPU only when they are used up.
+    credits would not be alerted to a forgotten GPU until they are used up.
 
     ```python
     from tandem import CostAlert, CostAlertArgs

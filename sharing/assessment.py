@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from sharing import compatibility, cost_alerts, prices
+from sharing import budget, compatibility, cost_alerts, prices
 from sharing.advice import Advice, advise, concerns
-from sharing.cost import Cost, cost
+from sharing.cost import Cost
 from sharing.judgement import Fit, Judgement, judge
-from sharing.offering_rules import read_prices
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup
 
@@ -41,14 +40,15 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     """
     found = judge(setup, unreadable)
     advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
-    problems = [*found.broken, *_do_not_fit(found, advice), *_over_budget(setup, found, advice)]
+    problems = [*found.broken, *_do_not_fit(found, advice)]
+    problems += budget.find_problems(setup, found.cost, _cheaper(setup, found, advice))
     problems += cost_alerts.find_problems(setup, found.cost)
     return Assessment(
         problems=tuple(problems),
         warnings=(
             *compatibility.warnings(setup, unreadable),
             *_old_prices(setup),
-            *_budget_not_judged(setup, found),
+            *budget.find_warnings(setup, found.cost),
             *cost_alerts.find_warnings(setup, found.cost),
         ),
         fits=tuple(_advised(fit, advice) for fit in found.fits),
@@ -78,7 +78,7 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
         first = fits[0]
         path = advised.setdefault(pool, first.tenant.path)
         if not advice[pool]:
-            within, larger = (" within the budget", ", or raise the budget") if found.limit else ("", "")
+            within, larger = (" within the budget", ", or raise the budget") if found.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
                 f"across GPUs. Use a smaller model{larger}."
@@ -113,52 +113,10 @@ def _old_prices(setup: Setup) -> list[Problem]:
     return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]
 
 
-def _budget_not_judged(setup: Setup, found: Judgement) -> list[Problem]:
-    """Prices of another region never decide about a budget."""
-    bill, limit = found.cost, found.limit
-    if bill is None or not found.budget_is_open:
+def _cheaper(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
+    """Changes after which the stack stays within its budget, the cheapest first."""
+    if not found.over_budget:
         return []
-    rule = f"is not checked: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
-    return [Problem("budget.max-usd-per-hour", f"{limit}", rule, read_prices(setup.region), judged=False)]
-
-
-def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
-    bill, limit = found.cost, found.limit
-    if bill is None or limit is None or not found.over_budget:
-        return
     # Where the bill is known, so is the total of each change.
     offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
-    cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
-    if bill.week and bill.week.parked_usd_per_hour > limit:
-        rule = f"is less than the stack costs even while it is parked: ${bill.week.parked_usd_per_hour:.4f} per hour"
-        fix = f"Write {_enough(bill)}. Only `pulumi destroy` ends all costs."
-        yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
-        return
-    if bill.usd_per_hour <= limit:
-        yield _over_budget_while_replacing(setup, bill, limit, cheaper)
-        return
-    largest = max(bill.lines, key=lambda line: line.usd_per_hour)
-    rule = (
-        f"is less than the stack costs: ${bill.usd_per_hour:.4f} per hour, and up to "
-        f"${bill.replacing_usd_per_hour:.4f} while its nodes are replaced"
-    )
-    fix = f"The largest item is {largest.item} (${largest.usd_per_hour:.3f} per hour). "
-    fix += f"Write {'; or '.join([*cheaper, _enough(bill)])}."
-    yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
-
-
-def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float, cheaper: list[str]) -> Problem:
-    rule = (
-        f"is less than the stack costs while its nodes are replaced: up to ${bill.replacing_usd_per_hour:.4f} per hour"
-    )
-    fixes = [_enough(bill)]
-    groups = [pool for pool in setup.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
-    others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
-    if groups and cost(replace(setup, pools=others)).replacing_usd_per_hour <= limit:
-        fixes.append(" and ".join(f"`{pool.path}.replacement: delete-first`" for pool in groups))
-    return Problem("budget.max-usd-per-hour", f"{limit}", rule, f"Write {'; or '.join([*fixes, *cheaper])}.")
-
-
-def _enough(bill: Cost) -> str:
-    """The smallest budget that covers the bill."""
-    return f"`budget.max-usd-per-hour: {bill.least_budget:.2f}`"
+    return [str(each) for each in offered[:MOST_CHEAPER]]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from sharing.budget import limits_of
 from sharing.cost import Cost
 from sharing.fit import Verdict
 from sharing.gpus import instance_types
@@ -54,8 +55,8 @@ class Choice:
     @property
     def rank(self) -> tuple[bool, float, int, str]:
         """Sort key: known prices first, then the lower price, then the order of `WAYS`."""
-        # Of a week, in which the schedule of `park` counts.
-        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_week, 6)
+        # Of a month, in which the schedule of `park` counts.
+        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_month, 6)
         return bool(self.bill.unpriced), usd, way, self.cell.instance.name
 
 
@@ -98,7 +99,7 @@ def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
     not_judged: list[Choice] = []
     refused: list[Cell] = []
     for found in _cells(setup, capacities):
-        limited = replace(found.judgement, limit=setup.max_usd_per_hour)
+        limited = replace(found.judgement, limits=limits_of(setup))
         if not found.plans:
             refused.append(found)
         elif limited.over_budget:

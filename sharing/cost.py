@@ -1,7 +1,6 @@
 """Cost of a stack in USD per hour, line by line, and of the same models on dedicated GPUs."""
 
 import datetime
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,15 @@ from sharing.setup import SYSTEM_VOLUME_GIB, Capacity, Pool, Setup
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
+REPLACED_MINUTES = 30
+"""Minutes of a month in which old and new nodes run side by side. An assumption: each node is replaced once a month,
+and old and new run together for half an hour.
+
+Once a month is how often Karpenter replaces a node for its age (`expireAfter`, 720 hours). A node group is replaced by
+a change only, such as an upgrade: a Kubernetes version leaves support three times a year. The new node needs about ten
+minutes for its images and models (`data/durations.csv`); EKS drains the old one for at most 15 (EKS user guide,
+managed-node-update-behavior.html: "If the Pods don't leave the node within 15 minutes").
+"""
 UNCOUNTED = "Not counted: data transfer to the internet and between zones, CloudWatch, SQS and EventBridge, taxes."
 
 
@@ -65,6 +73,8 @@ class Cost:
     """The bill with the GPU nodes of each pool at its cheapest instance type; the lines have the most expensive one."""
     replacing_usd_per_hour: float
     """The highest cost while nodes are updated or replaced, including the extra nodes."""
+    replaced_usd_per_month: float
+    """The cost of a month's replacements: of the extra nodes, for `REPLACED_MINUTES`."""
     week: Week | None
     """A week with the schedule of `park`; None without one."""
     idle_usd_per_hour: float | None
@@ -116,13 +126,19 @@ class Cost:
 
     @property
     def usd_per_month(self) -> float:
-        """Without the schedule of `park`."""
-        return self.usd_per_hour * HOURS_PER_MONTH
+        """With the schedule of `park`, if there is one, and with replacements: what `max-usd-per-month` limits."""
+        return self.usd_per_week * HOURS_PER_MONTH / HOURS_PER_WEEK + self.replaced_usd_per_month
 
     @property
-    def least_budget(self) -> float:
-        """The smallest budget that is enough, also while nodes are replaced: USD per hour, in whole cents."""
-        return math.ceil(self.replacing_usd_per_hour * 100) / 100
+    def usd_per_month_unparked(self) -> float:
+        """The same month without the schedule."""
+        return self.usd_per_hour * HOURS_PER_MONTH + self.replaced_usd_per_month
+
+    @property
+    def cheapest_usd_per_month(self) -> float:
+        """`usd_per_month` with the GPU nodes of each pool at its cheapest instance type."""
+        running = (self.week.running_hours / HOURS_PER_WEEK if self.week else 1) * HOURS_PER_MONTH
+        return self.usd_per_month - running * (self.usd_per_hour - self.cheapest_usd_per_hour)
 
     @property
     def per_model_hour(self) -> float:
@@ -136,11 +152,13 @@ def cost(setup: Setup) -> Cost:
     pulled = _first_start_gib(setup)
     through_nat = 0.0 if setup.nat == "none" else pulled
     lines = tuple(_lines(setup))
+    running, replaced = sum(line.usd_per_hour for line in lines), _replacements(setup)
     is_awake = len(setup.awake) == len(setup.pools)
     return Cost(
         lines=lines,
-        cheapest_usd_per_hour=sum(line.usd_per_hour for line in lines) - _cheaper_types(setup),
-        replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
+        cheapest_usd_per_hour=running - _cheaper_types(setup),
+        replacing_usd_per_hour=running + replaced + _unplanned_nodes(setup),
+        replaced_usd_per_month=replaced * REPLACED_MINUTES / 60,
         week=_week(setup, lines),
         idle_usd_per_hour=_idle(setup),
         models=len(setup.tenants),
@@ -261,14 +279,16 @@ def _noted(price: prices.Price, note: str) -> prices.Price:
     return replace(price, note=_notes(note, price.note))
 
 
-def _added_nodes(setup: Setup) -> float:
-    """USD per hour of the extra nodes during a replacement and for spilled models, with disk and address."""
+def _replacements(setup: Setup) -> float:
+    """USD per hour of the extra nodes during a replacement, with their disks and addresses."""
     system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
     found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
-    for pool in setup.pools:
-        nodes = added_nodes(pool, setup.nodes_of(pool)) + setup.spilled_nodes(pool)
-        found += nodes * node_usd(pool, setup) + _beyond_planned(pool, setup)
-    return found
+    return found + sum(added_nodes(pool, setup.nodes_of(pool)) * node_usd(pool, setup) for pool in setup.pools)
+
+
+def _unplanned_nodes(setup: Setup) -> float:
+    """USD per hour of the nodes that Karpenter may launch for spilled models, and for types that differ in GPUs."""
+    return sum(setup.spilled_nodes(pool) * node_usd(pool, setup) + _beyond_planned(pool, setup) for pool in setup.pools)
 
 
 def _beyond_planned(pool: Pool, setup: Setup) -> float:

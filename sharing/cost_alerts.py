@@ -4,9 +4,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from sharing.cost import HOURS_PER_MONTH, Cost, cost
+from sharing.cost import Cost, cost
 from sharing.names import TAG_STACK
-from sharing.parking import HOURS_PER_WEEK
 from sharing.partitions import COMMERCIAL, partition_of
 from sharing.problems import Problem
 from sharing.setup import AlertPeriod, CostAlert, Setup
@@ -16,7 +15,7 @@ MOST_EMAILS = 10
 LEAST_USD = 0.01
 FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
-HOURS: Mapping[AlertPeriod, int] = {"monthly": HOURS_PER_MONTH, "daily": 24}
+HOURS_PER_DAY = 24
 UNITS: Mapping[AlertPeriod, str] = {"monthly": "month", "daily": "day"}
 LAG = "AWS reports costs up to a day late. The e-mail warns; it stops nothing."
 """AWS updates Budgets "up to three times a day", typically "8-12 hours after the previous update" (AWS Cost Management
@@ -49,7 +48,7 @@ def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         # botocore 1.44 has no endpoint of Budgets for GovCloud.
         rule = f"is not available in {setup.region}: AWS Budgets counts USD only in accounts of the commercial regions"
         yield Problem("budget.alert", "", rule, "Remove it, and create a budget in the account that pays.")
-    elif bill is not None and alert.max_usd < (least := HOURS[alert.period] * cost(setup.parked()).usd_per_hour):
+    elif bill is not None and alert.max_usd < (least := _spent_while_parked(setup, alert)):
         unit, enough = UNITS[alert.period], f"`max-usd: {math.ceil(least)}`"
         without = "with every GPU pool parked" if setup.scale_to_zero is None else "while no model runs"
         rule = f"is less than the stack costs in a {unit} {without}: ${least:,.2f}"
@@ -78,13 +77,19 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, _way_to_spend_less(setup, alert, bill))
 
 
+def _spent_while_parked(setup: Setup, alert: CostAlert) -> float:
+    parked = cost(setup.parked())
+    return parked.usd_per_month if alert.period == "monthly" else HOURS_PER_DAY * parked.usd_per_hour
+
+
 def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
     """Dollars of the period that costs most. Months with a schedule are taken as alike, days are not."""
-    hours = HOURS[alert.period]
-    if setup.park and bill.week and alert.period == "daily":
-        running = setup.park.busiest_day_hours
-        return running * bill.week.running_usd_per_hour + (hours - running) * bill.week.parked_usd_per_hour
-    return hours * bill.usd_per_week / HOURS_PER_WEEK
+    if alert.period == "monthly":
+        return bill.usd_per_month
+    if setup.park is None or bill.week is None:
+        return HOURS_PER_DAY * bill.usd_per_hour
+    running = setup.park.busiest_day_hours
+    return running * bill.week.running_usd_per_hour + (HOURS_PER_DAY - running) * bill.week.parked_usd_per_hour
 
 
 def _way_to_spend_less(setup: Setup, alert: CostAlert, bill: Cost) -> str:

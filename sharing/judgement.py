@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sharing import compatibility
+from sharing.budget import Limits, limits_of
 from sharing.cost import Cost, cost
 from sharing.fit import Verdict, judge_models
 from sharing.problems import Problem
@@ -40,23 +41,21 @@ class Judgement:
     """Those that do not fit; a missing share is the error of another rule."""
     cost: Cost | None
     """None when a type is unknown or a setting is unreadable."""
-    limit: float | None
-    """The budget in USD per hour."""
+    limits: Limits
+    """The budget."""
 
     @property
     def budget_is_open(self) -> bool:
         """Whether the budget cannot be checked: the price of a type in the region is unknown."""
-        return self.limit is not None and self.cost is not None and bool(self.cost.unpriced)
+        return self.limits.is_set and self.cost is not None and bool(self.cost.unpriced)
 
     @property
     def over_budget(self) -> bool:
-        """Whether the stack may exceed its budget, even if only while its nodes are replaced.
+        """Whether the stack may pass a limit: per hour, even if only while its nodes are replaced, or per month.
 
         Prices of another region are ignored.
         """
-        if self.cost is None or self.limit is None or self.budget_is_open:
-            return False
-        return self.cost.replacing_usd_per_hour > self.limit
+        return self.cost is not None and not self.budget_is_open and self.limits.passed_by(self.cost)
 
     @property
     def accepted(self) -> bool:
@@ -75,8 +74,8 @@ def judge(setup: Setup, unreadable: Collection[str] = ()) -> Judgement:
         broken=tuple(compatibility.problems(setup, unreadable)),
         fits=tuple(fits),
         misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)),
-        cost=None if unreadable or not _all_types_known(setup) else cost(setup),
-        limit=setup.max_usd_per_hour,
+        cost=cost(setup) if _is_priced(setup, unreadable) else None,
+        limits=limits_of(setup),
     )
 
 
@@ -98,6 +97,9 @@ def _is_news(setup: Setup, fit: Fit) -> bool:
     return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 
-def _all_types_known(setup: Setup) -> bool:
+def _is_priced(setup: Setup, unreadable: Collection[str]) -> bool:
+    """Whether the cost can be computed. The limits of the budget do not change it."""
+    if any(not touches((path,), ("budget",)) for path in unreadable):
+        return False
     gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
     return gpu_types_known and all(name in system_types() for name in setup.system_types)

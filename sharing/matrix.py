@@ -150,7 +150,7 @@ def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisio
         pool = replace(
             old, instance_types=(instance.name,), provisioner=provisioner, sharing=sharing, min=0, desired=1, max=1
         )
-        yield replace(setup, pools=(with_room(pool, setup),), max_usd_per_hour=None)
+        yield replace(setup, pools=(with_room(pool, setup),), max_usd_per_hour=None, max_usd_per_month=None)
 
 
 def cell(tried: Setup, way: str) -> Cell:

@@ -182,6 +182,9 @@ class Setup:
     pools: tuple[Pool, ...]
     tenants: tuple[Tenant, ...]
     max_usd_per_hour: float | None
+    """The limit at any moment, also while nodes are replaced; None for no limit."""
+    max_usd_per_month: float | None = None
+    """The limit of a month with the schedule of `park`; None for no limit."""
     today: datetime.date
     park: Park | None = None
     """When the stack has no GPU nodes; None if it always has. Its pools have `max` nodes while it runs."""

@@ -192,15 +192,18 @@ def amount(text: str) -> float:
 class Budget:
     """A maximum price, in the unit that the user wrote."""
 
-    usd_per_hour: float
+    usd: float
     unit: str
     """`hour` or `month`"""
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The same limit as a key of the section `budget`."""
+        return {f"max-usd-per-{self.unit}": self.usd}
 
 
 def budget(text: str) -> Budget:
     """Dollars per hour or per month, e.g. `1`, `1/hour` or `730/month`."""
-    from sharing.cost import HOURS_PER_MONTH
-
     number, slash, unit = text.partition("/")
     try:
         usd = amount(number)
@@ -210,7 +213,7 @@ def budget(text: str) -> Budget:
     if not (usd and is_known):
         rule = "a number above 0" if is_known else "per hour or per month"
         raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}. Write 1 or 730/month, for example.")
-    return Budget(usd / HOURS_PER_MONTH, unit) if unit == "month" else Budget(usd, "hour")
+    return Budget(usd, unit or "hour")
 
 
 def counts(text: str) -> list[int]:

@@ -25,6 +25,7 @@ FINE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 SCHEMA_VERSION = 2
+KEPT_SPACE = "\N{NO-BREAK SPACE}"
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
 COLUMNS = 80
 TRAILING = re.compile(" +(?=\n)")
@@ -312,12 +313,16 @@ def print_rows(
 
 
 def _fold(text: str, width: int, indent: int) -> str:
-    """The text in lines of that width; those after the first are indented by that many columns."""
+    """The text in lines of that width; those after the first are indented by that many columns.
+
+    `KEPT_SPACE` stands for a space at which no line ends.
+    """
     import textwrap
 
-    return textwrap.fill(
+    folded = textwrap.fill(
         printable(text), width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     )
+    return folded.replace(KEPT_SPACE, " ")
 
 
 def has_room(console: "Console") -> bool:

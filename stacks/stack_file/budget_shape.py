@@ -8,6 +8,9 @@ from sharing.cost_alerts import LEAST_USD, MOST_EMAILS
 from sharing.setup import AlertPeriod, AlertScope
 from stacks.stack_file.section import Email, Number, Section
 
+Limit = Annotated[Number, Field(allow_inf_nan=False, json_schema_extra={"exclusiveMinimum": 0})]
+"""`sharing.budget` refuses 0 and less: it knows the value to write."""
+
 
 class Alert(Section):
     """An e-mail from AWS Budgets when costs pass a limit."""
@@ -39,9 +42,12 @@ class Budget(Section):
         description="E-mail from AWS Budgets, e.g. `{max-usd: 400, period: monthly, emails: [ops@example.com], scope: "
         "account}`.",
     )
-    max_usd_per_hour: Number | None = Field(
+    max_usd_per_hour: Limit | None = Field(
         default=None,
-        gt=0,
-        allow_inf_nan=False,
         description="Maximum cost in USD per hour, also while nodes are replaced. Planning fails above it.",
+    )
+    max_usd_per_month: Limit | None = Field(
+        default=None,
+        description="Maximum cost in USD per month of 730 hours, with the schedule of `park` and with the minutes in "
+        "which nodes are replaced. Planning fails above it.",
     )

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.assessment import Assessment, assess
+from sharing.budget import find_wrong_limits
 from sharing.prices import Book
 from sharing.problems import Problem, format_problems, near
 from sharing.setup import Setup
@@ -149,7 +150,7 @@ def judge(
     setup = config.setup(today or datetime.date.today())
     setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
     assessment = assess(setup, unreadable)
-    problems = (*problems, *wrong, *assessment.problems)
+    problems = (*problems, *wrong, *find_wrong_limits(setup, assessment.cost), *assessment.problems)
     warnings = (
         *assessment.warnings,
         *warn_of_clients(config.models_clients),

@@ -17,6 +17,8 @@ DECIMALS = 10
 """Decimals of a number of GiB that is exact to the byte."""
 MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
+DEFAULT_CONTEXT = 4096
+"""Ollama's own for a GPU of less than 24 GiB (ollama v0.32.15, docs/context-length.mdx). Every command has the same."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """Required keys of a custom model; its other keys have defaults."""
 OF_CUSTOM = f"For a custom model, add {', '.join(OWN_NUMBERS)}."
@@ -36,7 +38,12 @@ class ModelSettings(Section):
         pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
         description="Name of its release and Service. Default: the tag with dashes (`llama2-7b`, `llama2-7b-2`).",
     )
-    context: int = Field(default=4096, ge=256, le=1_048_576, description="Tokens per request.")
+    context: int = Field(
+        default=DEFAULT_CONTEXT,
+        ge=256,
+        le=1_048_576,
+        description="Tokens per request. A model that supports less has its maximum as the default.",
+    )
     slots: int = Field(default=1, ge=1, le=64, description="Concurrent requests; each has its own KV cache.")
     kv_type: Annotated[KvType, Field(strict=False)] = Field(
         default=KvType.F16,

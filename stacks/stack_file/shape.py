@@ -1,6 +1,7 @@
 """The shape of `Pulumi.<stack>.yaml`: one model per section, with every default."""
 
 import datetime
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
@@ -287,6 +288,8 @@ class StackConfig(Section):
                     num_batch=settings.batch or 0,
                     prompt_cache_mib=settings.prompt_cache_mib,
                 )
+                if "context" not in settings.model_fields_set:
+                    served = replace(served, context=served.effective_context)
                 found.append((index, served))
         return found
 
@@ -358,6 +361,7 @@ class StackConfig(Section):
             pools=pools,
             tenants=tuple(tenants),
             max_usd_per_hour=self.budget.max_usd_per_hour,
+            max_usd_per_month=self.budget.max_usd_per_month,
             park=self.park.park() if self.park else None,
             alert=self.cost_alert(),
             ui=self.ui.enabled,

@@ -58,7 +58,8 @@ def add(commands: Commands) -> None:
         "--budget",
         type=budget,
         metavar="USD",
-        help="maximum price of the whole stack per hour (1) or per month (730/month), also while nodes are replaced",
+        help="maximum price of the whole stack: per hour (1), also while nodes are replaced, or per month (350/month), "
+        "with its schedule",
     )
     parser.add_argument(
         "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"
@@ -87,8 +88,7 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         from tandem.planned import choices_screen
 
-        unit = parsed.budget.unit if parsed.budget else "hour"
-        choices_screen.table(base.setup, found, parsed.rows, unit=unit)
+        choices_screen.table(base.setup, found, parsed.rows)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
@@ -108,6 +108,7 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
         "region": base.setup.region,
         "capacity": parsed.capacity,
         "budget_usd_per_hour": base.setup.max_usd_per_hour,
+        "budget_usd_per_month": base.setup.max_usd_per_month,
         "models": [tenant.served.model.name for tenant in base.setup.tenants],
         "setups": [_choice(choice) for choice in found.fitting],
         "not_judged": [_choice(choice) for choice in found.not_judged],
@@ -135,6 +136,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "price_known": not bill.unpriced,
         "usd_per_hour": round(bill.usd_per_hour, 4),
         "usd_per_month": round(bill.usd_per_month, 2),
+        "usd_per_month_unparked": round(bill.usd_per_month_unparked, 2),
         "usd_per_week": round(bill.usd_per_week, 2),
         "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),
         "isolation": choice.isolation,
@@ -159,12 +161,12 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
     if parsed.region:
         base_stack.require_region(parsed.region)
-    limit = parsed.budget.usd_per_hour if parsed.budget else None
     try:
         if parsed.stack:
-            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, limit, today)
+            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, parsed.budget, today)
         else:
-            base = base_stack.of_models(parsed.models, settings, parsed.region or HOME_REGION, limit, today)
+            models = [{"name": name, **settings} for name in parsed.models]
+            base = base_stack.of_models(models, parsed.region or HOME_REGION, parsed.budget, today)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
         raise CallError(_about_arguments(str(error), names)) from None

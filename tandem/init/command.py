@@ -15,19 +15,24 @@ from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, sta
 if TYPE_CHECKING:
     from sharing.choices import Choice, Choices
     from tandem.init.questions import Questions
-    from tandem.planned.base_stack import BaseStack
+    from tandem.planned.base_stack import BaseStack, Values
 
 SCHEMA_VERSION = 1
 STACK = "mine"
 REGION = "us-east-1"
 MODELS = "llama2:7b mistral:7b"
+CONTEXTS = 4096
+"""The default of a stack file."""
 ROWS = 3
 """Setups to pick from."""
 SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
 """Where a stack file has what the user said: there is no file yet."""
 ANYWHERE = "0.0.0.0/0"
 ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
-BUDGET = "Budget in dollars: per hour as in `1`, per month as in `730/month`, or `none`"
+HOURS = "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`"
+PAGE = "E-mail address of the administrator of a chat page, or `none`"
+CONTEXT = "Context in tokens, at most"
+BUDGET = "Budget in dollars: `1` per hour, `350/month`, or `none`"
 
 
 class NothingFitsError(CallError):
@@ -42,8 +47,8 @@ def add(commands: Commands) -> None:
         commands,
         "init",
         run,
-        description="Ask for a name, region, networks, models and budget, show the cheapest setups, and write the "
-        "stack file of the one you pick. Flags answer questions in advance. Needs no AWS account and no network.",
+        description="Ask what the stack is for, show the cheapest setups, and write the stack file of your choice. "
+        "Flags answer questions in advance. Needs no AWS account and no network.",
         exit_codes={0: "the stack file was written", 1: "no setup fits"},
     )
     parser.add_argument("stack", nargs="?", metavar="STACK|FILE", help=f"the stack to create (default: {STACK})")
@@ -54,9 +59,18 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--budget",
         metavar="USD",
-        help="maximum price of the whole stack per hour (1) or per month (730/month), also while nodes are replaced "
-        "(default: none)",
+        help="maximum price of the whole stack: per hour (1), also while nodes are replaced, or per month (350/month), "
+        "with its schedule (default: none)",
     )
+    parser.add_argument(
+        "--context", metavar="N", help=f"tokens per request of a model that supports as many (default: {CONTEXTS})"
+    )
+    parser.add_argument(
+        "--hours",
+        metavar="FROM-TO",
+        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris' (default: always)",
+    )
+    parser.add_argument("--ui", metavar="EMAIL", help="add a chat page with this administrator (default: none)")
     parser.add_argument(
         "--allow-cidr",
         action="append",
@@ -103,8 +117,8 @@ def _may_ask(parsed: argparse.Namespace) -> bool:
     stream = "stdout" if sys.stdin.isatty() else "stdin"
     why = " with --json" if parsed.json else f": {stream} is not a terminal"
     raise CallError(
-        f"`tandem init` cannot ask questions{why}. Pass --model TAG (repeatable), --region, --budget, --allow-cidr, or "
-        "--yes for their defaults."
+        f"`tandem init` cannot ask questions{why}. Pass --model TAG (repeatable), --region, --context, --hours, --ui, "
+        "--budget, --allow-cidr, or --yes for their defaults."
     )
 
 
@@ -126,41 +140,50 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     today = datetime.date.today()
     region = questions.answer("AWS region", REGION, ask.region, parsed.region)
 
-    def check(models: str, allowed: list[str], name: str) -> None:
+    def check(name: str, models: str, context: int, allowed: list[str], others: "Values | None" = None) -> None:
         """Raises `CallError` about the flag or question of that name."""
         try:
-            base_stack.of_models(ask.words(models), {}, region, None, today, allowed)
+            base_stack.of_models(ask.models(models, context), region, None, today, allowed, others)
         except CallError as error:
             raise CallError(SETTING.sub(f"{name}:", str(error))) from None
 
     def allowed_to(text: str) -> list[str]:
         allowed = ask.networks(text)
-        check(MODELS, allowed, "--allow-cidr" if parsed.allow_cidr else "Networks")
+        check("--allow-cidr" if parsed.allow_cidr else "Networks", MODELS, CONTEXTS, allowed)
         return allowed
 
     def known(text: str) -> str:
-        check(text, access, "--model" if given else "Models")
+        check("--model" if given else "Models", text, CONTEXTS, access, others)
         return text
 
+    def sized(text: str) -> int:
+        context = ask.context(text)
+        check("--context" if given_context else "Context", models, context, access, others)
+        return context
+
     access = questions.answer(ACCESS, ANYWHERE, allowed_to, _joined(parsed.allow_cidr))
-    models, budget = MODELS, ask.NO_LIMIT
-    given, given_budget = _joined(parsed.model), parsed.budget
+    others = {
+        **questions.answer(HOURS, ask.ALWAYS, ask.hours, parsed.hours),
+        **questions.answer(PAGE, ask.NO_PAGE, ask.page, parsed.ui),
+    }
+    models, context, budget = MODELS, CONTEXTS, ask.NO_LIMIT
+    given, given_context, given_budget = _joined(parsed.model), parsed.context, parsed.budget
     while True:
         models = questions.answer("Models, separated by spaces", models, known, given)
+        context = questions.answer(CONTEXT, str(context), sized, given_context)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
         limit = ask.limit(budget)
-        usd_per_hour = limit.usd_per_hour if limit else None
-        base = base_stack.of_models(ask.words(models), {}, region, usd_per_hour, today, access)
+        base = base_stack.of_models(ask.models(models, context), region, limit, today, access, others)
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))
         if not parsed.json:
-            choices_screen.table(base.setup, found, ROWS, unit=limit.unit if limit else "hour", numbered=questions.asks)
+            choices_screen.table(base.setup, found, ROWS, numbered=questions.asks)
         elif not found.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:
             return base, found
         print_line("Change the models or the budget.", sys.stdout)
-        given = given_budget = None
+        given = given_context = given_budget = None
 
 
 def _joined(given: list[str] | None) -> str | None:
@@ -185,6 +208,7 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *
                 "nodes": cell.nodes,
                 "capacity": cell.pool.capacity,
                 "usd_per_hour": round(choice.bill.usd_per_hour, 4),
+                "usd_per_month": round(choice.bill.usd_per_month, 2),
             }
         )
         return

@@ -4,16 +4,25 @@ import argparse
 import ipaddress
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sharing.cost_alerts import is_email
+from sharing.models import Served, find
+from sharing.parking import judge_timezone
 from sharing.printable import printable
 from tandem import arguments
 from tandem.planned import base_stack
 from tandem.terminal import CallError, InputEndedError, complain
 
-NOBODY = NO_LIMIT = "none"
+NOBODY = NO_LIMIT = NO_PAGE = "none"
+ALWAYS = "always"
+HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
+"""Hours of a working day and a time zone, e.g. `8-20 Europe/Paris`."""
+WIDTH = 79
+"""Columns of a question, so that the answer begins on the same line of a narrow terminal."""
 Answer = TypeVar("Answer")
 
 
@@ -32,7 +41,7 @@ class Questions:
             return read(default if given is None else given)
         while True:
             try:
-                text = input(printable(f"{question} [{default}]: ")).strip()
+                text = input(_folded(f"{question} [{default}]:")).strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
@@ -42,6 +51,11 @@ class Questions:
                 raise
             except CallError as error:
                 complain(str(error))
+
+
+def _folded(question: str) -> str:
+    """The question in lines that no terminal breaks within a word."""
+    return textwrap.fill(printable(question), WIDTH - 1, break_long_words=False, break_on_hyphens=False) + " "
 
 
 def region(text: str) -> str:
@@ -62,6 +76,47 @@ def limit(text: str) -> arguments.Budget | None:
         return None if text == NO_LIMIT else arguments.budget(text)
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}") from None
+
+
+def context(text: str) -> int:
+    """Tokens per request."""
+    try:
+        return arguments.count(text)
+    except argparse.ArgumentTypeError as error:
+        raise CallError(f"the context {error}") from None
+
+
+def models(text: str, context: int) -> list[base_stack.Values]:
+    """The models with that context, or with the nearest one that Ollama gives them."""
+    return [{"name": name, "context": _nearest(name, context)} for name in words(text)]
+
+
+def _nearest(name: str, context: int) -> int:
+    model = find(name)
+    return Served(id=name, model=model, context=context, slots=1).effective_context if model else context
+
+
+def hours(text: str) -> dict[str, dict[str, str]]:
+    """The section `park` of a stack that runs in these hours of working days; empty for one that always runs."""
+    if text == ALWAYS:
+        return {}
+    found = HOURS.fullmatch(text)
+    begin, end = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not found or not begin < end < arguments.MINUTES["d"] // arguments.MINUTES["h"]:
+        raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
+    timezone = found[3] or "UTC"
+    if wrong := judge_timezone(timezone):
+        raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
+    return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
+
+
+def page(text: str) -> dict[str, dict[str, object]]:
+    """The section `ui` with this administrator; empty for no page."""
+    if text == NO_PAGE:
+        return {}
+    if not is_email(text):
+        raise CallError(f"'{text}' must be an e-mail address, or {NO_PAGE}.")
+    return {"ui": {"enabled": True, "admin-email": text}}
 
 
 def networks(text: str) -> list[str]:

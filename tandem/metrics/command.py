@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
         commands,
         "metrics",
         _run,
-        description="Print what each model's server knows as Prometheus metrics: model loaded, memory, context, expiry "
+        description="Export each server's metrics for Prometheus: model loaded, memory, context, expiry "
         "and, with `monitoring` in the stack file, tokens and requests.",
         exit_codes={
             0: "every server answered, or --listen was ended by Ctrl-C",

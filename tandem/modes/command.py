@@ -27,8 +27,8 @@ WAYS = {
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
 """The fields of shares in `--json`."""
 PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
-PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048})
-"""The models of the example stack `timeslice`."""
+PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
+"""The models of the example stack `timeslice`, with the default context, as in `choose`."""
 
 
 def add(commands: Commands) -> None:
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         commands,
         "modes",
         run,
-        description="Plan the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
+        description="Plan the models of a stack, or two example models (llama2:7b and mistral:7b, context 4096), in "
         "every sharing mode on every GPU instance type. Needs no AWS account and no network.",
         exit_codes={1: ""},
     )

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
         "park",
         _park,
         description="Remove the GPU nodes of a stack with the section `park` now, or later with --in. They come back "
-        "at the next `wake` of the section, or with `tandem wake`.",
+        "at the scheduled wake, or with `tandem wake`.",
         exit_codes=CODES,
     )
     add_stack(park)

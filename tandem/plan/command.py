@@ -203,7 +203,7 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
     console = open_console()
     with status(f"Planning {judged.name}"):
         planned = run(plan)
-    more = f"{'' if parsed.resources else ' List: --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
+    more = f"{'' if parsed.resources else ' See --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
     screen.show(console, plan, planned, is_up=switch is not None, more=more)
     if parsed.verbose:
         from tandem.plan import details

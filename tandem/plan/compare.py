@@ -154,7 +154,7 @@ def cheapest(options: Sequence[Option]) -> list[Option]:
     """Those that cost the least, parked stacks only if all are parked; none if all are refused."""
     accepted = [option for option in options if option.planned]
     compared = [option for option in accepted if option.judged.setup.awake] or accepted
-    prices = [round(option.bill.usd_per_week, 4) if option.bill else 0.0 for option in compared]
+    prices = [round(option.bill.usd_per_month, 4) if option.bill else 0.0 for option in compared]
     return [option for option, usd in zip(compared, prices, strict=True) if usd == min(prices)]
 
 

@@ -7,17 +7,17 @@ from rich.console import Console
 from tandem.plan.compare import Option, cheapest
 from tandem.terminal import has_room, hint_at_columns, line, say
 
-HEAD = ("", "$/hour", "$/week", "ready in", "isolation", "shares", "margin", "GPUs")
+HEAD = ("", "$/hour", "$/month", "ready in", "isolation", "shares", "margin", "GPUs")
 LESS_IMPORTANT = ("isolation", "margin")
 """Columns that a narrow terminal does not get."""
-TO_THE_RIGHT = ("$/hour", "$/week", "ready in", "shares", "margin")
+TO_THE_RIGHT = ("$/hour", "$/month", "ready in", "shares", "margin")
 
 
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
     hidden: tuple[str, ...] = () if has_room(console) else LESS_IMPORTANT
     if not any(option.bill and option.bill.week for option in options):
-        hidden += ("$/week",)
+        hidden += ("$/month",)
     shown = [at for at, name in enumerate(HEAD) if name not in hidden]
     rows = [tuple(row[at] for at in shown) for row in (HEAD, *map(_row, options))]
     head = rows[0]
@@ -56,5 +56,5 @@ def _row(option: Option) -> tuple[str, ...]:
     later = "on request" if option.judged.setup.awake else "parked"
     ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
     usd = f"{option.bill.usd_per_hour:.3f}"
-    week = f"{option.bill.usd_per_week:.2f}"
-    return option.name, usd, week, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus
+    month = f"{option.bill.usd_per_month:.2f}"
+    return option.name, usd, month, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from sharing.assessment import Fit
-from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost, Week
+from sharing.cost import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost, Week
 from sharing.modes import Shares
 from sharing.parking import Park
 from sharing.quotas import needs
@@ -14,7 +14,7 @@ from sharing.slices import in_mig
 from stacks.stack_file.judge import Plan
 from tandem.plan.screen import bill_of, dollars
 from tandem.planned.plan import Planned
-from tandem.planned.startup import Startup
+from tandem.planned.startup import Startup, name_stage
 from tandem.terminal import count, line, print_folded, print_rows
 
 
@@ -26,7 +26,7 @@ def show(console: Console, plan: Plan, planned: Planned) -> None:
     _cost(console, plan.setup, bill_of(plan))
     _quotas(console, plan.setup)
     if planned.starts_models:
-        _startup(console, planned.startup)
+        _startup(console, planned.startup, plan.setup)
 
 
 def _title(console: Console, text: str) -> None:
@@ -78,13 +78,13 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
         (
             "total",
             f"${bill.usd_per_hour:.4f}",
-            f"${bill.usd_per_month:,.0f} per month{', never parked' if bill.week else ''}",
+            f"${bill.usd_per_month_unparked:,.0f} per month{', never parked' if bill.week else ''}",
         )
     )
     if bill.cheapest_usd_per_hour < bill.usd_per_hour:
         span = f"{dollars(bill.cheapest_usd_per_hour, bill.usd_per_hour)} per hour"
         rows.append(("with the cheapest types", f"${bill.cheapest_usd_per_hour:.4f}", span))
-    peak = "at most, for some minutes: old and new nodes run side by side"
+    peak = f"at most; a month includes {REPLACED_MINUTES} minutes of it"
     rows.append(("while nodes are replaced", f"${bill.replacing_usd_per_hour:.4f}", peak))
     if len(setup.awake) < len(setup.pools):
         rows.append(("when no pool is parked", f"${bill.awake_usd_per_hour:.4f}", ""))
@@ -99,14 +99,14 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
         rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
     print_rows(console, rows, right=(1,))
     if bill.week and setup.park:
-        _week(console, bill.week, setup.park)
+        _week(console, bill, bill.week, setup.park)
     if bill.first_start_gib:
         once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
         print_folded(console, f"  First start: {once}.")
     print_folded(console, f"  {UNCOUNTED}")
 
 
-def _week(console: Console, week: Week, park: Park) -> None:
+def _week(console: Console, bill: Cost, week: Week, park: Park) -> None:
     """The schedule, and what it saves."""
     parts = [
         f"{hours:.4g} hours {state} at ${usd:.4f}"
@@ -116,6 +116,8 @@ def _week(console: Console, week: Week, park: Park) -> None:
         )
     ]
     print_folded(console, f"  Week: {' and '.join(parts)}: ${week.usd:,.2f}. Never parked: ${week.unparked_usd:,.2f}.")
+    month = f"${bill.usd_per_month:,.2f} with its schedule and replacements (${bill.replaced_usd_per_month:.2f})"
+    print_folded(console, f"  Month: {month}. Never parked: ${bill.usd_per_month_unparked:,.2f}.")
     schedules = f"parks at `{park.schedule.for_cron_job()}`, wakes at `{park.wake.for_cron_job()}`"
     print_folded(console, f"  Schedule, {park.timezone}: {schedules}.")
 
@@ -129,12 +131,15 @@ def _quotas(console: Console, setup: Setup) -> None:
             print_folded(console, f"  {need.quota.title}: {peak}")
 
 
-def _startup(console: Console, estimate: Startup) -> None:
+def _startup(console: Console, estimate: Startup, setup: Setup) -> None:
+    """Each resource that `up` waits for, beside the name of its step on the first screen."""
     _title(
         console,
         f"Startup: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f}), step by step",
     )
     steps = [
-        (step.urn.rsplit("::", 1)[1], f"{step.minutes:.1f} min", "") for step in estimate.path if step.minutes >= 0.05
+        (step.urn.rsplit("::", 1)[1], f"{step.minutes:.1f} min", name_stage(step.urn, setup))
+        for step in estimate.path
+        if step.minutes >= 0.05
     ]
     print_rows(console, steps, right=(1,))

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from sharing import cost_alerts
 from sharing.assessment import Fit
-from sharing.cost import HOURS_PER_MONTH, Cost, Line
+from sharing.cost import Cost, Line
 from sharing.fit import judge_guests
 from sharing.importance import NORMAL, PRIORITIES
 from sharing.parking import HOURS_PER_WEEK
@@ -17,7 +17,7 @@ from sharing.startup import cold_start
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
 from tandem.planned.startup import name_stages
-from tandem.terminal import count, in_words, line, print_folded, print_rows
+from tandem.terminal import KEPT_SPACE, count, in_words, line, print_folded, print_rows
 
 TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
 """Names of the sharing modes within a sentence."""
@@ -46,9 +46,10 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _pages(console, plan.setup)
     console.print()
     if starts:
-        first, *others = [f"{name} {minutes:.1f}" for name, minutes in name_stages(planned.startup.path, plan.setup)]
-        print_folded(console, f"Startup  {' → '.join([f'{first} min', *others])}", bold="Startup")
-    print_folded(console, f"{len(planned.graph)} resources with the stack itself.{more}")
+        stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.setup)]
+        steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
+        print_folded(console, f"Startup  {steps.removeprefix(f'→{KEPT_SPACE}')}", bold="Startup")
+    print_folded(console, f"{len(planned.graph)} resources, including the stack.{more}")
 
 
 def bill_of(plan: Plan) -> Cost:
@@ -83,12 +84,9 @@ def _verdict(console: Console, plan: Plan) -> None:
 def _price(console: Console, plan: Plan, ready: str) -> None:
     bill = bill_of(plan)
     hour = bill.cheapest_usd_per_hour, bill.usd_per_hour
-    month = bill.cheapest_usd_per_hour * HOURS_PER_MONTH, bill.usd_per_month
+    month = bill.cheapest_usd_per_month, bill.usd_per_month
     price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
-    longer = f"{dollars(*month, digits=0)} per month"
-    if bill.week:
-        spared = bill.week.running_hours * (bill.usd_per_hour - bill.cheapest_usd_per_hour)
-        longer = f"{dollars(bill.week.usd - spared, bill.week.usd, digits=2)} per week with its schedule"
+    longer = f"{dollars(*month, digits=0)} per month{' with its schedule' * (bill.week is not None)}"
     print_folded(console, f"  {price}, {longer}{ready}", bold=price)
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.setup.region}" if bill.unpriced else ""
     is_old = bill.price_age_days > FRESH_DAYS

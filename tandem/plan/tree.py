@@ -16,7 +16,7 @@ ORDER = (CLUSTER, *STAGES)
 def show(console: Console, graph: Graph) -> None:
     """Prints every component with the number of its resources by type."""
     console.print()
-    tree = Tree(f"[bold]{len(graph)} resources[/], with the stack itself")
+    tree = Tree(f"[bold]{len(graph)} resources[/], including the stack")
     for root in graph:
         if root.type == STACK_TYPE:
             _branch(tree, graph, root)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sharing import matrix, tables
+from sharing.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
+from sharing.cost import cost
 from sharing.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean
@@ -18,12 +20,14 @@ from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
+from tandem.arguments import Budget
 from tandem.terminal import CallError
 
 OF_POOLS = ("pool", "spill")
 """The keys of a model that name pools: here all models are on one."""
 ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
+LIMITS = (PER_HOUR, PER_MONTH)
 OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
 Values = dict[str, Any]
 
@@ -45,28 +49,34 @@ class BaseStack:
         return stack_file(values, comments)
 
     def sections_of(self, chosen: Setup) -> Values:
-        """The values of the `tandem:` keys for a setup that was chosen."""
+        """The values of the `tandem:` keys for a setup that was chosen.
+
+        A limit per month alone gets one for the peak, so that the plan of the file has no warning about it.
+        """
         [pool] = chosen.pools
         own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool, chosen)}
+        if warn_of_peak(self.setup, cost(chosen)):
+            own["budget"] = {**self.sections["budget"], PER_HOUR: peak_limit(self.setup, cost(chosen))}
         return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
 
 
 def of_models(
-    names: Sequence[str],
-    settings: Values,
+    models: Sequence[Values],
     region: str,
-    budget: float | None,
+    budget: Budget | None,
     today: datetime.date,
     allowed: Sequence[str] = ANYWHERE,
+    others: Values | None = None,
 ) -> BaseStack:
-    """Models of the catalogue by their tags, all with the same settings, on the cheapest cluster.
+    """Models of the catalogue, each with its `name` and other keys of a stack file, on the cheapest cluster.
 
-    `allowed` are the networks that may reach the Kubernetes API.
+    `allowed` are the networks that may reach the Kubernetes API; `others` are more sections.
     """
     sections: Values = {
         "cluster": {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}},
-        "models": [{"name": name, **settings} for name in names],
-        **_budget_values(budget),
+        "models": [*models],
+        **({"budget": budget.settings} if budget else {}),
+        **(others or {}),
     }
     try:
         return of_values(sections, region, today)
@@ -79,13 +89,13 @@ def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
     return _read(sections, {REGION: region}, today, "the call")
 
 
-def of_file(path: Path, settings: Values, region: str | None, budget: float | None, today: datetime.date) -> BaseStack:
+def of_file(path: Path, settings: Values, region: str | None, budget: Budget | None, today: datetime.date) -> BaseStack:
     """The models and everything else of a stack file. Values of the call replace those of the file."""
     found = read(path, SECTIONS)
     if found.problems:
         raise CallError("\n".join(map(str, found.problems)))
     models = found.sections.get("models")
-    sections: Values = {**found.sections, **_budget_values(budget)}
+    sections: Values = {**found.sections, **_with_budget(found.sections.get("budget"), budget)}
     if isinstance(models, list):
         sections["models"] = [
             {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
@@ -112,8 +122,12 @@ def sharing_values(sharing: Sharing) -> Values:
     return {"mode": sharing.mode, **said}
 
 
-def _budget_values(budget: float | None) -> Values:
-    return {} if budget is None else {"budget": {"max-usd-per-hour": budget}}
+def _with_budget(written: object, budget: Budget | None) -> Values:
+    """The section `budget` with the limit of the call instead of those of the file; empty without such a limit."""
+    if budget is None:
+        return {}
+    others = {key: value for key, value in written.items() if key not in LIMITS} if isinstance(written, dict) else {}
+    return {"budget": {**others, **budget.settings}}
 
 
 def _node_values(pool: Pool, chosen: Setup) -> Values:

@@ -1,13 +1,13 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
 
+from sharing.budget import Limits, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.choices import Choice, Choices
-from sharing.cost import HOURS_PER_MONTH, Cost, cost
+from sharing.cost import REPLACED_MINUTES, Cost, cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
 from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
@@ -16,11 +16,11 @@ MOST_DOUBTS = 4
 MOST_TYPES = 3
 
 
-def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool = False) -> None:
-    """The first `most` setups, or the nearest miss; `unit` is that of the budget, `hour` or `month`."""
+def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) -> None:
+    """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not found.fitting:
-        _nothing(console, setup, found, unit)
+        _nothing(console, setup, found)
         return
     shown = found.fitting[:most]
     tenants = setup.tenants
@@ -28,7 +28,7 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
     room = has_room(console)
-    period, isolation = (f" {'$/week' if setup.park else '$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
+    period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
     line(
         console,
         f"{'$/hour':>8}{period}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
@@ -39,11 +39,20 @@ def table(setup: Setup, found: Choices, most: int, *, unit: str, numbered: bool 
         line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
     hint_at_columns(console)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    week = ", a week with its schedule" * (setup.park is not None and room)
-    say(console, 0, "$", f"for the whole stack{week}; {_dates(oldest.bill, shown)}", "bold")
+    month = ", a month with its schedule" * (setup.park is not None and room)
+    say(console, 0, "$", f"for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, 0, letter, doubt, "yellow")
+    _peak(console, setup, shown[0])
     _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
+
+
+def _peak(console: Console, setup: Setup, first: Choice) -> None:
+    """What the first setup costs at most, where the budget is per month."""
+    if warn_of_peak(setup, first.bill):
+        peak = f"up to ${first.bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
+        reason = f"the first setup costs {peak}; a month includes {REPLACED_MINUTES} minutes of it."
+        say(console, 0, "warning:", reason, "yellow")
 
 
 def _dates(oldest: Cost, shown: Sequence[Choice]) -> str:
@@ -58,9 +67,7 @@ def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
     usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
     nodes = f"{cell.nodes} × {cell.instance.name}"
     limit = tightest.unit_mib if tightest.share_mib is None else tightest.share_mib
-    # A month without its parked hours would be no bill that anybody gets.
-    usd_per_period = f"{bill.usd_per_week:.2f}" if bill.week else f"{bill.usd_per_month:.0f}"
-    period, isolation = (f" {usd_per_period:>7}", f"{choice.isolation:<9} ") if room else ("", "")
+    period, isolation = (f" {bill.usd_per_month:>7.0f}", f"{choice.isolation:<9} ") if room else ("", "")
     return (
         f"{usd}{period}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} {isolation}{tightest.room / limit:>6.0%} "
         f"{letters}"
@@ -73,43 +80,43 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
 
 
-def _nothing(console: Console, setup: Setup, found: Choices, unit: str) -> None:
+def _nothing(console: Console, setup: Setup, found: Choices) -> None:
     if not found.over_budget and not found.not_judged:
         refusal = found.refusal
         nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
         reason = f"these models cannot run: {refusal}" if refusal else nearest
         say(console, 0, "error:", reason, "bold red")
         return
-    known = "is known to fit" if found.not_judged else "fits"
-    reason = f"no setup {known} within the budget of {_dollars(setup.max_usd_per_hour or 0, unit)}."
+    limits = limits_of(setup)
+    hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
+    month = f"${limits.usd_per_month:,.0f} per month" if limits.usd_per_month else ""
+    reason = f"no setup fits within the budget of {' and '.join(filter(None, (hour, month)))}."
     if found.over_budget:
-        reason += _cheapest(found.over_budget[0], setup.max_usd_per_hour, unit)
+        reason += _cheapest(found.over_budget[0], limits)
     say(console, 0, "error:", reason, "bold red")
     _unpriced(console, setup, found.not_judged)
 
 
-def _cheapest(nearest: Choice, limit: float | None, unit: str) -> str:
+def _cheapest(nearest: Choice, limits: Limits) -> str:
     """A setup that fits the models for more than the budget."""
     cell, bill = nearest.cell, nearest.bill
-    pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
-    fits = limit is not None and cost(replace(nearest.setup, pools=pools)).replacing_usd_per_hour <= limit
-    or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file" if fits else ""
-    enough = f"{bill.least_budget:.2f}"
-    if unit == "month":
-        enough = f"{math.ceil(bill.replacing_usd_per_hour * HOURS_PER_MONTH)}/month"
+    costs, enough, or_else = [], [], ""
+    if limits.usd_per_month is not None:
+        costs.append(f"${bill.usd_per_month:,.0f} per month{' with its schedule' * (bill.week is not None)}")
+        if bill.usd_per_month > limits.usd_per_month:
+            enough.append(f"{least_per_month(bill)}/month")
+    if limits.usd_per_hour is not None:
+        peak = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
+        costs.append(f"${bill.usd_per_hour:.3f} per hour, and {peak}")
+        if bill.replacing_usd_per_hour > limits.usd_per_hour:
+            enough.append(f"{least_per_hour(bill):.2f}")
+            pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
+            if not limits.passed_by(cost(replace(nearest.setup, pools=pools))):
+                or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
     return (
         f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
-        f"{cell.pool.capacity}: {_dollars(bill.usd_per_hour, unit, 3)}, and up to "
-        f"{_dollars(bill.replacing_usd_per_hour, unit, 3)} while its nodes are replaced. "
-        f"Raise the budget to {enough}{or_else}."
+        f"{cell.pool.capacity}: {'; '.join(costs)}. Raise the budget to {' and '.join(enough)}{or_else}."
     )
-
-
-def _dollars(usd_per_hour: float, unit: str, digits: int = 2) -> str:
-    """A price per hour with that many digits after the point, or per month in whole dollars."""
-    if unit == "month":
-        return f"${usd_per_hour * HOURS_PER_MONTH:,.0f} per month"
-    return f"${usd_per_hour:.{digits}f} per hour"
 
 
 def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:

@@ -1,10 +1,13 @@
 """Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sharing.choices import Choice
 from sharing.files import write_whole
+from sharing.gpus import instance_types
+from sharing.judgement import judge
 from sharing.printable import printable
 from stacks.stack_file import schema
 from tandem.planned.base_stack import ANYWHERE, BaseStack
@@ -43,7 +46,28 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
     ]
     if base.setup.public_access_cidrs == ANYWHERE:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
+    head += _tip(base, choice)
     return save(path, base.written(choice.setup, head))
+
+
+def _tip(base: BaseStack, choice: Choice) -> list[str]:
+    """The cheapest second instance type, where spot capacity is at stake and the budget allows it."""
+    pool, bills = choice.cell.pool, {}
+    if pool.capacity != "spot":
+        return []
+    for name, known in instance_types().items():
+        if (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus) and name not in pool.instance_types:
+            two = replace(pool, instance_types=(*pool.instance_types, name))
+            limits = base.setup.max_usd_per_hour, base.setup.max_usd_per_month
+            found = judge(replace(choice.setup, pools=(two,), max_usd_per_hour=limits[0], max_usd_per_month=limits[1]))
+            if found.accepted and found.cost and not found.cost.unpriced:
+                bills[name] = found.cost.usd_per_hour
+    if not bills:
+        return []
+    second = min(bills, key=lambda name: bills[name])
+    return [
+        f"With {second} as a second instance type, spot capacity is more likely: up to ${bills[second]:.3f} per hour."
+    ]
 
 
 def save(path: Path, text: str) -> Path:

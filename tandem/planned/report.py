@@ -150,7 +150,9 @@ class CostReport(Report):
     cheapest_usd_per_hour: Price
     """With the cheapest instance type of each pool."""
     usd_per_month: Cents
-    """Without the schedule of `park`."""
+    """With the schedule of `park` and the minutes in which nodes are replaced: what `max-usd-per-month` limits."""
+    usd_per_month_unparked: Cents
+    """Without the schedule."""
     week: WeekReport | None
     """None without `park`."""
     replacing_usd_per_hour: Price

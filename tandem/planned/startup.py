@@ -64,12 +64,12 @@ def name_stages(path: Iterable[Step], setup: Setup) -> list[tuple[str, float]]:
     """The steps as people name them, and their minutes: control plane, system nodes, device plugin, proof, model."""
     minutes: dict[str, float] = {}
     for step in path:
-        name = _stage(step.urn, setup)
+        name = name_stage(step.urn, setup)
         minutes[name] = minutes.get(name, 0.0) + step.minutes
     return [(name, length) for name, length in minutes.items() if length >= SHORTEST_STAGE]
 
 
-def _stage(urn: str, setup: Setup) -> str:
+def name_stage(urn: str, setup: Setup) -> str:
     """Which part of the stack a resource belongs to, by the components above it."""
     kinds, _, name = urn.split("::", 2)[2].rpartition("::")
     component = kinds.split("$")[0]

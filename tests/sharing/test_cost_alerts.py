@@ -15,6 +15,9 @@ from tests.sharing.builders import pool, setup
 # us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
 # 2 public addresses at 0.005 (aws.amazon.com/eks/pricing, /ec2/pricing/on-demand, /ebs/pricing, /vpc/pricing).
 PARKED = 0.10 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
+# Half an hour a month of four more system nodes, and of one more g4dn.xlarge with its disk and address.
+SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
+REPLACED = SYSTEM_REPLACED + (0.2158 + 100 * 0.08 / 730 + 0.005) / 2
 
 
 def alerted(max_usd: float, period: AlertPeriod = "monthly", scope: AlertScope = "account", **more: object) -> Setup:
@@ -22,27 +25,31 @@ def alerted(max_usd: float, period: AlertPeriod = "monthly", scope: AlertScope =
 
 
 @pytest.mark.parametrize(
-    ("period", "hours", "unit", "fix"),
+    ("period", "usd", "unit", "fix"),
     [
-        ("monthly", 730, "month", "Write `max-usd: {}`; or, if you destroy the stack after use, `period: daily`."),
-        ("daily", 24, "day", "Write `max-usd: {}`."),
+        (
+            "monthly",
+            730 * PARKED + SYSTEM_REPLACED,
+            "month",
+            "Write `max-usd: {}`; or, if you destroy the stack after use, `period: daily`.",
+        ),
+        ("daily", 24 * PARKED, "day", "Write `max-usd: {}`."),
     ],
 )
 def test_a_limit_below_the_price_of_the_parked_stack_is_an_error(
-    period: AlertPeriod, hours: int, unit: str, fix: str
+    period: AlertPeriod, usd: float, unit: str, fix: str
 ) -> None:
-    least = PARKED * hours
-    [found] = assess(alerted(least - 0.01, period)).problems
-    assert (found.path, found.found) == ("budget.alert.max-usd", f"{least - 0.01:g}")
-    assert found.rule == f"is less than the stack costs in a {unit} with every GPU pool parked: ${least:,.2f}"
-    assert found.fix == fix.format(math.ceil(least))
-    assert assess(alerted(least + 0.01, period)).problems == ()
+    [found] = assess(alerted(usd - 0.01, period)).problems
+    assert (found.path, found.found) == ("budget.alert.max-usd", f"{usd - 0.01:g}")
+    assert found.rule == f"is less than the stack costs in a {unit} with every GPU pool parked: ${usd:,.2f}"
+    assert found.fix == fix.format(math.ceil(usd))
+    assert assess(alerted(usd + 0.01, period)).problems == ()
 
 
 def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     bill = assess(setup()).cost
     assert bill is not None
-    month = bill.usd_per_hour * 730
+    month = bill.usd_per_hour * 730 + REPLACED
     [found] = assess(alerted(month - 0.01)).warnings
     assert found.rule == f"is less than a month of this stack costs: ${month:,.2f}"
     # 80 % of 730 hours.
@@ -69,7 +76,7 @@ def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
 ) -> None:
     bill = assess(setup()).cost
     assert bill is not None
-    usd = running * bill.usd_per_hour + parked * PARKED
+    usd = running * bill.usd_per_hour + parked * PARKED + (REPLACED if period == "monthly" else 0)
 
     def warnings(max_usd: float) -> list[tuple[str, str]]:
         found = assess(alerted(max_usd, period, park=WORKDAYS)).warnings
@@ -90,7 +97,7 @@ def test_models_that_scale_to_zero_are_not_parked() -> None:
     assert found.rule.startswith("is less than the stack costs in a month while no model runs: $")
     bill = assess(sleeping(100_000)).cost
     assert bill is not None
-    month = bill.usd_per_hour * 730
+    month = bill.usd_per_hour * 730 + REPLACED
     [found] = [one for one in assess(sleeping(month - 0.01)).warnings if one.path == "budget.alert.max-usd"]
     assert found.rule == f"is less than a month of this stack costs while its models run: ${month:,.2f}"
     assert found.fix == "80 % of it is spent after 24.3 days. Destroy the stack before then."

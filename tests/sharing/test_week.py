@@ -67,24 +67,6 @@ def test_without_park_a_week_is_168_equal_hours() -> None:
     assert bill.usd_per_week == pytest.approx(168 * RUNNING, abs=1e-3)
 
 
-def test_a_budget_below_the_parked_cost_is_one_error() -> None:
-    found = assess(parked(max_usd_per_hour=0.19)).problems
-    assert [problem.path for problem in found] == ["budget.max-usd-per-hour"]
-    assert found[0].rule == f"is less than the stack costs even while it is parked: ${PARKED:.4f} per hour"
-    # While nodes are replaced: `small stack` in cost.yaml.
-    assert found[0].fix == ("Write `budget.max-usd-per-hour: 0.86`. Only `pulumi destroy` ends all costs.")
-
-
-@pytest.mark.parametrize("limit", [0.2, 0.42])
-def test_a_budget_between_the_parked_and_the_full_cost_is_below_the_full_cost(limit: float) -> None:
-    [problem] = assess(parked(max_usd_per_hour=limit)).problems
-    assert problem.rule.startswith("is less than the stack costs: $0.4293 per hour")
-
-
-def test_a_budget_above_the_full_cost_accepts_a_stack_with_park() -> None:
-    assert assess(parked(max_usd_per_hour=0.86)).problems == ()
-
-
 def test_changes_of_a_stack_with_park_name_no_count_that_its_schedule_sets() -> None:
     old = parked(tenants=tenants(*pair(), *pair()))
     [before] = old.pools

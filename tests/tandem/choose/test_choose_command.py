@@ -14,6 +14,7 @@ from sharing.choices import choose
 from sharing.models import models
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
+from tandem.arguments import Budget
 from tandem.choose.command import CAPACITIES
 from tandem.planned import base_stack
 from tests.command import call, on_screen
@@ -66,8 +67,13 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
     names = dice.choices(list(models()), k=dice.randint(1, 4))
     settings = {"context": dice.choice([512, 4096, 16384]), "slots": dice.choice([1, 2, 4])}
     region = dice.choice(["us-east-1", "eu-west-3", "eu-central-1", "eu-central-2", "sa-east-1"])
-    budget = dice.choice([None, 0.9, 3.0, 8.0])
-    base = base_stack.of_models(names, settings, region, budget, TODAY)
+    budget = dice.choice(
+        [None, *(Budget(usd, "hour") for usd in (0.9, 3, 8)), Budget(400, "month"), Budget(2000, "month")]
+    )
+    parks = {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "UTC"}}
+    base = base_stack.of_models(
+        [{"name": name, **settings} for name in names], region, budget, TODAY, others=dice.choice([{}, parks])
+    )
     found = choose(base.setup, CAPACITIES[dice.choice(list(CAPACITIES))])
     rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
     rows += [(choice.cell, True) for choice in dice.sample(found.not_judged, min(4, len(found.not_judged)))]
@@ -82,11 +88,12 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
             [str(one) for one in reading.problems],
         )
         if accepted:
-            open_ = any(one.path == "budget.max-usd-per-hour" for one in reading.assessment.warnings)
+            open_ = any(one.path.startswith("budget.max-usd") for one in reading.assessment.warnings)
             assert open_ is any(choice.cell is cell for choice in found.not_judged)
             assert reading.assessment.cost is not None
             assert cell.judgement.cost is not None
             assert reading.assessment.cost.usd_per_hour == pytest.approx(cell.judgement.cost.usd_per_hour, abs=1e-9)
+            assert reading.assessment.cost.usd_per_month == pytest.approx(cell.judgement.cost.usd_per_month, abs=1e-6)
 
 
 # The output.
@@ -124,8 +131,8 @@ def test_a_setup_without_a_known_price_is_neither_first_nor_written(tmp_path: Pa
 
 
 def test_a_monthly_budget_is_answered_per_month() -> None:
-    text = " ".join(answered(*PAIR, "--budget", "300/month")[1].split())
-    assert text.startswith("error: no setup fits within the budget of $300 per month.")
+    text = " ".join(answered(*PAIR, "--budget", "200/month")[1].split())
+    assert text.startswith("error: no setup fits within the budget of $200 per month.")
     assert "per hour" not in text
     enough = re.search(r"Raise the budget to (\d+)/month", text)
     assert enough
@@ -134,8 +141,8 @@ def test_a_monthly_budget_is_answered_per_month() -> None:
 
 
 def test_a_budget_may_be_monthly() -> None:
-    """AWS's month has 730 hours."""
-    assert report(*PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
+    found = report(*PAIR, "--budget", "730/month")
+    assert (found["budget_usd_per_hour"], found["budget_usd_per_month"]) == (None, 730)
     assert report(*PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
 
 
@@ -299,7 +306,7 @@ def test_karpenter_still_launches_the_nodes_of_a_stack(section: dict[str, Any], 
     assert reading.assessment.cost.usd_per_hour == pytest.approx(first["usd_per_hour"], abs=1e-4)
 
 
-def test_with_a_schedule_the_price_is_that_of_a_week(tmp_path: Path) -> None:
+def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_path: Path) -> None:
     values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
     # Parked from 20:00 to 08:00 on weekdays, and on weekends: 60 of 168 hours remain.
     values["config"]["tandem:park"] = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
@@ -308,11 +315,20 @@ def test_with_a_schedule_the_price_is_that_of_a_week(tmp_path: Path) -> None:
     first, *_ = report("--stack", str(file))["setups"]
     # Control plane, t3.medium, its address, and its 20 GiB of gp3 at $0.08 per GiB and month: the prices of AWS.
     parked = 0.10 + 0.0416 + 0.005 + 20 * 0.08 / 730
-    assert first["usd_per_week"] == pytest.approx(60 * first["usd_per_hour"] + 108 * parked, abs=0.02)
+    week = 60 * first["usd_per_hour"] + 108 * parked
+    assert first["usd_per_week"] == pytest.approx(week, abs=0.02)
+    replaced = (first["replacing_usd_per_hour"] - first["usd_per_hour"]) / 2  # half an hour of the added nodes
+    assert first["usd_per_month"] == pytest.approx(week * 730 / 168 + replaced, abs=0.1)
+    assert first["usd_per_month_unparked"] == pytest.approx(730 * first["usd_per_hour"] + replaced, abs=0.1)
     screen = answered("--stack", str(file))[1]
     _, head, row, *_ = screen.splitlines()
-    assert ("$/week" in head, "$/month" in head) == (True, False)
-    assert row.split()[:2] == [f"{first['usd_per_hour']:.3f}", f"{first['usd_per_week']:.2f}"]
-    assert "$ for the whole stack, a week with its schedule;" in screen
+    assert "$/month" in head
+    assert row.split()[:2] == [f"{first['usd_per_hour']:.3f}", f"{first['usd_per_month']:.0f}"]
+    assert "$ for the whole stack, a month with its schedule;" in screen
+    # The budget is compared with the same month.
+    enough = f"{int(first['usd_per_month']) + 1}/month"
+    assert report("--stack", str(file), "--budget", enough)["setups"][0]["usd_per_month"] == first["usd_per_month"]
+    refused = answered("--stack", str(file), "--budget", f"{int(first['usd_per_month'])}/month")[1]
+    assert f"per month with its schedule. Raise the budget to {enough}." in " ".join(refused.split())
     always = report(*PAIR)["setups"][0]
     assert always["usd_per_week"] == pytest.approx(168 * always["usd_per_hour"], abs=0.02)

@@ -51,15 +51,19 @@ def written(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != "Pulumi.yaml")
 
 
-def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
-    questions = answers("", "eu-west-1", "203.0.113.7", "llama2:7b, mistral:7b", "1460/month", "3")
+def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
+    said = ("", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
+    questions = answers(*said, "400/month", "3")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert [re.split(r"[,:(\[]", question)[0].strip() for question in questions] == [
         "Name of the stack",
         "AWS region",
         "Networks",
+        "Hours with GPU nodes",
+        "E-mail address of the administrator of a chat page",
         "Models",
+        "Context in tokens",
         "Budget in dollars",
         "Setup",
     ]
@@ -68,7 +72,11 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
     assert reading.config.region == "eu-west-1"
     assert reading.config.cluster.public_access_cidrs == ["203.0.113.7/32"]
     assert [model.name for model in reading.config.models] == ["llama2:7b", "mistral:7b"]
-    assert reading.config.budget.max_usd_per_hour == 2  # AWS's month has 730 hours.
+    assert reading.config.budget.max_usd_per_month == 400
+    assert reading.config.ui.admin_email == "ops@example.com"
+    assert {model.context for model in reading.config.models} == {2048}
+    assert reading.setup.park is not None
+    assert (reading.setup.park.running_hours, reading.setup.park.timezone) == (5 * 12, "Europe/Paris")
     rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.mode == rows[2][1]
@@ -83,39 +91,67 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
     (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
     wrong = ["a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
-    questions = answers(*wrong, "lama2:7b", "llama2:7b", "-1", "1/year", "none", "0", "4", "x", "1")
+    wrong += ["20-8", "8-24", "8-20 Paris", "always", "me", "none", "lama2:7b", "llama2:7b", "much", "100", ""]
+    questions = answers(*wrong, "-1", "1/year", "none", "0", "4", "x", "1")
     code, screen = on_screen("init", cwd=project, columns=200)
     assert code == 0
     assert written(project) == ["Pulumi.new.yaml", "Pulumi.old.yaml"]
     assert (project / "Pulumi.old.yaml").read_text(encoding="utf-8") == "old"
-    assert len(questions) == len(wrong) + 9
+    assert len(questions) == len(wrong) + 7
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
     for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
+        assert hint in screen
+    for hint in ("the hours must be like 8-20 Europe/Paris", "Europe/Paris?", "must be an e-mail", "at least 256"):
         assert hint in screen
     assert judge_file(project / "Pulumi.new.yaml").config.cluster.public_access_cidrs == []
 
 
 def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path, answers: Answers) -> None:
-    questions = answers("qwen2.5:32b", "0.1", "llama3.2:1b", "2", "1")
+    questions = answers("", "", "qwen2.5:32b", "", "0.1", "llama3.2:1b", "", "2", "1")
     code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
-    assert (code, len(questions)) == (0, 5)
+    assert (code, len(questions)) == (0, 9)
     assert "no setup fits" in screen
-    assert questions[2] == "Models, separated by spaces [qwen2.5:32b]: "
-    assert questions[3] == "Budget in dollars: per hour as in `1`, per month as in `730/month`, or `none` [0.1]: "
+    assert questions[5] == "Models, separated by spaces [qwen2.5:32b]: "
+    assert questions[7] == "Budget in dollars: `1` per hour, `350/month`, or `none` [0.1]: "
     assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 
 
 def test_the_defaults_of_a_second_round_are_the_flags_and_then_the_answers(project: Path, answers: Answers) -> None:
-    questions = answers("", "146/month", "llama3.2:1b", "1460/month", "1")
-    flags = ("--region", "us-east-1", "--allow-cidr", "none", "--model", "qwen2.5:32b", "--budget", "0.1")
+    questions = answers("", "8192", "146/month", "llama3.2:1b", "", "1460/month", "1")
+    flags = ["--region=us-east-1", "--allow-cidr=none", "--hours=always", "--ui=none"]
+    flags += ["--model=qwen2.5:32b", "--context=2048", "--budget=0.1"]
     assert on_screen("init", "mine", *flags, cwd=project)[0] == 0
     defaults = [re.findall(r"\[(.*)\]: $", question)[0] for question in questions]
-    assert defaults == ["qwen2.5:32b", "0.1", "qwen2.5:32b", "146/month", "1"]
-    assert judge_file(project / "Pulumi.mine.yaml").config.budget.max_usd_per_hour == 2  # 1460 in 730 hours
+    assert defaults == ["qwen2.5:32b", "2048", "0.1", "qwen2.5:32b", "8192", "146/month", "1"]
+    assert judge_file(project / "Pulumi.mine.yaml").config.budget.max_usd_per_month == 1460
 
 
-@pytest.mark.parametrize("place", range(6))
+def test_no_question_breaks_a_word_at_80_columns(project: Path, answers: Answers) -> None:
+    networks = [f"203.0.113.{number}/32" for number in range(9)]
+    questions = answers("qwen2.5:32b " * 9, "", "0.1", KeyboardInterrupt)
+    flags = ["--region=us-east-1", "--hours=always", "--ui=none"]
+    flags += [part for network in networks for part in ("--allow-cidr", network)]
+    assert on_screen("init", "mine", *flags, cwd=project)[0] == 130
+    lines = [line for question in questions for line in question.splitlines()]
+    assert len(lines) > len(questions)
+    assert max(map(len, lines)) < 80
+
+
+@pytest.mark.parametrize("model", ["nomic-embed-text", "gemma3:4b"])
+def test_the_plan_of_the_file_has_no_warning(model: str, project: Path) -> None:
+    """Whatever the model supports: 2,048 tokens (nomic-embed-text), or no fewer (gemma3, with its projector)."""
+    for context in ("256", "8192"):
+        flags = ("--model", "qwen3:8b", "--model", model, "--region", "eu-central-1", "--budget", "350/month")
+        ended = call("init", "mine", *flags, "--context", context, "--yes", "--force", cwd=project)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        reading = judge_file(project / "Pulumi.mine.yaml")
+        assert (reading.problems, reading.assessment.warnings) == ((), ())
+        assert "costs up to $" in " ".join(ended.stdout.split()), "the peak, which the file limits"
+        assert reading.config.budget.max_usd_per_month == 350
+
+
+@pytest.mark.parametrize("place", range(9))
 def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
     answers(*[""] * place, KeyboardInterrupt)
     assert on_screen("init", cwd=project)[0] == 130
@@ -146,7 +182,7 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
     ended = call("init", cwd=project)
     assert (ended.returncode, ended.stdout, written(project)) == (2, "", [])
     assert ended.stderr.count("\n") == 1
-    for flag in ("--model", "--region", "--budget", "--allow-cidr", "--yes"):
+    for flag in ("--model", "--region", "--budget", "--allow-cidr", "--context", "--hours", "--ui", "--yes"):
         assert flag in ended.stderr
 
 
@@ -161,6 +197,9 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
         (("../x",), "ends in Pulumi.NAME.yaml"),
         (("--allow-cidr", "10.0.0.0/8"), "private range"),
         (("--budget", "much"), "must be a number above 0"),
+        (("--context", "100"), "--context: must be at least 256, not 100"),
+        (("--hours", "8-20 Paris"), "unknown time zone 'Paris'. Did you mean Europe/Paris?"),
+        (("--ui", "me"), "must be an e-mail address, or none"),
         (("a b",), "letters, digits"),
     ],
 )
@@ -259,7 +298,7 @@ def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
 
 def test_the_suggested_budgets_suffice_and_replacement_is_suggested_if_it_helps(project: Path) -> None:
     help_text = " ".join(call("init", "--help").stdout.split())
-    examples = re.search(r"per hour \((\S+)\) or per month \((\S+)\), also while nodes are replaced", help_text)
+    examples = re.search(r"per hour \((\S+)\), also while nodes are replaced, or per month \((\S+)\)", help_text)
     assert examples
     for budget in examples.groups():
         ended = call("init", "--yes", "--force", "--budget", budget, cwd=project)
@@ -267,6 +306,24 @@ def test_the_suggested_budgets_suffice_and_replacement_is_suggested_if_it_helps(
     # One spot g4dn.xlarge less than with the new nodes beside the old ones: $0.81 without it.
     assert "delete-first" in call("init", "--yes", "--force", "--budget", "0.6", cwd=project).stdout
     assert "delete-first" not in call("init", "--yes", "--force", "--budget", "0.2", cwd=project).stdout
+
+
+def test_the_stack_file_names_a_second_instance_type_that_the_budget_allows(project: Path) -> None:
+    """A g4dn.2xlarge has the T4 of a g4dn.xlarge, and $0.327 instead of $0.216 per hour (spot, us-east-1)."""
+    path, tip = (
+        project / "Pulumi.mine.yaml",
+        r"^# With g4dn\.2xlarge as a second instance type, .*: up to \$(\S+) per hour\.$",
+    )
+    assert call("init", "--yes", "--budget", "400/month", cwd=project).returncode == 0
+    text = path.read_text(encoding="utf-8")
+    [usd] = re.findall(tip, text, re.MULTILINE)
+    path.write_text(text.replace("[g4dn.xlarge]", "[g4dn.xlarge, g4dn.2xlarge]"), encoding="utf-8")
+    bill = judge_file(path).assessment.cost
+    assert bill is not None
+    assert (f"{bill.usd_per_hour:.3f}", judge_file(path).problems) == (usd, ())
+    # $278 per month with a g4dn.xlarge.
+    assert call("init", "--yes", "--force", "--budget", "300/month", cwd=project).returncode == 0
+    assert not re.search(tip, path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_stack_file_has_the_date_of_its_prices_and_not_their_age(project: Path) -> None:

@@ -138,12 +138,16 @@ def test_small_items_of_the_bill_are_one_line_and_gpu_nodes_name_their_capacity(
 
 def test_startup_is_reported_in_its_natural_order_and_adds_up() -> None:
     [printed] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
-    stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(printed.split()).split(" → ")]
+    stages = [re.fullmatch(r"(.*) ([\d.]+) min", stage) for stage in " ".join(printed.split()).split(" → ")]
     names, minutes = zip(*[(stage[1], float(stage[2])) for stage in stages if stage], strict=True)
     # mistral:7b is 4.1 GB in Ollama's library, which is 3.8 GiB of 10^9 bytes each; its layers are 4,113,301,824 bytes.
     assert names == ("network", "control plane", "system nodes", "device plugin", "proof", "mistral:7b (4.1 GiB)")
     ready = call("plan", "timeslice", "--json").json["time_to_ready"]["minutes"]
     assert sum(minutes) == pytest.approx(ready, abs=0.3)
+    # A line ends between two steps, and the details name the same steps.
+    assert all(re.fullmatch(r"(→ )?.* min", line.strip()) for line in printed.splitlines())
+    details = "\n".join(lines("timeslice", 80, "--verbose")).partition("step by step\n")[2]
+    assert tuple(dict.fromkeys(re.findall(r"[\d.]+ min  (.+)", details))) == names
     assert f"ready in about {ready:.0f} minutes" in "\n".join(lines("timeslice"))
 
 
@@ -166,9 +170,9 @@ def test_resources_are_listed_in_the_order_of_their_startup_and_counted_as_pulum
     components = ["GpuCluster", "SpotGpuNodeGroup", "DevicePluginSharing", "ShareProof", "OllamaPair"]
     assert re.findall(r"^[├└]── (\w+) tandem", text, flags=re.MULTILINE) == components
     assert text.count("72 resources") == 2
-    assert re.findall("(List: --resources|Details: -v)", text) == ["Details: -v"]
+    assert re.findall("(See --resources|Details: -v)", text) == ["Details: -v"]
     assert "--resources" not in "\n".join(lines("dev", 80, "--resources", "--verbose"))
-    assert len(call("plan", "dev", "--json").json["resources"]) == 72, "with the stack itself, as `pulumi up` counts"
+    assert len(call("plan", "dev", "--json").json["resources"]) == 72, "including the stack, as `pulumi up` counts"
 
 
 def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parked: str) -> None:

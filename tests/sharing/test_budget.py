@@ -1,0 +1,154 @@
+"""The limits of `budget`, against months that are worked out by hand from the prices in `cost.yaml`."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharing.assessment import assess
+from sharing.budget import find_wrong_limits
+from sharing.cost import cost
+from sharing.problems import Problem
+from sharing.setup import ScaleToZero, Setup
+from tests.sharing.builders import SMALL, pool, setup, tenants
+from tests.sharing.test_week import NIGHTS, PARKED, RUNNING
+
+SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
+"""Half an hour a month of four more system nodes with their disks and addresses."""
+REPLACED = SYSTEM_REPLACED + (0.2158 + 100 * 0.08 / 730 + 0.005) / 2
+"""The same with one more g4dn.xlarge."""
+MONTH = 730 * RUNNING + REPLACED
+PARKED_MONTH = 730 * PARKED + SYSTEM_REPLACED
+SCHEDULED = (60 * RUNNING + 108 * PARKED) * 730 / 168 + REPLACED
+"""60 of 168 hours a week."""
+
+
+def of_budget(whole: Setup) -> list[Problem]:
+    return [one for one in assess(whole).problems if one.path.startswith("budget")]
+
+
+@pytest.mark.parametrize(("whole", "usd"), [(setup(), MONTH), (setup(park=NIGHTS), SCHEDULED)])
+def test_a_limit_per_month_counts_the_schedule_and_the_minutes_of_replacements(whole: Setup, usd: float) -> None:
+    bill = cost(whole)
+    assert bill.usd_per_month == pytest.approx(usd, abs=0.01)
+    assert bill.usd_per_month_unparked == pytest.approx(MONTH, abs=0.01)
+    assert of_budget(replace(whole, max_usd_per_month=round(bill.usd_per_month, 2))) == []
+    [problem] = of_budget(replace(whole, max_usd_per_month=round(bill.usd_per_month, 2) - 0.01))
+    assert problem.path == "budget.max-usd-per-month"
+    how = " with its schedule" if whole.park else ""
+    assert problem.rule == f"is less than the stack costs in a month{how}: ${usd:,.2f}"
+    assert f"Write `budget.max-usd-per-month: {int(usd) + 1}`" in problem.fix
+    assert of_budget(replace(whole, max_usd_per_month=int(usd) + 1)) == []
+
+
+def test_spilled_models_and_larger_types_count_for_the_peak_and_for_no_month() -> None:
+    two = pool("g4dn.xlarge", provisioner="karpenter", max=2)
+    either = replace(two, instance_types=("g4dn.xlarge", "g4dn.12xlarge"))
+    bill = cost(setup(pools=(either,)))
+    # Karpenter may launch eight g4dn.xlarge or two g4dn.12xlarge; one node is planned, and one replaces it.
+    assert bill.replacing_usd_per_hour - bill.usd_per_hour > 2 * bill.replaced_usd_per_month + 1
+    one = cost(setup(pools=(replace(two, instance_types=("g4dn.12xlarge",), max=1),)))
+    assert bill.replaced_usd_per_month == pytest.approx(one.replaced_usd_per_month)
+
+
+def test_the_hours_of_the_advice_to_park_are_within_the_limit() -> None:
+    limit = (60 * RUNNING + 108 * PARKED) * 730 / 168 + REPLACED + 0.01
+    [problem] = of_budget(setup(max_usd_per_month=limit))
+    assert problem.fix.endswith("; or let `park` run the stack for at most 60 hours per week.")
+    assert of_budget(setup(max_usd_per_month=limit, park=NIGHTS)) == []
+
+
+def test_cheaper_settings_are_offered_for_a_limit_per_month_too() -> None:
+    two = pool(desired=2, max=2)
+    [problem] = of_budget(setup(pools=(two,), tenants=tenants(SMALL, SMALL), max_usd_per_month=400))
+    assert "Write `gpu-nodes.desired: 1` ($0.4" in problem.fix
+
+
+def test_without_nodes_to_park_the_advice_has_no_hours() -> None:
+    zero = ScaleToZero(idle_minutes=15, cold_requests="wait")
+    asleep = setup(pools=(pool(provisioner="karpenter"),), scale_to_zero=zero, max_usd_per_month=200)
+    [problem] = of_budget(asleep)
+    assert problem.rule.startswith("is less than the stack costs in a month while its models run: $")
+    assert "park" not in problem.fix
+
+
+@pytest.mark.parametrize("park", [None, NIGHTS])
+def test_a_limit_per_month_below_the_parked_cost_is_one_error(park: object) -> None:
+    [problem] = of_budget(setup(park=park, max_usd_per_month=PARKED_MONTH - 0.02))
+    assert problem.rule == f"is less than the stack costs in a month with every GPU pool parked: ${PARKED_MONTH:,.2f}"
+    enough = int(SCHEDULED if park else MONTH) + 1
+    assert problem.fix == f"Write `budget.max-usd-per-month: {enough}`. Only `pulumi destroy` ends all costs."
+    [problem] = of_budget(setup(park=park, max_usd_per_month=PARKED_MONTH + 0.02))
+    assert "with every GPU pool parked" not in problem.rule
+
+
+def test_a_limit_per_hour_below_the_parked_cost_is_one_error() -> None:
+    [problem] = of_budget(setup(park=NIGHTS, max_usd_per_hour=0.19))
+    assert problem.path == "budget.max-usd-per-hour"
+    assert problem.rule == f"is less than the stack costs even while it is parked: ${PARKED:.4f} per hour"
+    # While nodes are replaced: `small stack` in cost.yaml.
+    assert problem.fix == "Write `budget.max-usd-per-hour: 0.86`. Only `pulumi destroy` ends all costs."
+    for limit in (0.2, 0.42):
+        [problem] = of_budget(setup(park=NIGHTS, max_usd_per_hour=limit))
+        assert problem.rule.startswith("is less than the stack costs: $0.4293 per hour")
+    assert of_budget(setup(park=NIGHTS, max_usd_per_hour=0.86)) == []
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+@pytest.mark.parametrize(("key", "enough"), [("hour", "0.86"), ("month", "314")])
+def test_a_limit_of_0_or_less_gets_the_smallest_limit_that_is_enough(limit: int, key: str, enough: str) -> None:
+    whole = setup(**{f"max_usd_per_{key}": limit})
+    [problem] = find_wrong_limits(whole, cost(whole))
+    assert problem.path == f"budget.max-usd-per-{key}"
+    assert problem.rule == f"must be more than 0, not {limit}"
+    assert problem.fix == f"Write `max-usd-per-{key}: {enough}`, or remove the key."
+    [unknown] = find_wrong_limits(whole, None)
+    assert unknown.fix.startswith("Write a number such as ")
+    assert of_budget(whole) == [], "one error is enough"
+
+
+def test_a_limit_per_month_that_the_limit_per_hour_never_reaches_is_one_error() -> None:
+    whole = setup(max_usd_per_hour=1.0, max_usd_per_month=730.01)
+    [problem] = find_wrong_limits(whole, cost(whole))
+    assert problem.path == "budget.max-usd-per-month"
+    assert problem.rule == "is more than 730 hours at `max-usd-per-hour: 1` cost: $730.00"
+    assert problem.fix == "Write `max-usd-per-month: 730`, or `max-usd-per-hour: 1.01`."
+    assert of_budget(whole) == []
+    assert [*find_wrong_limits(whole, None)] == [problem]
+
+
+@pytest.mark.parametrize(("month", "enough"), [(366, 0.86), (1000, 1.37)])
+def test_where_the_stack_needs_a_higher_limit_per_hour_anyway_that_is_the_error(month: float, enough: float) -> None:
+    whole = setup(max_usd_per_hour=0.5, max_usd_per_month=month)
+    assert [*find_wrong_limits(whole, cost(whole))] == []
+    [problem] = of_budget(whole)
+    assert problem.path == "budget.max-usd-per-hour"
+    assert problem.fix.startswith(f"Write `budget.max-usd-per-hour: {enough}`")
+    mended = replace(whole, max_usd_per_hour=enough)
+    assert ([*find_wrong_limits(mended, cost(mended))], of_budget(mended)) == ([], [])
+
+
+def test_limits_that_work_together_are_no_contradiction() -> None:
+    for hour, month in ((1.0, 730.0), (0.86, 314.0), (100.0, 314.0)):
+        whole = setup(max_usd_per_hour=hour, max_usd_per_month=month)
+        assert ([*find_wrong_limits(whole, cost(whole))], of_budget(whole), assess(whole).warnings) == ([], [], ())
+
+
+def test_the_peak_is_a_warning_unless_a_limit_per_hour_holds_it_down() -> None:
+    [warning] = assess(setup(max_usd_per_month=314)).warnings
+    assert (warning.path, warning.found) == ("budget.max-usd-per-month", "314")
+    assert warning.rule == (
+        "does not limit the peak while nodes are replaced: up to $0.8563 per hour. The month includes 30 minutes of it"
+    )
+    assert warning.fix == "Write `max-usd-per-hour: 0.86` as well to limit the peak."
+    assert assess(setup(max_usd_per_month=314, max_usd_per_hour=0.86)).warnings == ()
+    # A month of nothing but replacements: 730 × 0.85627.
+    assert assess(setup(max_usd_per_month=625.1)).warnings == ()
+    assert len(assess(setup(max_usd_per_month=625)).warnings) == 1
+    assert assess(setup(max_usd_per_month=300)).warnings == (), "an error is enough"
+
+
+def test_the_prices_of_another_region_decide_about_no_month() -> None:
+    found = assess(setup(region="sa-east-1", max_usd_per_month=100))
+    assert found.problems == ()
+    [warning] = [one for one in found.warnings if one.path.startswith("budget")]
+    assert (warning.path, warning.judged) == ("budget.max-usd-per-month", False)
