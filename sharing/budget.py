@@ -79,8 +79,8 @@ def find_wrong_limits(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         return  # `find_problems` asks for a limit per hour that suits both.
     rule = f"is more than {HOURS_PER_MONTH} hours at `{PER_HOUR}: {hour:g}` cost: ${hour * HOURS_PER_MONTH:,.2f}"
     most = math.floor(hour * HOURS_PER_MONTH * 100) / 100
-    fix = f"Write `{PER_MONTH}: {most:g}`, or `{PER_HOUR}: {_consistent(month):.2f}`."
-    yield Problem(f"budget.{PER_MONTH}", f"{month:g}", rule, fix)
+    fix = f"Write `{PER_MONTH}: {_number(most)}`, or `{PER_HOUR}: {_consistent(month):.2f}`."
+    yield Problem(f"budget.{PER_MONTH}", _number(month), rule, fix)
 
 
 def find_problems(setup: Setup, bill: Cost | None, cheaper: Sequence[str]) -> Iterator[Problem]:
@@ -101,9 +101,12 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         return
     if bill.unpriced:
         rule = f"is not checked: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
-        for key, limit in ((PER_HOUR, limits.usd_per_hour), (PER_MONTH, limits.usd_per_month)):
-            if limit is not None:
-                yield Problem(f"budget.{key}", f"{limit}", rule, read_prices(setup.region), judged=False)
+        month = "" if limits.usd_per_month is None else _number(limits.usd_per_month)
+        if limits.usd_per_hour is not None:
+            fix = f"`{PER_MONTH}` is not checked either. " * bool(month) + read_prices(setup.region)
+            yield Problem(f"budget.{PER_HOUR}", f"{limits.usd_per_hour}", rule, fix, judged=False)
+        elif month:
+            yield Problem(f"budget.{PER_MONTH}", month, rule, read_prices(setup.region), judged=False)
         return
     if (peak := warn_of_peak(setup, bill)) and not limits.passed_by(bill):
         yield peak
@@ -124,7 +127,7 @@ def warn_of_peak(setup: Setup, bill: Cost) -> Problem | None:
         f"{REPLACED_MINUTES} minutes of it"
     )
     fix = f"Write `{PER_HOUR}: {least_per_hour(bill):.2f}` as well to limit the peak."
-    return Problem(f"budget.{PER_MONTH}", f"{limits.usd_per_month:g}", rule, fix)
+    return Problem(f"budget.{PER_MONTH}", _number(limits.usd_per_month), rule, fix)
 
 
 def _contradict(hour: float | None, month: float | None) -> bool:
@@ -171,7 +174,7 @@ def _over_per_month(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[st
     parked = cost(setup.parked())
     if month_of(parked) > limit:
         rule = f"is less than the stack costs in a month with every GPU pool parked: ${parked.usd_per_month:,.2f}"
-        return Problem(path, f"{limit:g}", rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
+        return Problem(path, _number(limit), rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
     how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
     rule = f"is less than the stack costs in a month{how}: ${bill.usd_per_month:,.2f}"
     fix = f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}"
@@ -183,7 +186,12 @@ def _over_per_month(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[st
         if hours > 0 and not setup.scale_to_zero
         else ""
     )
-    return Problem(path, f"{limit:g}", rule, f"{fix}{parks}.")
+    return Problem(path, _number(limit), rule, f"{fix}{parks}.")
+
+
+def _number(limit: float) -> str:
+    """The limit as people write it: 420, or 419.5."""
+    return f"{limit:.2f}".removesuffix("0").removesuffix("0").removesuffix(".")
 
 
 def _largest(bill: Cost) -> str:

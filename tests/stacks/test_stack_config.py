@@ -51,6 +51,19 @@ def refusal(**sections: Any) -> str:
     return str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice"])
+def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -> None:
+    """15 to 20 %, or enough for the two nodes of `exclusive`; new prices may use up part of it."""
+    found = judge_file(ROOT / f"Pulumi.{name}.yaml", today=TODAY)
+    room_for = "exclusive" if name in ("karpenter", "mps", "timeslice") else name
+    whole = judge_file(ROOT / f"Pulumi.{room_for}.yaml", today=TODAY).assessment.cost
+    assert whole is not None
+    assert [one for one in (*found.problems, *found.assessment.warnings) if one.path.startswith("budget")] == []
+    hour, month = found.setup.max_usd_per_hour, found.setup.max_usd_per_month
+    assert hour is not None and hour < 1.35 * whole.replacing_usd_per_hour
+    assert month is not None and month < 1.35 * whole.usd_per_month
+
+
 def test_the_smallest_file_has_a_region_a_mode_and_a_model() -> None:
     least = config()
     nodes, cluster = least.pools()["gpu-nodes"], least.cluster

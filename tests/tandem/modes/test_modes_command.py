@@ -84,7 +84,8 @@ def test_the_words_of_the_command_are_those_of_the_rules() -> None:
 
 def test_the_models_are_those_of_the_example_stack() -> None:
     stack = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
-    assert list(modes.PAIR) == stack["config"]["tandem:models"]
+    assert [model["name"] for model in modes.PAIR] == [model["name"] for model in stack["config"]["tandem:models"]]
+    assert all(model.keys() == {"name"} for model in modes.PAIR), "the default context, as in `choose`"
     assert report("--type", "g4dn.xlarge")["models"] == ["llama2:7b", "mistral:7b"]
 
 

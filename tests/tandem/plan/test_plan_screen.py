@@ -241,7 +241,7 @@ def test_an_encoding_without_the_symbols_gets_others_and_never_a_question_mark(e
     text = done.stdout.decode(encoding)
     assert text.startswith("ok dev: llama2:7b and mistral:7b on 1 " + {"ascii": "x", "latin-1": "×"}[encoding])
     assert "GPU memory  ########========........" in text
-    assert "control plane 10.2 > system nodes" in text
+    assert "control plane 10.2 min > system nodes" in text
     assert "?" not in text
     assert max(map(len, text.splitlines())) <= 81, "one more where a symbol has become two letters"
 
