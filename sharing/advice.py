@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from sharing import compatibility, host_rules, offerings
-from sharing.budget import limits_of
+from sharing import budget, compatibility, host_rules, offerings
 from sharing.cost import pool_usd, unpriced
 from sharing.fit import judge_models
 from sharing.gpus import Gpu, instance_types
@@ -148,7 +147,7 @@ class _Search:
             return False
         if any(problem not in self._others for problem in compatibility.refusals(tried, self.unreadable)):
             return False
-        if not limits_of(tried).is_set:
+        if not budget.limits_of(tried).is_set:
             return True
         found = judge(tried, self.unreadable)
         # A change must not turn a checked budget into an unchecked one.

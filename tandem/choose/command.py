@@ -159,14 +159,15 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
     today = datetime.date.today()
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
+    limits = parsed.budget.settings if parsed.budget else {}
     if parsed.region:
         base_stack.require_region(parsed.region)
     try:
         if parsed.stack:
-            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, parsed.budget, today)
+            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, limits, today)
         else:
             models = [{"name": name, **settings} for name in parsed.models]
-            base = base_stack.of_models(models, parsed.region or HOME_REGION, parsed.budget, today)
+            base = base_stack.of_models(models, parsed.region or HOME_REGION, limits, today)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
         raise CallError(_about_arguments(str(error), names)) from None

@@ -143,7 +143,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     def check(name: str, models: str, context: int, allowed: list[str], others: "Values | None" = None) -> None:
         """Raises `CallError` about the flag or question of that name."""
         try:
-            base_stack.of_models(ask.models(models, context), region, None, today, allowed, others)
+            base_stack.of_models(ask.models(models, context), region, {}, today, allowed, others)
         except CallError as error:
             raise CallError(SETTING.sub(f"{name}:", str(error))) from None
 
@@ -172,8 +172,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         models = questions.answer("Models, separated by spaces", models, known, given)
         context = questions.answer(CONTEXT, str(context), sized, given_context)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
-        limit = ask.limit(budget)
-        base = base_stack.of_models(ask.models(models, context), region, limit, today, access, others)
+        base = base_stack.of_models(ask.models(models, context), region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))
         if not parsed.json:

@@ -41,7 +41,7 @@ class Questions:
             return read(default if given is None else given)
         while True:
             try:
-                text = input(_folded(f"{question} [{default}]:")).strip()
+                text = input(printable(_folded(f"{question} [{default}]:"))).strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
@@ -55,7 +55,7 @@ class Questions:
 
 def _folded(question: str) -> str:
     """The question in lines that no terminal breaks within a word."""
-    return textwrap.fill(printable(question), WIDTH - 1, break_long_words=False, break_on_hyphens=False) + " "
+    return textwrap.fill(question, WIDTH - 1, break_long_words=False, break_on_hyphens=False) + " "
 
 
 def region(text: str) -> str:
@@ -66,14 +66,14 @@ def region(text: str) -> str:
 
 def budget(text: str) -> str:
     """A budget as the user wrote it, which is the default where the question is asked again."""
-    limit(text)
+    limits(text)
     return text
 
 
-def limit(text: str) -> arguments.Budget | None:
-    """The budget; None for no limit."""
+def limits(text: str) -> base_stack.Values:
+    """The budget as keys of a stack file; empty for no limit."""
     try:
-        return None if text == NO_LIMIT else arguments.budget(text)
+        return {} if text == NO_LIMIT else {**arguments.budget(text).settings}
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}") from None
 

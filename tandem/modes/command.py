@@ -92,7 +92,7 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
     if parsed.region:
         base_stack.require_region(parsed.region)
     if parsed.stack:
-        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, None, day).setup
+        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, {}, day).setup
     return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).setup
 
 

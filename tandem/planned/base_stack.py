@@ -20,7 +20,6 @@ from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
-from tandem.arguments import Budget
 from tandem.terminal import CallError
 
 OF_POOLS = ("pool", "spill")
@@ -63,19 +62,19 @@ class BaseStack:
 def of_models(
     models: Sequence[Values],
     region: str,
-    budget: Budget | None,
+    limits: Values | None,
     today: datetime.date,
     allowed: Sequence[str] = ANYWHERE,
     others: Values | None = None,
 ) -> BaseStack:
     """Models of the catalogue, each with its `name` and other keys of a stack file, on the cheapest cluster.
 
-    `allowed` are the networks that may reach the Kubernetes API; `others` are more sections.
+    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections.
     """
     sections: Values = {
         "cluster": {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}},
         "models": [*models],
-        **({"budget": budget.settings} if budget else {}),
+        **_with_limits({}, limits),
         **(others or {}),
     }
     try:
@@ -89,13 +88,13 @@ def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
     return _read(sections, {REGION: region}, today, "the call")
 
 
-def of_file(path: Path, settings: Values, region: str | None, budget: Budget | None, today: datetime.date) -> BaseStack:
+def of_file(path: Path, settings: Values, region: str | None, limits: Values | None, today: datetime.date) -> BaseStack:
     """The models and everything else of a stack file. Values of the call replace those of the file."""
     found = read(path, SECTIONS)
     if found.problems:
         raise CallError("\n".join(map(str, found.problems)))
     models = found.sections.get("models")
-    sections: Values = {**found.sections, **_with_budget(found.sections.get("budget"), budget)}
+    sections: Values = {**found.sections, **_with_limits(found.sections, limits)}
     if isinstance(models, list):
         sections["models"] = [
             {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
@@ -122,12 +121,11 @@ def sharing_values(sharing: Sharing) -> Values:
     return {"mode": sharing.mode, **said}
 
 
-def _with_budget(written: object, budget: Budget | None) -> Values:
-    """The section `budget` with the limit of the call instead of those of the file; empty without such a limit."""
-    if budget is None:
-        return {}
+def _with_limits(sections: Values, limits: Values | None) -> Values:
+    """The section `budget` with the limits of the call instead of those of the file; nothing without any."""
+    written = sections.get("budget")
     others = {key: value for key, value in written.items() if key not in LIMITS} if isinstance(written, dict) else {}
-    return {"budget": {**others, **budget.settings}}
+    return {"budget": {**others, **limits}} if limits else {}
 
 
 def _node_values(pool: Pool, chosen: Setup) -> Values:

@@ -97,7 +97,7 @@ def main() -> None:
     print(f"ten clusters {ten * 1000:.0f} ms, one {one * 1000:.0f} ms: {ten / one:.1f} × (at most 12)")
     whole = median(lambda: timed(CHOOSE))
     print(f"tandem choose, two models, whole catalogue: {whole * 1000:.0f} ms as a process (at most 1000)")
-    base = of_models([{"name": name, "context": 2048} for name in PAIR], "us-east-1", None, datetime.date.today())
+    base = of_models([{"name": name, "context": 2048} for name in PAIR], "us-east-1", {}, datetime.date.today())
     print(f"  without start and imports: {median(lambda: choose(base.setup, CAPACITIES['any'])) * 1000:.0f} ms")
     for name, values in ADVISED.items():
         took = median(lambda values=values: judge(Source(values, {"aws:region": "us-east-1"}), "x"))  # type: ignore[misc]

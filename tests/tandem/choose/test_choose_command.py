@@ -14,7 +14,6 @@ from sharing.choices import choose
 from sharing.models import models
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
-from tandem.arguments import Budget
 from tandem.choose.command import CAPACITIES
 from tandem.planned import base_stack
 from tests.command import call, on_screen
@@ -67,12 +66,13 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
     names = dice.choices(list(models()), k=dice.randint(1, 4))
     settings = {"context": dice.choice([512, 4096, 16384]), "slots": dice.choice([1, 2, 4])}
     region = dice.choice(["us-east-1", "eu-west-3", "eu-central-1", "eu-central-2", "sa-east-1"])
-    budget = dice.choice(
-        [None, *(Budget(usd, "hour") for usd in (0.9, 3, 8)), Budget(400, "month"), Budget(2000, "month")]
+    per_hour, per_month = "max-usd-per-hour", "max-usd-per-month"
+    limits: dict[str, float] = dice.choice(
+        [{}, {per_hour: 0.9}, {per_hour: 3}, {per_hour: 8}, {per_month: 400}, {per_month: 2000}]
     )
     parks = {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "UTC"}}
     base = base_stack.of_models(
-        [{"name": name, **settings} for name in names], region, budget, TODAY, others=dice.choice([{}, parks])
+        [{"name": name, **settings} for name in names], region, limits, TODAY, others=dice.choice([{}, parks])
     )
     found = choose(base.setup, CAPACITIES[dice.choice(list(CAPACITIES))])
     rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
