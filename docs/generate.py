@@ -70,7 +70,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "park": (ParkSettings, {}),
     "scale-to-zero": (ScaleToZeroSettings, {}),
-    "budget": (Budget, {"max-usd-per-hour": 1.25, "max-usd-per-month": 420}),
+    "budget": (Budget, {"max-usd-per-hour": 1.25, "max-usd-per-month": 450}),
     "budget.alert": (Alert, {}),
 }
 """Each section of a stack file, and its values in the stack `dev`, the cheapest that works; it has no empty ones."""
