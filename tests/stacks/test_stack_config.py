@@ -536,3 +536,15 @@ def test_the_message_about_every_provider_key(golden: Golden) -> None:
     keys = [*inspect.signature(aws.ProviderArgs.__init__).parameters, "asumeRole"]
     problems = refuse_keys(f"aws:{to_camel(key)}" for key in keys if "self" not in key)
     golden("provider-keys.txt", "".join(f"{problem}\n" for problem in problems))
+
+
+def test_the_default_context_is_no_more_than_the_model_supports() -> None:
+    """nomic-embed-text supports 2,048 tokens (`max_context` of its GGUF header)."""
+    [served] = config(models=named("nomic-embed-text:latest")).served()
+    assert served.context == 2048
+
+    def fixes(**more: int) -> list[str]:
+        found = judged(models=[{"name": "nomic-embed-text:latest", **more}]).assessment.warnings
+        return [one.fix for one in found if one.path == "models[0].context"]
+
+    assert (fixes(), fixes(context=4096)) == ([], ["Write `context: 2048`."])
