@@ -123,6 +123,7 @@ class ExpectedModel:
             pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools),
             tenants=tuple(tenant if each.path == tenant.path else each for each in self.setup.tenants),
             max_usd_per_hour=None,
+            max_usd_per_month=None,
         )
         return [advice.change for advice in advise(setup, judge(setup), pool)]
 

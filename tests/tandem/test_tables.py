@@ -142,7 +142,7 @@ def verdicts() -> None:
 def model(id: str, **changes: Any) -> ModelLook:
     fields: dict[str, Any] = {
         "id": id, "tag": "llama2:7b", "pod": f"{id}-0", "node": "ip-10-0-0-1", "state": "ready", "ready": True,
-        "restarts": 0, "trouble": "", "memory": None, "tokens_per_s": None,
+        "restarts": 0, "trouble": "", "outside_mps": "", "memory": None, "tokens_per_s": None,
     }  # fmt: skip
     return ModelLook(**{**fields, **changes})
 
