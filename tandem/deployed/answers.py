@@ -11,11 +11,16 @@ Quantity = Annotated[str, BeforeValidator(str), AfterValidator(one_line)]
 """`2`, `15Gi` or `100m`; YAML and some servers write the plain ones as numbers."""
 
 
+class _Owner(Reply):
+    name: Text
+
+
 class _Metadata(Reply):
     name: Text
     namespace: Text | None = None
     labels: dict[Text, Text] | None = None
     deletionTimestamp: Text | None = None  # as Kubernetes writes it
+    ownerReferences: list[_Owner] | None = None
 
 
 class _Condition(Reply):
@@ -36,12 +41,18 @@ class _Terminated(Reply):
     exitCode: int | None = None
 
 
+class _Running(Reply):
+    startedAt: Text | None = None
+
+
 class _State(Reply):
+    running: _Running | None = None
     waiting: _Waiting | None = None
     terminated: _Terminated | None = None
 
 
 class _ContainerStatus(Reply):
+    name: Text | None = None
     restartCount: Number = 0
     state: _State | None = None
     lastState: _State | None = None

@@ -165,7 +165,9 @@ def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:
     running = _runs_since(pod)
     if not running:
         return ""
-    of_set = [one for one in pods if any(by["name"] == daemon_set for by in one["metadata"].get("ownerReferences", ()))]
+    of_set = [
+        one for one in pods if any(by["name"] == daemon_set for by in one["metadata"].get("ownerReferences") or ())
+    ]
     here = [one for one in of_set if node_of(one) == node_of(pod) and not is_leaving(one)]
     since = max((_runs_since(one, MPS_CONTAINER) for one in here), default="")
     if not since:
