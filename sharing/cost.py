@@ -14,13 +14,13 @@ from sharing.setup import SYSTEM_VOLUME_GIB, Capacity, Pool, Setup
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
 REPLACED_MINUTES = 30
-"""Minutes of a month in which old and new nodes run side by side. An assumption: each node is replaced once a month,
-and old and new run together for half an hour.
+"""Minutes of a month in which the extra nodes of a replacement run. An assumption: one replacement a month, of half an
+hour.
 
-Once a month is how often Karpenter replaces a node for its age (`expireAfter`, 720 hours). A node group is replaced by
-a change only, such as an upgrade: a Kubernetes version leaves support three times a year. The new node needs about ten
-minutes for its images and models (`data/durations.csv`); EKS drains the old one for at most 15 (EKS user guide,
-managed-node-update-behavior.html: "If the Pods don't leave the node within 15 minutes").
+A node group is replaced by a change only, such as an upgrade: a Kubernetes version leaves support three times a year.
+The new node needs about ten minutes for its images and models (`data/durations.csv`); EKS drains the old one for at
+most 15 (EKS user guide, managed-node-update-behavior.html: "If the Pods don't leave the node within 15 minutes"). A
+node of Karpenter expires after 720 hours, and drains for at most ten minutes while its successor starts.
 """
 UNCOUNTED = "Not counted: data transfer to the internet and between zones, CloudWatch, SQS and EventBridge, taxes."
 

@@ -27,9 +27,9 @@ def server_environment(served: Served) -> dict[str, str]:
         # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 disables the cache, -1 removes the limit. Since llama.cpp
         # b9908 (#25070) the limit always applies.
         "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
-        # Otherwise each request also copies the prompts of all idle slots there, and waits for it: 2 s for seven of
-        # llama2:7b on an H100. Their slots keep them in GPU memory anyway. Since ggml-org/llama.cpp#24190; source:
-        # tools/server/server-context.cpp, `cache_idle_slots`. docs/decisions/0152 has the measurements.
+        # Otherwise each request also copies there the prompts of idle slots that the cache lacks, and waits for it: 2 s
+        # for seven of llama2:7b on an H100. Their slots keep them in GPU memory anyway. Since ggml-org/llama.cpp#24190;
+        # source: tools/server/server-context.cpp, `cache_idle_slots`. docs/decisions/0152 has the measurements.
         "LLAMA_ARG_CACHE_IDLE_SLOTS": "0",
         # For each slot, and outside of that bound while the slot is in use.
         **bound,

@@ -22,14 +22,14 @@ A PCIe bus is ten times as fast. The time goes into new pages of RAM, so other n
 READS = {
     "a100-40gb": 5_800 * 8.03e9,
     "a100-80gb": 5_800 * 8.03e9,
-    "l40s": 4_185 * 6.74e9,
+    "l40s": 5_909 * 8.03e9,
     "h100": 621 / 0.065 * 6.74e9,
     "h200": 621 / 0.065 * 6.74e9,
 }
 """Tokens of a prompt that a GPU reads in a second, times the weights of the model.
 
-A100: Llama 3 8B Q4_K_M, prompts of 1,024 tokens. L40S: Llama 2 7B Q4_0 on an RTX 6000 Ada, the same chip. Source:
-XiongjieDai/GPU-Benchmarks-on-LLM-Inference, 2024-05 and 2023-12; newer engines are faster. H100: llama2:7b, measured
+A100 and L40S: Llama 3 8B Q4_K_M, prompts of 1,024 tokens. Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference, 2024-05
+("LLaMA 3/Professional GPUs/L40S_v3.ipynb"); newer engines are faster. H100: llama2:7b, measured
 with llama.cpp b10454 (decision 0152); the H200 has the same chip. For other GPUs, no reading could be found.
 """
 

@@ -28,8 +28,8 @@ RESERVED = {
     "ebs.csi.aws.com/": _OF_THE_DRIVER,
     "CSIVolumeName": _OF_THE_DRIVER,
     "CSIVolumeSnapshotName": _OF_THE_DRIVER,
-    # pkg/driver/constants.go there; cloud-provider-aws takes a resource with another value for another cluster's.
-    "KubernetesCluster": _OF_THE_DRIVER,
+    # pkg/driver/controller.go there; cloud-provider-aws takes a resource with another value for another cluster's.
+    "KubernetesCluster": "names the cluster that owns a resource",
     # karpenter-provider-aws 1.14.1, pkg/apis/v1/ec2nodeclass.go.
     "karpenter.sh/": _OF_KARPENTER,
     "karpenter.k8s.aws/": _OF_KARPENTER,

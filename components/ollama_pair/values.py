@@ -33,9 +33,6 @@ MODELS_DIRECTORY = "/root/.ollama/models"
 KERNELS_DIRECTORY = f"{MODELS_DIRECTORY}/cuda"
 """The driver's cache of compiled kernels, which outlives the container beside the model files (docs/decisions/0158).
 Ollama reads only `blobs` and `manifests` there (v0.32.15 manifest/paths.go)."""
-KERNELS_BYTES = 2**29
-"""Largest size of that cache, for kernels of four drivers or GPUs: machine code for about ten architectures was 1.2 GB
-(ollama#11635). The driver removes the oldest ones."""
 WATCH_FOLDER = "/watch"
 """Folder that the server's container shares with the sidecar. `model_start.sh` uses the same path."""
 SCRIPT_FOLDER = "/script"
@@ -172,11 +169,7 @@ def chart_values(
 ) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
     served = model.served
-    environment = {
-        **server_environment(served),
-        "CUDA_CACHE_PATH": KERNELS_DIRECTORY,
-        "CUDA_CACHE_MAXSIZE": str(KERNELS_BYTES),
-    }
+    environment = {**server_environment(served), "CUDA_CACHE_PATH": KERNELS_DIRECTORY}
     if model.needs_mps_daemon:
         environment["TANDEM_MPS"] = "required"
     sidecars = [watch_container(served)]

@@ -15,7 +15,7 @@ def _account_from_number(value: object) -> object:
 
 
 LEAST_MINUTES, MOST_MINUTES = 15, 12 * 60
-"""Of a role's session (terraform-provider-aws internal/provider/sdkv2/provider.go, validAssumeRoleDuration)."""
+"""Of a role's session (terraform-provider-aws internal/provider/sdkv2/validate.go, validAssumeRoleDuration)."""
 
 
 def _session_duration(text: str) -> str:

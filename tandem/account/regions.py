@@ -10,8 +10,6 @@ from tandem.deployed.aws.session import Account, explain
 
 BEGINNING = ("CREATING", "PENDING")
 RUNNING = ("ACTIVE", "UPDATING")
-WITHOUT_NODES = ("DELETING", "CREATE_FAILED", "DELETE_FAILED")
-"""States of a node group that serves nothing (EKS API reference, Nodegroup). A DEGRADED one may have nodes."""
 SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
 """Without these two, tandem cannot know whether a stack is running."""
 
@@ -22,16 +20,15 @@ def standing(account: Account, found: Inventory) -> list[str]:
     signs = [f"{title} could not be listed" for title in SEEN_BY if title in found.unseen]
     clusters = [resource for resource in found.resources if resource.kind == services.CLUSTERS.title]
     for cluster in clusters:
-        status, groups = cluster.raw["status"], len(services.node_groups(account, cluster.id))
-        if status in BEGINNING or (groups and status in RUNNING):
-            signs.append(f"{cluster.id} is {status} with {groups} node group{'' if groups == 1 else 's'}")
+        status, count = cluster.raw["status"], len(services.node_groups(account, cluster.id))
+        if status in BEGINNING or (count and status in RUNNING):
+            signs.append(f"{cluster.id} is {status} with {count} node group{'' if count == 1 else 's'}")
     own = {cluster.id for cluster in clusters}
-    for group in (resource for resource in found.resources if resource.kind == services.NODE_GROUPS.title):
-        # Programs may use the components in a cluster of their own, which has no tags of the stack.
-        status = group.raw["status"]
-        if group.id.partition("/")[0] not in own and status not in WITHOUT_NODES:
-            signs.append(f"the node group {group.id} is {status}")
-    return signs
+    groups = [resource for resource in found.resources if resource.kind == services.NODE_GROUPS.title]
+    # Programs may use the components in a cluster of their own, which has no tags of the stack. A group in any state can
+    # have instances: "launched instances are unable to register" (botocore, eks, Issue.code).
+    foreign = [group for group in groups if group.id.partition("/")[0] not in own]
+    return [*signs, *(f"the node group {group.id} is {group.raw['status']}" for group in foreign)]
 
 
 def holding(account: Account, owner: Owner, progress: Callable[[str], None] = lambda line: None) -> list[str]:

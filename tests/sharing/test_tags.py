@@ -18,7 +18,7 @@ WRONG_KEYS = {
         ["kubernetes.io/role", "Kubernetes.IO/x", "CSIVolumeName", "csivolumesnapshotname", "ebs.csi.aws.com/cluster"],
         "which the EBS driver reserves",
     ),
-    "KubernetesCluster": "which the EBS driver reserves",
+    "KubernetesCluster": "which names the cluster that owns a resource",
     # karpenter-provider-aws 1.14.1, pkg/apis/v1/ec2nodeclass.go.
     "eks:eks-cluster-name": "begins with `eks:`, which EKS reserves",
     **dict.fromkeys(["karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"], "which Karpenter reserves"),

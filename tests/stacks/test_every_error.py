@@ -116,7 +116,7 @@ LISTS = [path for path, field in fields().items() if "list[" in str(field.annota
 
 
 @pytest.mark.real_world(
-    behaviour="`pulumi config set --path` stores a list as text: only numbers and truth values are more than text",
+    behaviour="`pulumi config set --path` stores a list as text; only whole numbers and truth values are more",
     source="pulumi 3.260 sdk/go/common/resource/config/object.go, coerce",
 )
 @pytest.mark.parametrize("path", LISTS)

@@ -36,7 +36,7 @@ class Identity:
 
     def connect(self, region: str) -> Account:
         """The account of this identity. Raises `WrongAccountError`, as the provider ends with "AWS account ID not
-        allowed" (hashicorp/aws-sdk-go-base, ValidateAccountID), and `AccountError` if AWS denies access."""
+        allowed" (hashicorp/aws-sdk-go-base/v2, VerifyAccountIDAllowed), and `AccountError` if AWS denies access."""
         account = connect(region, self.profile, self.roles)
         if account.id in self.forbidden:
             self._refuse(account, FORBIDDEN, "is in", self.forbidden, "Use credentials of another account.")

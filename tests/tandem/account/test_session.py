@@ -233,7 +233,7 @@ PLANNING = ("quota", "park", "park --in 8h", "wake --no-wait")
 
 @pytest.mark.real_world(
     behaviour="Pulumi works in no account outside `aws:allowedAccountIds`, and in none of `aws:forbiddenAccountIds`",
-    source="github.com/hashicorp/aws-sdk-go-base, ValidateAccountID",
+    source="github.com/hashicorp/aws-sdk-go-base/v2, Config.VerifyAccountIDAllowed",
 )
 @pytest.mark.parametrize(
     ("call", "key", "shown"),
