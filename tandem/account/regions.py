@@ -25,8 +25,8 @@ def standing(account: Account, found: Inventory) -> list[str]:
             signs.append(f"{cluster.id} is {status} with {count} node group{'' if count == 1 else 's'}")
     own = {cluster.id for cluster in clusters}
     groups = [resource for resource in found.resources if resource.kind == services.NODE_GROUPS.title]
-    # Programs may use the components in a cluster of their own, which has no tags of the stack. A group in any state can
-    # have instances: "launched instances are unable to register" (botocore, eks, Issue.code).
+    # Programs may use the components in a cluster of their own, which has no tags of the stack. A group in any state
+    # can have instances: "launched instances are unable to register" (botocore, eks, Issue.code).
     foreign = [group for group in groups if group.id.partition("/")[0] not in own]
     return [*signs, *(f"the node group {group.id} is {group.raw['status']}" for group in foreign)]
 
