@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.gpu.build import UNKNOWN, Build
 from tests.gpu.machine import CHOICE, Machine
-from tests.gpu.plan import steps
+from tests.gpu.plan import BUILD, choose_build, steps
 from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, hold, run_steps
 from tests.gpu.report import keep
 
@@ -63,6 +63,8 @@ def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
     limit = min(given.minutes * 60, given.total_minutes * 60 - state.spent_seconds)
     if given.retry:
         state.steps = {key: known for key, known in state.steps.items() if "failed" not in known}
+    if earlier := state.having("result").get(BUILD):
+        choose_build(given, folder, machine).check_same(earlier)
     planned = steps(given, folder, machine)
     stopped = False
     try:

@@ -111,6 +111,24 @@ class Build:
             "compiler": _version(compiler) if compiler else "none: built for the CPU",
         }
 
+    def check_same(self, earlier: Result) -> None:
+        """Raises `FailedError` if the results that a folder has are of another engine than this one.
+
+        One report would then give the measurements of two engines as those of one.
+        """
+        if not (self.elsewhere or self.source):
+            return
+        now = (self._built(), []) if self.elsewhere else (self.version, self._options())
+        before = (earlier["version"], earlier["options"])
+        if now != before:
+            here, kept = (
+                f"{version}, built {'here' if options else 'elsewhere'}" for version, options in (now, before)
+            )
+            other = " with other options" if here == kept else ""
+            raise FailedError(
+                f"the engine is {here}{other}, but the kept results are of {kept}. Name another folder with --folder"
+            )
+
     def is_there(self) -> bool:
         """Whether the programs exist."""
         return all((self.programs / name).exists() for name in PROGRAMS)

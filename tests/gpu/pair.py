@@ -51,7 +51,7 @@ class Pair:
     """Arguments of `tandem bench`."""
 
     def run(self, name: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
-        """Measures under `time-slicing`, `mps` or `mps-100`; what follows in the name only tells runs apart.
+        """Measures under `time-slicing`, `mps` or `mps-100`; what follows in the name only tells runs and files apart.
 
         `tandem bench` keeps the model that finishes first under load until the other one has finished, too.
         """
@@ -64,7 +64,7 @@ class Pair:
             if mode in MPS_THREADS:
                 clients = opened.enter_context(mps_daemon(total_mib, len(shapes), MPS_THREADS[mode]))
             program = self._lay_out(self.ollama)
-            out = self.folder / f"bench-{mode}.json"
+            out = self.folder / f"bench-{name}.json".replace(" ", "-")
             out.unlink(missing_ok=True)
             command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
             for shape in shapes:

@@ -32,17 +32,7 @@ def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
 
     The proofs of the shares and the ends of an MPS daemon are the first: they need no build, and take two minutes.
     """
-    state = machine.gpu()
-    capability = str(state["compute_capability"]) if state else None
-    build = Build(
-        given.llama_cpp,
-        given.llama_cpp_version,
-        folder / "build",
-        capability,
-        given.cmake,
-        given.jobs,
-        elsewhere=given.programs,
-    )
+    state, build = machine.gpu(), choose_build(given, folder, machine)
     files, logs = Files(folder / "models"), folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     known = {name: shrunk(shape) for name, shape in SHAPES.items()} if given.dry_run else SHAPES
@@ -77,19 +67,33 @@ def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
     def bench_again(mode: str) -> Step:
         return bench(f"{mode} again", again, MORE_REPEATS_SECONDS)
 
-    engine = Step(BUILD, "The engine, llama.cpp", BUILD_SECONDS, build.run, resumes=True, remains=build.is_there)
+    built = Step(BUILD, "The engine, llama.cpp", BUILD_SECONDS, build.run, resumes=True, remains=build.is_there)
     without_engine = [*map(proof, MODES), restart_step(state)]
     if given.dry_run:
-        return [*without_engine, engine, *map(memory, cases("dry")), *map(bench, PAIR_MODES)]
+        return [*without_engine, built, *map(memory, cases("dry")), *map(bench, PAIR_MODES)]
     return [
         *without_engine,
-        engine,
+        built,
         *map(memory, cases("first")),
         *map(bench, PAIR_MODES),
         *map(memory, cases("more")),
-        kernel_step(known, build.programs, files, folder / "kernels", BUILD),
+        kernel_step(known, build.programs, files, folder / "kernels", logs, BUILD),
         *map(bench_again, PAIR_MODES),
     ]
+
+
+def choose_build(given: Namespace, folder: Path, machine: Machine) -> Build:
+    """The build of a call with these arguments, for this machine's GPU."""
+    state = machine.gpu()
+    return Build(
+        given.llama_cpp,
+        given.llama_cpp_version,
+        folder / "build",
+        str(state["compute_capability"]) if state else None,
+        given.cmake,
+        given.jobs,
+        elsewhere=given.programs,
+    )
 
 
 def memory_seconds(case: Case, shape: Shape) -> int:

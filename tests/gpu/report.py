@@ -5,6 +5,7 @@ import json
 import re
 import socket
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from statistics import mean, median
 
@@ -12,6 +13,7 @@ from sharing.files import write_whole
 from tests.gpu.build import PINNED
 from tests.gpu.daemon_restart import describe_restarts
 from tests.gpu.identity import without_identity
+from tests.gpu.kernels import KERNELS, describe_kernels
 from tests.gpu.memory import measured_mib
 from tests.gpu.plan import BUILD
 from tests.gpu.progress import Result, State, Step
@@ -20,6 +22,7 @@ from tests.gpu.readings import gpu_mib
 PARTS = {"weights": ("model",), "kv": ("KV", "RS"), "compute": ("compute", "output")}
 """Parts of the prediction, and the engine's buffers that belong to each."""
 MOST_IDLE_SECONDS = 0.1
+NONE = "–"
 MEMORY = """
 ## Memory
 
@@ -37,8 +40,10 @@ Slowdown is the time between two tokens, together over alone. Throughput is that
 the sum of what each does alone.
 """
 FIGURES = """
-Each model, with the median of its requests. The parts of the time to the first token are means: waiting for a slot, the
-prompt's evaluation, and the rest.
+Each model, with the median of its requests.
+"""
+FIRST_TOKEN = """\
+The parts of the time to the first token are means: waiting for a slot, the prompt's evaluation, and the rest.
 """
 MATCHED = """
 The same number of requests on the GPU, for one model that has the entire GPU and divided between both. The first is the
@@ -61,16 +66,17 @@ def keep(
     """
     if not state.having("result").keys() - {BUILD}:
         return []
-    found = collect(state, machine, planned, today)
+    host = socket.gethostname()
+    found = without_identity(collect(state, machine, planned, today), host)
     name = f"{found['gpu_slug']}-{today}"
     numbers, report, kept = results / f"{name}.json", reports / f"gpu-{name}.md", results / f"{name}-logs"
     for folder in (results, reports, kept):
         folder.mkdir(parents=True, exist_ok=True)
     # The numbers first, even if the report fails.
-    write_whole(numbers, without_identity(json.dumps(found, indent=1)) + "\n")
+    write_whole(numbers, json.dumps(found, indent=1) + "\n")
     for log in sorted(logs.glob("*.log")):
-        write_whole(kept / log.name, without_identity(log.read_text("utf-8", "replace"), socket.gethostname()))
-    write_whole(report, without_identity(describe(found)))
+        write_whole(kept / log.name, without_identity(log.read_text("utf-8", "replace"), host))
+    write_whole(report, describe(found))
     return [numbers, report, kept]
 
 
@@ -92,6 +98,7 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "shares": of("shares"),
         "pairs": of("pair"),
         "restarts": of("restarts"),
+        "kernels": done.get(KERNELS, {}),
         "skipped": state.having("skipped"),
         "failed": state.having("failed"),
         "left": [step.key for step in state.left_of(planned)],
@@ -110,7 +117,8 @@ def describe(found: Result) -> str:
     missing = [f"- {key}: skipped, {reason}" for key, reason in found["skipped"].items()]
     missing += [f"- {key}: failed, {reason.splitlines()[0]}" for key, reason in found["failed"].items()]
     missing += [f"- {key}: not run yet" for key in found["left"]]
-    parts += describe_restarts(found.get("restarts", {}))
+    # Results that are older than these steps lack them.
+    parts += [*describe_restarts(found.get("restarts", {})), *describe_kernels(found.get(KERNELS, {}))]
     return "\n".join([*parts, *(["", "## Not measured", "", *missing] if missing else [])]) + "\n"
 
 
@@ -148,7 +156,7 @@ def _memory(results: Sequence[Result], notes: Sequence[str]) -> Iterable[str]:
             difference = predicted["total"] / measured - 1
             off.append(abs(difference))
         settings = _settings(result)
-        shown = "–" if difference is None else f"{difference:+.1%}"
+        shown = NONE if difference is None else f"{100 * difference:+.1f} %"
         totals.append([result["model"], settings, _mib(predicted.get("total")), _mib(measured), shown])
         allocated = {part: gpu_mib(result["buffers"], *kinds) for part, kinds in PARTS.items()}
         rest = measured - sum(allocated.values()) if measured else None
@@ -159,7 +167,7 @@ def _memory(results: Sequence[Result], notes: Sequence[str]) -> Iterable[str]:
     yield _titled(MEMORY, notes)
     yield from _table(["model", "settings", "predicted", "measured", "difference"], totals)
     if off:
-        yield f"\nMedian error {median(off):.1%}, worst {max(off):.1%}, of {len(off)} measurements."
+        yield f"\nMedian error {100 * median(off):.1f} %, worst {100 * max(off):.1f} %, of {len(off)} measurements."
     yield COMPONENTS
     yield from _table(["model", "settings", "weights", "KV and state", "compute", "rest"], parts)
 
@@ -192,6 +200,8 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
     if figures := [_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]]:
         titles = ("first token, ms", "its parts, ms", "between tokens, ms", "tokens per second")
         yield FIGURES
+        if any(one.get("first_token") for result in found.values() for one in result["summary"]["figures"]):
+            yield FIRST_TOKEN
         yield from _table(["sharing", "model", "at a time", *titles], figures)
     if matched := list(_matched(found)):
         yield MATCHED
@@ -205,14 +215,15 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
         idle = result.get("idle_seconds", 0.0)
         waited = f" One model was idle for {idle:g} s while the other was measured." if idle > MOST_IDLE_SECONDS else ""
         yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}{waited}"
-        yield from (f"- {mode}: {warning}" for warning in result["summary"]["warnings"])
+        # `tandem bench` writes percentages without a space.
+        yield from (f"- {mode}: {re.sub(r'(?<=[0-9])%', ' %', warning)}" for warning in result["summary"]["warnings"])
 
 
 def _figure(mode: str, one: Result) -> list[str]:
     first, between = (f"{one[name]['p50']:,.{digits}f}" for name, digits in (("ttft_ms", 0), ("itl_ms", 2)))
     who = f"{one['endpoint']}, {'together' if one['together'] else 'alone'}"
     split = one.get("first_token") or {}
-    parts = " + ".join(f"{split[f'{part}_ms']:,.0f}" for part in ("waiting", "prompt", "rest") if split) or "–"
+    parts = " + ".join(f"{split[f'{part}_ms']:,.0f}" for part in ("waiting", "prompt", "rest") if split) or NONE
     return [mode, who, f"{one['workload']['level']:g}", first, parts, between, f"{one['tokens_per_s']['median']:.0f}"]
 
 
@@ -230,9 +241,11 @@ def _matched(found: Result) -> Iterable[list[str]]:
                 yield [mode, f"{requests:g}", f"{one:.0f}", f"{both:.0f}", f"{both / one:.2f}"]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Without the columns that have no value in any row."""
+    kept = [not rows or any(row[column] != NONE for row in rows) for column in range(len(head))]
     for cells in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join(compress(cells, kept))} |"
 
 
 def _settings(row: Result) -> str:
@@ -242,4 +255,4 @@ def _settings(row: Result) -> str:
 
 
 def _mib(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
+    return NONE if value is None else f"{value:,.0f}"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gpu.__main__ import main
 from tests.gpu.build import PARTS, PROGRAMS, UNKNOWN, Build, unpack
-from tests.gpu.progress import Clock, FailedError, SkipError
+from tests.gpu.progress import Clock, FailedError, SkipError, State
 
 
 def source_tree(folder: Path) -> Path:
@@ -150,3 +150,38 @@ def test_half_an_engine_is_refused_before_anything_is_measured(
 def test_an_engine_for_another_machine_needs_a_source(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["--build-for", "9.0", f"--folder={tmp_path}"]) == 1
     assert "error: no engine was given: name llama.cpp's source with --llama-cpp" in capsys.readouterr().err
+
+
+SAME = "b10454 (4df29be4f)"
+HERE = {"version": SAME, "options": Build(None, SAME, Path("build"), None)._options()}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        ({"version": SAME, "options": []}, ""),
+        ({"version": "b10488 (aaaaaaaaa)", "options": []}, "elsewhere, but the kept results are of b10488"),
+        (HERE, f"the engine is {SAME}, built elsewhere, but the kept results are of {SAME}, built here. Name another"),
+    ],
+    ids=["same", "another release", "built here"],
+)
+def test_a_folder_with_the_results_of_another_engine_is_refused_before_anything_changes(
+    earlier: dict[str, object], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    engine(tmp_path, SEES_A_GPU)
+    kept = State(tmp_path / "kept" / "dry-run" / "state.json", steps={"build": {"result": earlier}})
+    kept.path.parent.mkdir(parents=True)
+    kept.write()
+    # No time: the engine is compared, and no step begins.
+    code = main(["--dry-run", f"--programs={tmp_path}", f"--folder={tmp_path / 'kept'}", "--minutes=0"])
+    assert code == (2 if said else 0)
+    assert said in capsys.readouterr().err
+    assert State.read(kept.path).having("result") == {"build": earlier}
+
+
+def test_an_engine_with_other_options_is_another_one(tmp_path: Path) -> None:
+    with pytest.raises(FailedError, match="built here with other options, but the kept"):
+        Build(tmp_path, SAME, tmp_path, None, ("-DCMAKE_CUDA_ARCHITECTURES=90-virtual",)).check_same(HERE)
+    Build(tmp_path, SAME, tmp_path, None).check_same(HERE)
+    # Without an engine, the call shows what is kept.
+    Build(None, UNKNOWN, tmp_path, None).check_same(HERE)

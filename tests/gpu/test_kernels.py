@@ -32,11 +32,12 @@ def timed(tmp_path: Path, compiles: str) -> dict[str, object]:
     program.write_text(ENGINE.format(python=sys.executable, compiles=compiles), encoding="utf-8")
     program.chmod(0o755)
     files = Files(tmp_path / "models")
-    return time_kernels(CASE, shrunk(SHAPES[CASE.model]), tmp_path, files, tmp_path / "kernels")
+    return time_kernels(CASE, shrunk(SHAPES[CASE.model]), tmp_path, files, tmp_path / "kernels", tmp_path)
 
 
 def test_both_starts_use_one_cache(tmp_path: Path) -> None:
     starts = timed(tmp_path, COMPILES)["starts"]
+    assert sorted(log.name for log in tmp_path.glob("*.log")) == ["kernels-empty-cache.log", "kernels-filled-cache.log"]
     assert isinstance(starts, dict)
     assert [*starts] == ["empty cache", "filled cache"]
     assert {(one["cache_files"], one["cache_mib"]) for one in starts.values()} == {(1, 1.0)}
