@@ -17,6 +17,8 @@ STRANGE = {
     "empty": "",
     "theirs": "config:\n  other:key: value\n",
 }
+READERS = ("tests/stacks/test_positions.py", "tests/stacks/test_write.py")
+"""A quick room whose tests read stack files."""
 PARTS = ("components", "docs", "sandbox", "sharing", "stacks", "tandem", "tests", "__main__.py", "pyproject.toml")
 
 
@@ -30,12 +32,19 @@ def test_a_users_stack_files_change_no_test(tmp_path: Path) -> None:
     for name, text in STRANGE.items():
         (tmp_path / f"Pulumi.{name}.yaml").write_text(text, encoding="utf-8")
     assert collected(tmp_path) == clone
+    # The names alone do not show a test that reads every file in its body.
+    pytest_in(tmp_path, *READERS)
 
 
 def collected(folder: Path) -> list[str]:
     """The tests of the folders that read stack files."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
     rooms = ["tests/stacks", "tests/program", "tests/components/test_stock_mocks.py", "tests/tandem/plan"]
-    done = subprocess.run([*command, *rooms], cwd=folder, capture_output=True, text=True)
+    return [line for line in pytest_in(folder, "--collect-only", *rooms).splitlines() if "::" in line]
+
+
+def pytest_in(folder: Path, *arguments: str) -> str:
+    """What pytest writes. Fails if a test does, or if there is none."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    return [line for line in done.stdout.splitlines() if "::" in line]
+    return done.stdout
