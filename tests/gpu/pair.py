@@ -51,7 +51,7 @@ class Pair:
     """Arguments of `tandem bench`."""
 
     def run(self, name: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
-        """Measures under `time-slicing`, `mps` or `mps-100`; what follows in the name only tells runs apart, and their files.
+        """Measures under `time-slicing`, `mps` or `mps-100`; the rest of the name only tells runs apart.
 
         `tandem bench` keeps the model that finishes first under load until the other one has finished, too.
         """
