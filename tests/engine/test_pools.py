@@ -19,7 +19,7 @@ LLAMA, MISTRAL = ({"name": name, "context": 2048} for name in ("llama2:7b", "mis
 def pools(*them: dict[str, Any], on: tuple[str, str] = ("gpu", "gpu")) -> dict[str, Any]:
     """Sections of a stack file with these pools, and which pool each of the two models is on."""
     models = [{**model, "pool": name} for model, name in zip((LLAMA, MISTRAL), on, strict=True)]
-    return {"gpu-nodes": [*them], "models": models, "budget": {"max-usd-per-hour": 9.0}}
+    return {"gpu-nodes": [*them], "models": models, "budget": {"max-usd-per-hour": 9.0, "max-usd-per-month": None}}
 
 
 def pool(name: str, sharing: dict[str, Any] | None = None, **values: Any) -> dict[str, Any]:

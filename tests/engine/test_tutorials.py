@@ -1,6 +1,7 @@
 """The commands of the tutorials that need `pulumi`, in the order of the pages."""
 
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,13 +13,14 @@ from tests.command import call
 from tests.engine import command_line
 from tests.engine.emulated import Raise, Stack
 from tests.pages import TUTORIALS, commands
-from tests.shipped import copy_project
+from tests.shipped import FILES
 
 
 def project(nothing: Raise, name: str) -> Stack:
-    """A clone, with only the files that the commands read."""
+    """A clone, with only the files that the commands read; its Pulumi.yaml says where the program is."""
     stack = nothing(name)
-    copy_project(stack.folder)
+    for file in FILES:
+        shutil.copy(file, stack.folder)
     return stack
 
 
