@@ -51,6 +51,16 @@ def least_per_month(bill: Cost) -> int:
     return math.ceil(bill.usd_per_month)
 
 
+def hours_within(limit: float, setup: Setup, bill: Cost) -> int:
+    """The hours per week that a limit per month pays for, if `park` stops the stack in the others; 0 if none."""
+    if setup.scale_to_zero:
+        return 0
+    parked = cost(setup.parked())
+    rest = limit - parked.usd_per_hour * HOURS_PER_MONTH - bill.replaced_usd_per_month
+    hours = rest / (bill.usd_per_hour - parked.usd_per_hour) / HOURS_PER_MONTH * HOURS_PER_WEEK
+    return max(math.floor(hours), 0)
+
+
 def month_of(bill: Cost) -> float:
     """What the limit per month counts, in the whole cents that the plan shows."""
     return round(bill.usd_per_month, 2)
@@ -72,7 +82,7 @@ def find_wrong_limits(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
     for key, limit in ((PER_HOUR, hour), (PER_MONTH, month)):
         if limit is not None and limit <= 0:
             fix = f"Write {_enough(key, bill)}, or remove the key."
-            yield Problem(f"budget.{key}", "", f"must be more than 0, not {limit:g}", fix)
+            yield Problem(f"budget.{key}", _number(limit), "must be more than 0", fix)
     if hour is None or month is None or not _contradict(hour, month):
         return
     if bill is not None and not bill.unpriced and hour < bill.replacing_usd_per_hour:
@@ -161,10 +171,13 @@ def _over_per_hour(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[str
         rule = f"is less than the stack costs even while it is parked: ${bill.week.parked_usd_per_hour:.4f} per hour"
         return Problem(path, f"{limit}", rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
     peak = f"up to ${bill.replacing_usd_per_hour:.4f}"
+    deletes_first = [*_delete_first(setup, limit)]
+    if _contradict(limit, setup.max_usd_per_month):
+        # No change that keeps this limit helps: the limit per month would be refused next.
+        cheaper, deletes_first = (), []
     if bill.usd_per_hour <= limit:
         rule = f"is less than the stack costs while its nodes are replaced: {peak} per hour"
-        fixes = [enough, *_delete_first(setup, limit), *cheaper]
-        return Problem(path, f"{limit}", rule, f"Write {'; or '.join(fixes)}.")
+        return Problem(path, f"{limit}", rule, f"Write {'; or '.join([enough, *deletes_first, *cheaper])}.")
     rule = f"is less than the stack costs: ${bill.usd_per_hour:.4f} per hour, and {peak} while its nodes are replaced"
     return Problem(path, f"{limit}", rule, f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}.")
 
@@ -177,21 +190,14 @@ def _over_per_month(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[st
         return Problem(path, _number(limit), rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
     how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
     rule = f"is less than the stack costs in a month{how}: ${bill.usd_per_month:,.2f}"
-    fix = f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}"
-    # The hours that the rest of the limit pays for.
-    rest = limit - parked.usd_per_hour * HOURS_PER_MONTH - bill.replaced_usd_per_month
-    hours = math.floor(rest / (bill.usd_per_hour - parked.usd_per_hour) / HOURS_PER_MONTH * HOURS_PER_WEEK)
-    parks = (
-        f"; or let `park` run the stack for at most {hours} hours per week"
-        if hours > 0 and not setup.scale_to_zero
-        else ""
-    )
-    return Problem(path, _number(limit), rule, f"{fix}{parks}.")
+    hours = hours_within(limit, setup, bill)
+    parks = f"; or let `park` run the stack for at most {hours} hours per week" if hours else ""
+    return Problem(path, _number(limit), rule, f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}{parks}.")
 
 
 def _number(limit: float) -> str:
-    """The limit as people write it: 420, or 419.5."""
-    return f"{limit:.2f}".removesuffix("0").removesuffix("0").removesuffix(".")
+    """The limit as people write it: 420, 419.5 or 0.004."""
+    return f"{limit:.10g}"
 
 
 def _largest(bill: Cost) -> str:

@@ -98,6 +98,8 @@ HINTS = {
     "cluster.admins": f"Write `admins: [{_ARN}]`, for example.",
     "cluster.system-nodes": "Write `system-nodes: {instance-types: [t3.medium]}`, for example.",
     "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
+    "budget.max-usd-per-hour": "Write a number such as 1.50, or remove the key.",
+    "budget.max-usd-per-month": "Write a number such as 400, or remove the key.",
     "budget.alert": "Write `alert: {max-usd: 400, emails: [ops@example.com]}`, for example.",
     "budget.alert.max-usd": "Write `max-usd: 400`, for example.",
     "budget.alert.emails": "Write `emails: [ops@example.com]`, for example.",
@@ -238,10 +240,10 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         # The hint of a number is about its bounds.
         plainer = _plainer(value)
         is_truth = plainer in ("true", "false")
+        if kind == "float_type" and (is_truth or not plainer):
+            return fix or "Write a number such as 1.50, or remove the key."
         if is_truth != (kind == "bool_type"):
             return _default(field) if is_truth else fix or _default(field)
-        if not plainer and kind == "float_type":
-            return "Write a number such as 1.50, or remove the key."
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
         return _default(field)

@@ -11,6 +11,7 @@ from sharing.matrix import MODELS_FIT, Cell
 from sharing.modes import Shares
 from sharing.prices import on_demand, spot
 from sharing.setup import Setup
+from tandem.planned.base_stack import context_of
 from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
@@ -175,9 +176,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
     models = in_words([tenant.served.model.name for tenant in setup.tenants])
-    contexts = {tenant.served.effective_context for tenant in setup.tenants}
-    context = f", context {contexts.pop():,}" if len(contexts) == 1 else ""
-    say(console, 0, "Models:", f"{models}{context}, on as many nodes as they need", "bold")
+    say(console, 0, "Models:", f"{models}{context_of(setup)}, on as many nodes as they need", "bold")
     say(console, 0, "Prices:", f"$ per hour for all GPU nodes, {_prices(setup.region, cells)}", "bold")
 
 

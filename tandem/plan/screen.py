@@ -36,7 +36,8 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     """
     starts = not is_up and planned.starts_models
     _verdict(console, plan)
-    _price(console, plan, f"; ready in about {count(round(planned.startup.minutes), 'minute')}" if starts else "")
+    ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
+    _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.setup.pools:
         _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
     _placement(console, plan.setup)

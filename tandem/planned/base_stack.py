@@ -115,6 +115,12 @@ def require_region(region: str) -> None:
         raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions)}")
 
 
+def context_of(setup: Setup) -> str:
+    """The context of the models, for the head of a table: `, context 4,096`; nothing where it differs."""
+    contexts = {tenant.served.effective_context for tenant in setup.tenants}
+    return f", context {contexts.pop():,}" if len(contexts) == 1 else ""
+
+
 def sharing_values(sharing: Sharing) -> Values:
     """The sharing as a stack file has it."""
     said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from sharing.budget import Limits, least_per_hour, least_per_month, limits_of, warn_of_peak
+from sharing.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.choices import Choice, Choices
 from sharing.cost import REPLACED_MINUTES, Cost, cost
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
+from tandem.planned.base_stack import context_of
 from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
 
 MOST_DOUBTS = 4
@@ -26,7 +27,8 @@ def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) ->
     tenants = setup.tenants
     names = [tenant.served.model.name for tenant in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
-    say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
+    head = f"for {models}{context_of(setup)}, in {setup.region}: {len(shown)} of {len(found.fitting)}"
+    say(console, 0, "Cheapest", head, "bold")
     room = has_room(console)
     period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
     line(
@@ -89,7 +91,8 @@ def _nothing(console: Console, setup: Setup, found: Choices) -> None:
         return
     limits = limits_of(setup)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
-    month = f"${limits.usd_per_month:,.0f} per month" if limits.usd_per_month else ""
+    bill = found.over_budget[0].bill if found.over_budget else None
+    month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
     reason = f"no setup fits within the budget of {' and '.join(filter(None, (hour, month)))}."
     if found.over_budget:
         reason += _cheapest(found.over_budget[0], limits)
@@ -102,14 +105,18 @@ def _cheapest(nearest: Choice, limits: Limits) -> str:
     cell, bill = nearest.cell, nearest.bill
     costs, enough, or_else = [], [], ""
     if limits.usd_per_month is not None:
-        costs.append(f"${bill.usd_per_month:,.0f} per month{' with its schedule' * (bill.week is not None)}")
+        month = f"${bill.usd_per_month:,.{_digits(limits, bill)}f} per month"
+        costs.append(f"{month}{' with its schedule' * (bill.week is not None)}")
         if bill.usd_per_month > limits.usd_per_month:
             enough.append(f"{least_per_month(bill)}/month")
+            if hours := hours_within(limits.usd_per_month, nearest.setup, bill):
+                or_else = f", or let `park` (`tandem init --hours`) run the stack for at most {hours} hours per week"
     if limits.usd_per_hour is not None:
         peak = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         costs.append(f"${bill.usd_per_hour:.3f} per hour, and {peak}")
         if bill.replacing_usd_per_hour > limits.usd_per_hour:
             enough.append(f"{least_per_hour(bill):.2f}")
+            or_else = ""
             pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
             if not limits.passed_by(cost(replace(nearest.setup, pools=pools))):
                 or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
@@ -117,6 +124,13 @@ def _cheapest(nearest: Choice, limits: Limits) -> str:
         f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
         f"{cell.pool.capacity}: {'; '.join(costs)}. Raise the budget to {' and '.join(enough)}{or_else}."
     )
+
+
+def _digits(limits: Limits, bill: Cost | None) -> int:
+    """Digits after the point of dollars per month: cents where whole dollars would look alike."""
+    if bill is None or limits.usd_per_month is None:
+        return 0
+    return 2 * (round(limits.usd_per_month) == round(bill.usd_per_month))
 
 
 def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:

@@ -52,16 +52,20 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
 
 def _tip(base: BaseStack, choice: Choice) -> list[str]:
     """The cheapest second instance type, where spot capacity is at stake and the budget allows it."""
-    pool, bills = choice.cell.pool, {}
+    pool = choice.cell.pool
     if pool.capacity != "spot":
         return []
+    asked = base.setup
+    limited = replace(choice.setup, max_usd_per_hour=asked.max_usd_per_hour, max_usd_per_month=asked.max_usd_per_month)
+    bills: dict[str, float] = {}
     for name, known in instance_types().items():
-        if (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus) and name not in pool.instance_types:
-            two = replace(pool, instance_types=(*pool.instance_types, name))
-            limits = base.setup.max_usd_per_hour, base.setup.max_usd_per_month
-            found = judge(replace(choice.setup, pools=(two,), max_usd_per_hour=limits[0], max_usd_per_month=limits[1]))
-            if found.accepted and found.cost and not found.cost.unpriced:
-                bills[name] = found.cost.usd_per_hour
+        has_same_gpus = (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus)
+        if not has_same_gpus or name in pool.instance_types:
+            continue
+        two = replace(pool, instance_types=(*pool.instance_types, name))
+        found = judge(replace(limited, pools=(two,)))
+        if found.accepted and found.cost and not found.cost.unpriced:
+            bills[name] = found.cost.usd_per_hour
     if not bills:
         return []
     second = min(bills, key=lambda name: bills[name])

@@ -1,5 +1,6 @@
 """The limits of `budget`, against months that are worked out by hand from the prices in `cost.yaml`."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from sharing.assessment import assess
 from sharing.budget import find_wrong_limits
 from sharing.cost import cost
 from sharing.problems import Problem
-from sharing.setup import ScaleToZero, Setup
+from sharing.setup import Pool, ScaleToZero, Setup
 from tests.sharing.builders import SMALL, pool, setup, tenants
 from tests.sharing.test_week import NIGHTS, PARKED, RUNNING
 
@@ -99,7 +100,7 @@ def test_a_limit_of_0_or_less_gets_the_smallest_limit_that_is_enough(limit: int,
     whole = setup(**{f"max_usd_per_{key}": limit})
     [problem] = find_wrong_limits(whole, cost(whole))
     assert problem.path == f"budget.max-usd-per-{key}"
-    assert problem.rule == f"must be more than 0, not {limit}"
+    assert (problem.found, problem.rule) == (f"{limit}", "must be more than 0")
     assert problem.fix == f"Write `max-usd-per-{key}: {enough}`, or remove the key."
     [unknown] = find_wrong_limits(whole, None)
     assert unknown.fix.startswith("Write a number such as ")
@@ -114,6 +115,23 @@ def test_a_limit_per_month_that_the_limit_per_hour_never_reaches_is_one_error() 
     assert problem.fix == "Write `max-usd-per-month: 730`, or `max-usd-per-hour: 1.01`."
     assert of_budget(whole) == []
     assert [*find_wrong_limits(whole, None)] == [problem]
+
+
+@pytest.mark.parametrize("dear", [pool(desired=2, max=2), pool("g4dn.12xlarge")])
+def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(dear: Pool) -> None:
+    whole = setup(pools=(dear,), tenants=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
+    [alone] = of_budget(whole)
+    assert "gpu-nodes." in alone.fix
+    [both] = of_budget(replace(whole, max_usd_per_month=2190))
+    assert "gpu-nodes." not in both.fix
+    [enough] = re.findall(r"Write `budget\.max-usd-per-hour: ([\d.]+)`\.$", both.fix)
+    assert float(enough) >= 2190 / 730
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(0.004, "0.004"), (1e-9, "1e-09"), (99.5, "99.5"), (100.0, "100")])
+def test_a_small_limit_per_month_is_not_shown_as_0(limit: float, shown: str) -> None:
+    [problem] = of_budget(setup(max_usd_per_month=limit))
+    assert problem.found == shown
 
 
 @pytest.mark.parametrize(("month", "enough"), [(366, 0.86), (1000, 1.37)])

@@ -31,6 +31,7 @@ config:
   tandem:tags: {team: ml, team: web}
   tandem:cluster: &same {nat: nnone}
   models: []
+  tandem:budget: {max-usd-per-hour: 0, max-usd-per-month: -1}
 other: 1
 """
 PLACES = {
@@ -42,7 +43,9 @@ PLACES = {
     "tags.team": (11, 27),
     "cluster.nat": (12, 31),
     "models": (13, 3),
-    "other": (14, 1),
+    "budget.max-usd-per-hour": (14, 37),
+    "budget.max-usd-per-month": (14, 59),
+    "other": (15, 1),
 }
 """Counted by hand: the position of the value, or of the key if the key itself is wrong."""
 GOOD = {
@@ -61,7 +64,7 @@ def test_every_error_of_a_file_has_the_line_and_column_of_its_value(tmp_path: Pa
     # It is missing, and belongs to no section of the file.
     assert found["aws:region"] is None
     first, *shown = call("plan", str(file)).stdout.splitlines()
-    assert first == "error: Pulumi.wrong.yaml has 10 errors"
+    assert first == "error: Pulumi.wrong.yaml has 12 errors"
     replicas = "  Pulumi.wrong.yaml:5:15  sharing.replicas: must be at least 2, not 1."
     assert len([line for line in shown if line.startswith(replicas)]) == 1
 

@@ -4,6 +4,7 @@ import contextvars
 import datetime
 import inspect
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,26 @@ def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -
     assert (month or 0) < 1.35 * whole.usd_per_month
     assert hour
     assert month
+
+
+@pytest.mark.parametrize("name", ["karpenter", "mps", "timeslice"])
+def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_path: Path) -> None:
+    text = (ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+    [(hour, month)] = re.findall(r"# Room for .* (\d\.\d\d) and (\d+)", text)
+    file = tmp_path / f"Pulumi.{name}.yaml"
+    file.write_text(
+        re.sub(
+            r"(?m)^  tandem:budget: .*",
+            f"  tandem:budget: {{max-usd-per-hour: {hour}, max-usd-per-month: {month}}}",
+            text,
+        )
+    )
+    found = judge_file(file, today=TODAY)
+    assert found.problems == ()
+    two = judge_file(ROOT / "Pulumi.exclusive.yaml", today=TODAY).assessment.cost
+    assert two is not None
+    assert two.replacing_usd_per_hour > float(hour)
+    assert two.usd_per_month > float(month)
 
 
 def test_the_smallest_file_has_a_region_a_mode_and_a_model() -> None:
@@ -227,6 +248,12 @@ def test_a_budget_may_be_text_as_pulumi_config_set_writes_it(written: str) -> No
 )
 def test_no_other_text_is_a_budget(written: str) -> None:
     assert "budget.max-usd-per-hour: must be a number" in refusal(budget={"max-usd-per-hour": written})
+
+
+@pytest.mark.parametrize(("key", "example"), [("max-usd-per-hour", "1.50"), ("max-usd-per-month", "400")])
+@pytest.mark.parametrize("wrong", ["420/month", [1], {"usd": 1}, float("nan"), float("inf"), True])
+def test_a_wrong_limit_gets_an_example_of_its_own_unit(key: str, example: str, wrong: object) -> None:
+    assert f" Write a number such as {example}, or remove the key." in refusal(budget={key: wrong})
 
 
 def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:

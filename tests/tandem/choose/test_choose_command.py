@@ -140,6 +140,37 @@ def test_a_monthly_budget_is_answered_per_month() -> None:
     assert answered(*PAIR, "--budget", f"{int(enough[1]) - 1}/month")[0] == 1
 
 
+@pytest.mark.parametrize("cents", [1, 60])
+def test_a_budget_that_is_cents_too_small_is_shown_with_them(cents: int) -> None:
+    usd = report(*PAIR)["setups"][0]["usd_per_month"]
+    text = " ".join(answered(*PAIR, "--budget", f"{usd - cents / 100:.2f}/month")[1].split())
+    [budget, price] = re.findall(r"\$([\d.]+) per month", text)
+    assert float(budget) < float(price) == (usd if "." in price else round(usd))
+
+
+def test_a_monthly_budget_that_is_too_small_names_the_hours_that_it_pays_for(tmp_path: Path) -> None:
+    text = " ".join(answered(*PAIR, "--budget", "200/month")[1].split())
+    [hours] = re.findall(
+        r"or let `park` \(`tandem init --hours`\) run the stack for at most (\d+) hours per week\.", text
+    )
+    cheapest = report(*PAIR)["setups"][0]
+    # What is left while the GPU node is away, as in the test of a schedule below.
+    parked = 0.10 + 0.0416 + 0.005 + 20 * 0.08 / 730
+    month = {
+        each: parked * 730 + (cheapest["usd_per_hour"] - parked) * each * 730 / 168
+        for each in (int(hours), int(hours) + 1)
+    }
+    replaced = cheapest["usd_per_month"] - 730 * cheapest["usd_per_hour"]
+    assert month[int(hours)] + replaced <= 200.1
+    assert month[int(hours) + 1] + replaced > 199.9
+    assert "`park`" not in answered(*PAIR, "--budget", "0.2")[1]
+
+
+def test_the_head_has_the_context_that_decides_about_the_margins() -> None:
+    assert answered(*PAIR)[1].startswith("Cheapest for llama2:7b and mistral:7b, context 2,048, in us-east-1: ")
+    assert ", context 4,096, in " in answered("llama2:7b")[1]
+
+
 def test_a_budget_may_be_monthly() -> None:
     found = report(*PAIR, "--budget", "730/month")
     assert (found["budget_usd_per_hour"], found["budget_usd_per_month"]) == (None, 730)
@@ -329,6 +360,6 @@ def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_pat
     enough = f"{int(first['usd_per_month']) + 1}/month"
     assert report("--stack", str(file), "--budget", enough)["setups"][0]["usd_per_month"] == first["usd_per_month"]
     refused = answered("--stack", str(file), "--budget", f"{int(first['usd_per_month'])}/month")[1]
-    assert f"per month with its schedule. Raise the budget to {enough}." in " ".join(refused.split())
+    assert f"per month with its schedule. Raise the budget to {enough}, or let `park` " in " ".join(refused.split())
     always = report(*PAIR)["setups"][0]
     assert always["usd_per_week"] == pytest.approx(168 * always["usd_per_hour"], abs=0.02)

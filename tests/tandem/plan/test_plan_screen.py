@@ -58,6 +58,16 @@ def several(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.mark.parametrize("columns", range(60, 111, 5))
+def test_the_time_until_the_stack_is_ready_stays_in_one_line(tmp_path: Path, columns: int) -> None:
+    file = tmp_path / "Pulumi.nights.yaml"
+    text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
+    file.write_text(
+        f'{text}\n  tandem:park: {{schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}}\n', encoding="utf-8"
+    )
+    assert any(re.search(r"ready in about \d+ minutes$", one) for one in lines(str(file), columns)[:6])
+
+
 def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_them(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "rank-models.md").read_text(encoding="utf-8")
     [text] = re.findall(r"```yaml\n(config:\n.*?)```", guide, flags=re.DOTALL)
