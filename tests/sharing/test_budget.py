@@ -117,9 +117,9 @@ def test_a_limit_per_month_that_the_limit_per_hour_never_reaches_is_one_error() 
     assert [*find_wrong_limits(whole, None)] == [problem]
 
 
-@pytest.mark.parametrize("dear", [pool(desired=2, max=2), pool("g4dn.12xlarge")])
-def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(dear: Pool) -> None:
-    whole = setup(pools=(dear,), tenants=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
+@pytest.mark.parametrize("expensive", [pool(desired=2, max=2), pool("g4dn.12xlarge")])
+def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(expensive: Pool) -> None:
+    whole = setup(pools=(expensive,), tenants=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
     [alone] = of_budget(whole)
     assert "gpu-nodes." in alone.fix
     [both] = of_budget(replace(whole, max_usd_per_month=2190))

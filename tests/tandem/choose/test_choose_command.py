@@ -154,7 +154,7 @@ def test_a_monthly_budget_that_is_too_small_names_the_hours_that_it_pays_for(tmp
         r"or let `park` \(`tandem init --hours`\) run the stack for at most (\d+) hours per week\.", text
     )
     cheapest = report(*PAIR)["setups"][0]
-    # What is left while the GPU node is away, as in the test of a schedule below.
+    # What is left while the GPU node is deleted, as in the test of a schedule below.
     parked = 0.10 + 0.0416 + 0.005 + 20 * 0.08 / 730
     month = {
         each: parked * 730 + (cheapest["usd_per_hour"] - parked) * each * 730 / 168
