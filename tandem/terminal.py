@@ -201,6 +201,7 @@ def status(text: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet:
         yield
         return
+    text = without_secrets(text)
     console = open_console(stderr=True)
     if console.is_terminal:
         with console.status(f"{in_markup(text)} …"):

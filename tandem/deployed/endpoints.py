@@ -62,15 +62,16 @@ def wrong_with(url: str) -> Iterator[str]:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
         (host or "").encode("idna")  # as `socket` does it
-    except ValueError as error:
-        yield f"is not an address ({error})"
+    except ValueError:
+        # Its text repeats a part of a password with `/`, `?` or `#` in it.
+        yield "is not an address. Correct its host or port."
         return
     if not url.isascii() or any(char.isspace() for char in url):
         yield "must be ASCII without spaces; write a host with other letters in punycode (xn--…)"
         return
     if parts.scheme not in ("http", "https") or not host:
         yield "must start with http:// or https:// and a host, e.g. http://127.0.0.1:11434"
-    elif parts.username or parts.password:
+    elif "@" in url:  # also behind the host, where a password with `/` in it puts it
         yield "must not contain a user or password, because results contain addresses"
     elif parts.query or parts.fragment:
         yield "must end with the path, without ? and #"

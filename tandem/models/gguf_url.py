@@ -9,7 +9,7 @@ from typing import IO
 import httpx
 
 from sharing.metadata import MOST_BYTES
-from sharing.printable import printable
+from sharing.printable import address, printable
 from tandem.models.gguf_file import Contents, UnreadableModelError, check_start, read_mapped
 from tandem.terminal import CallError
 
@@ -37,8 +37,9 @@ def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents
     """
     try:
         name = shown(url)
-    except httpx.InvalidURL as error:
-        raise CallError(f"the URL is invalid ({printable(str(error))}). Correct it.") from None
+    except httpx.InvalidURL:
+        # Its text repeats a part of a password with `/`, `?` or `#` in it.
+        raise CallError("the URL is invalid. Correct its host or port.") from None
     with (
         httpx.Client(follow_redirects=True, timeout=SECONDS, transport=transport) as client,
         tempfile.NamedTemporaryFile(prefix="tandem-", suffix=".gguf") as file,
@@ -53,7 +54,7 @@ def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents
 def shown(url: str) -> str:
     """The URL without possible secrets: a password, a signature."""
     parsed = httpx.URL(url)
-    return printable(str(parsed.copy_with(userinfo=b"", query=None, fragment=None)))
+    return printable(address(str(parsed.copy_with(userinfo=b"", query=None, fragment=None))))
 
 
 class _Remote:

@@ -3,8 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tandem.deployed.ollama import Ollama
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
-from tandem.terminal import FINE, CallError, print_json
+from tandem.terminal import FINE, CallError, print_json, status
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
@@ -46,7 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     name = _name(parsed)
     file = existing(parsed.write) if parsed.write else None
-    with _waiting(parsed):
+    with status(f"Reading {address(parsed.model)[:60]}", quiet=parsed.json):
         description = _describe(parsed, name)
     count = describe_model(file, name, description.own) if file else 0
     if parsed.json:
@@ -151,15 +150,3 @@ def _is_url(place: str) -> bool:
 
 def _is_file(place: str) -> bool:
     return place.endswith(".gguf") or place.startswith(("/", "./", "../", "~")) or os.path.exists(place)
-
-
-@contextmanager
-def _waiting(parsed: argparse.Namespace) -> Iterator[None]:
-    """Shows progress on a terminal: a header of 20 MiB takes seconds."""
-    if parsed.json:
-        yield
-        return
-    from tandem.terminal import open_console
-
-    with open_console(stderr=True).status(f"Reading {printable(parsed.model)[:60]} …"):
-        yield

@@ -10,7 +10,7 @@ import pytest
 
 from tandem.command import COMMANDS, parser
 from tandem.parser import all_parsers
-from tests.command import ROOT, call
+from tests.command import ROOT, call, on_screen
 from tests.conftest import Golden
 from tests.shipped import copy_project
 
@@ -162,10 +162,15 @@ ENDPOINT = {
     "AWS_ENDPOINT_URL": "http://bob:PW@127.0.0.1:1/?t=PW",
 }
 SECRET = "http://bob:PW@127.0.0.1:1/?token=PW"
+SPLIT = "http://bob:PW/PW@127.0.0.1:1"
+"""To a parser, `bob` is the host and `PW` its port."""
+AS_PATH = "http://127.0.0.1:1/PW@127.0.0.1:1"
 WITH_SECRETS = (
-    *(f"models inspect m:1b --ollama {url}" for url in (SECRET, "bob:PW@h", "http://bob:P/PW@h", "h/?token=PW")),
+    *(f"models inspect m:1b --ollama {url}" for url in (SECRET, "bob:PW@h", SPLIT, "h/?token=PW")),
     *(f"models inspect {SECRET}", f"models inspect m:1b --projector {SECRET}", f"models --filter {SECRET}"),
+    *(f"models inspect {url}/x.gguf" for url in (SPLIT, AS_PATH)),
     *(f"{command} --url {url}" for command in ("metrics", "bench") for url in (SECRET, f"a={SECRET}", "a=b:PW@h")),
+    *(f"{command} --url a={url}" for command in ("metrics", "bench", "chat") for url in (SPLIT, AS_PATH)),
     *(f"chat --url a={SECRET} --url b={SECRET}", f"chat --model a={SECRET}", f"report {SECRET}", f"plan {SECRET}"),
     *(f"plan dev --graph={SECRET}.svg", f"plan dev --outputs {SECRET}", f"verify dev --kubeconfig {SECRET}"),
     *(f"nosuch {SECRET}", f"plan dev --wrong={SECRET}", f"choose {SECRET}", f"modes --type {SECRET}"),
@@ -185,9 +190,13 @@ def test_no_message_repeats_a_password_or_token(words: str, tmp_path: Path, monk
     park = '  tandem:park: {schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}\n'
     (tmp_path / "Pulumi.parked.yaml").write_text((ROOT / "Pulumi.dev.yaml").read_text() + park)
     (tmp_path / "Pulumi.yaml").write_text("name: tandem\nruntime: python\n")
-    for ended in (call(*words.split(), cwd=tmp_path), call(*words.split(), "--json", cwd=tmp_path)):
-        assert ended.returncode != 0
-        said = ended.stdout + ended.stderr
+    ended = [call(*words.split(), cwd=tmp_path), call(*words.split(), "--json", cwd=tmp_path)]
+    # A terminal also gets spinners.
+    for code, said in [
+        *((each.returncode, each.stdout + each.stderr) for each in ended),
+        on_screen(*words.split(), cwd=tmp_path),
+    ]:
+        assert code != 0
         assert "PW" not in said
         if "PW" not in words:
             assert "http://…@127.0.0.1:1/?…" in said

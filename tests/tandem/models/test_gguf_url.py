@@ -207,5 +207,6 @@ def test_a_disk_without_sparse_files_is_named(content: bytes, monkeypatch: pytes
 
 def test_passwords_and_signatures_are_not_shown() -> None:
     assert shown("https://me:word@x.example/a%20b.gguf?token=1") == "https://x.example/a%20b.gguf"
+    assert shown("https://me:1/word@x.example/b.gguf") == "https://…@x.example/b.gguf"
     with pytest.raises(CallError, match="the URL is invalid"):
         read_url("https://[::1", transport(Server(b"")))
