@@ -107,7 +107,7 @@ def _given(parsed: argparse.Namespace, option: str) -> list[str]:
 
 
 def _planned(parsed: argparse.Namespace) -> "Plan":
-    """The plan of the stack. Raises `CallError` without the section `park`."""
+    """The plan of the stack. Raises `CallError` without the section `park`, or in an account that its file excludes."""
     plan = accepted(parsed.stack)
 
     from tandem.deployed.aws import parking
@@ -119,6 +119,9 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
         )
     if plan.setup.park is None:
         raise CallError(f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parking.SECTION}")
+    if _provisioners(plan) == {KARPENTER} and plan.config.allowed_account_ids:
+        # Nothing else asks AWS for such a stack: its cluster does all the work.
+        _account(parsed, plan)
     return plan
 
 
@@ -126,13 +129,19 @@ def _provisioners(plan: "Plan") -> set[str]:
     return {pool.provisioner for pool in plan.setup.pools}
 
 
+def _account(parsed: argparse.Namespace, plan: "Plan") -> "Account":
+    """The account of the stack. Raises `WrongAccountError` if its file excludes it."""
+    from tandem.deployed.aws.stack_account import identity
+
+    return identity(existing(parsed.stack), parsed.profile).connect(plan.config.region)
+
+
 def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
     """The account, and the node groups of the stack's pools."""
     from tandem.deployed.aws import parking
     from tandem.deployed.aws.session import explained
-    from tandem.deployed.aws.stack_account import identity
 
-    account = identity(existing(parsed.stack), parsed.profile).connect(plan.config.region)
+    account = _account(parsed, plan)
     with explained(account.region), status("Reading the node groups"):
         return account, parking.find_pools(account, plan.stack)
 

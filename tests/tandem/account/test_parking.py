@@ -22,7 +22,7 @@ from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import ROLE, Creation
-from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 from tests.tandem.deployed.pretended import Clock
 
 pytestmark = pytest.mark.slow
@@ -255,6 +255,26 @@ def test_karpenters_pools_run_the_job_of_the_schedule(
         "groups": [],
         "job": job,
     }
+
+
+@pytest.mark.parametrize("words", ["park", "park --in 8h", "wake --no-wait"])
+@pytest.mark.parametrize("keys", ["", "  aws:allowedAccountIds: ['999999999999']\n"])
+def test_karpenters_pools_are_left_alone_in_an_account_that_the_file_excludes(
+    karpenter: str, reach: Callable[[Jobs], None], emulated: Emulated, words: str, keys: str
+) -> None:
+    cluster = Jobs(COMPLETE)
+    reach(cluster)
+    path = Path(karpenter)
+    path.write_text(path.read_text().replace("config:\n", f"config:\n{keys}"))
+    verb, *options = words.split()
+    done = call(verb, karpenter, *options)
+    touched = bool(cluster.started or cluster.scheduled)
+    if keys:
+        assert (done.returncode, touched, emulated.calls) == (2, False, ["GetCallerIdentity"])
+        assert done.stderr.startswith("error: account 123456789012 is not in `aws:allowedAccountIds` (999999999999)")
+    else:
+        # Nothing of this stack needs the credentials of an account.
+        assert (done.returncode, touched, emulated.calls) == (0, True, [])
 
 
 @pytest.mark.parametrize("state", [{"conditions": [{"type": "Failed", "status": "True"}]}, {"active": 1}])
