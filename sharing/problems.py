@@ -128,6 +128,11 @@ def _runs(numbers: Iterable[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
+def in_quotes(text: str) -> str:
+    """The fix for a number or a truth value where text is needed."""
+    return f'Put it in quotes: "{text}".'
+
+
 def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
     """The problems as lines under a heading, e.g. `error: Pulumi.dev.yaml has 2 errors`; nothing when there are none.
 

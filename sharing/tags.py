@@ -12,7 +12,7 @@ MOST_KEY, MOST_VALUE = 128, 256
 """Characters. Source: the same models, `TagKey` and `TagValue`, `tagKeyType` and `tagValueType`."""
 _NOT_ALLOWED = re.compile(r"[^\w .:/=+@-]")
 """As in iam `tagKeyType` and logs `TagKey` of botocore 1.44.5, but of all spaces only U+0020."""
-_CHARACTERS = "letters, digits, spaces or .:/=+@-_"
+_CHARACTERS = "letters, digits, spaces or `.:/=+@-_`"
 
 _OF_THE_DRIVER = "the EBS driver reserves"
 _OF_KARPENTER = "Karpenter reserves"
@@ -83,7 +83,8 @@ def judge_tags(given: Mapping[str, Mapping[str, str]], added: Collection[str]) -
                 yield Problem(f"{path}.{key}", "", *wrong)
                 continue
             if wrong := _wrong_value(value):
-                yield Problem(f"{path}.{key}", f"'{value}'", *wrong)
+                found = f"'{value}'" if len(value) <= MOST_VALUE else f"{len(value):,} characters"
+                yield Problem(f"{path}.{key}", found, *wrong)
             other, home = spelled.setdefault(key.lower(), (key, path))
             if other != key:
                 # github.com/aws/aws-cdk/issues/26253: IAM refuses a role with both.
@@ -108,7 +109,8 @@ def warn_of_claimed_volumes(given: Mapping[str, Mapping[str, str]]) -> Iterator[
         fix = (
             f"AWS allows {MOST} on a resource, and the EBS driver adds its own. Keep {room} if your pods claim volumes."
         )
-        yield Problem(_last(given), f"{_count(given)} tags", "make volumes for claims impossible", fix)
+        tags = f"{count} tags, with those of {others}," if (others := _others(given)) else f"{count} tags"
+        yield Problem(_last(given), tags, "make volumes for claims impossible", fix)
 
 
 def _keys(given: Mapping[str, Mapping[str, str]]) -> set[str]:
@@ -121,8 +123,13 @@ def _last(given: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _count(given: Mapping[str, Mapping[str, str]]) -> str:
-    others = [f"`{path}`" for path, tags in given.items() if tags and path != _last(given)]
-    return " with those of ".join([f"{len(_keys(given)):,}", *others])
+    others = _others(given)
+    return f"{len(_keys(given)):,}{' with those of ' if others else ''}{others}"
+
+
+def _others(given: Mapping[str, Mapping[str, str]]) -> str:
+    """The paths of the other mappings with tags."""
+    return ", ".join(f"`{path}`" for path, tags in given.items() if tags and path != _last(given))
 
 
 def _of_others(added: Collection[str]) -> str:
@@ -132,7 +139,8 @@ def _of_others(added: Collection[str]) -> str:
 def _wrong_key(key: str) -> tuple[str, str] | None:
     """The rule that a key breaks, and the fix."""
     for prefix, reason in RESERVED.items():
-        if key.lower().startswith(prefix.lower()):
+        # AWS has no rule for spaces at the ends; Auto Scaling keeps them (github.com/open-guides/og-aws/pull/621).
+        if key.strip().lower().startswith(prefix.lower()):
             return f"begins with `{prefix}`, which {reason}", "Write another key."
     if not key.strip():
         return "is an empty key", "Write a name."
@@ -140,9 +148,11 @@ def _wrong_key(key: str) -> tuple[str, str] | None:
 
 
 def _wrong_value(value: str) -> tuple[str, str] | None:
-    if value.lower().startswith("aws:"):
+    if wrong := _wrong_text(value, MOST_VALUE):
+        return wrong
+    if value.strip().lower().startswith("aws:"):
         return "begins with `aws:`, which AWS reserves", "Write another value."
-    return _wrong_text(value, MOST_VALUE)
+    return None
 
 
 def _wrong_text(text: str, most: int) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from sharing import parking, versions
 from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
 from sharing.printable import visible
-from sharing.problems import Problem, did_you_mean, foreign_letters, near
+from sharing.problems import Problem, did_you_mean, foreign_letters, in_quotes, near
 from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import EXAMPLE
 
@@ -189,6 +189,8 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     shown = "" if key in PERSONAL else _shown(value)
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, fix or EXAMPLE)
+    if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), keys(loc[:-1])):
+        return Problem(path, "", "unknown key", f"Write `{{tags: {{{loc[-1]}: …}}}}`.")
     if kind == "extra_forbidden":
         return Problem(path, "", "unknown key", HINTS.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
     if kind == "union_tag_invalid":
@@ -256,7 +258,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         items = [word for found in re.findall(r"[\w./:@+=-]+", value[:60]) if (word := found.strip("-:"))]
         return f"Write `{key}: [{', '.join(items)}]`." if items else _default(field)
     if kind == "string_type" and isinstance(value, int | float) and not fix:
-        return f'Put it in quotes: "{_shown(value) if isinstance(value, bool) else value}".'
+        return in_quotes(_shown(value) if isinstance(value, bool) else f"{value}")
     if kind == "string_type" and field is None:
         # A key of the user's own, e.g. that of a tag.
         return f'Write `{key}: ""`, or any text.'

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from sharing.names import PROJECT
-from sharing.problems import Place, Problem, place_in_file
+from sharing.problems import Place, Problem, in_quotes, place_in_file
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_json, compose, construct, decode, load, read_text
 
@@ -63,7 +63,7 @@ def locate(problems: Iterable[Problem], documents: Sequence[Document]) -> tuple[
 
     A value that is not in the file is a default.
     """
-    found = (replace(problem, place=_in_files(problem, documents) or _default(problem)) for problem in problems)
+    found = (_in_files(problem, documents) or _default(problem) for problem in problems)
     return tuple(sorted(found, key=place_in_file))
 
 
@@ -75,23 +75,23 @@ def locate_given(
     They have the order of the file.
     """
     values = compose(as_json({"config": given}))
-    found = (replace(problem, place=_of_given(problem, values, documents)) for problem in problems)
+    found = (_of_given(problem, values, documents) for problem in problems)
     return tuple(sorted(found, key=place_in_file))
 
 
-def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Document]) -> Place | None:
+def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Document]) -> Problem:
     found = [construct(node) for _, node, rest in _places(values, problem.path) if not rest]
     if not found:
         return _in_files(problem, documents) or _default(problem)
     for document in documents:
         for one in _places(document.root, problem.path):
             if not one.rest and _are_alike(construct(one.node), found[0]):
-                return _place(document, problem, one)
+                return _placed(problem, document, one)
     # Not from `-c`: pulumi writes its values into the stack's file first (3.260, pkg/cmd/pulumi/operations/io.go,
     # parseAndSaveConfigArray).
     others = " or ".join(dict.fromkeys(document.name for document in documents))
     elsewhere = f"not in {others}: from" if others else "from"
-    return Place(origin=f"{elsewhere} `--config-file` or an environment")
+    return replace(problem, place=Place(origin=f"{elsewhere} `--config-file` or an environment"))
 
 
 def _are_alike(one: object, other: object) -> bool:
@@ -99,12 +99,12 @@ def _are_alike(one: object, other: object) -> bool:
     return one == other or str(one).lower() == str(other).lower()
 
 
-def _default(problem: Problem) -> Place | None:
+def _default(problem: Problem) -> Problem:
     is_option = problem.path.startswith("--")
-    return Place(origin="default") if problem.found and not is_option else None
+    return replace(problem, place=Place(origin="default") if problem.found and not is_option else None)
 
 
-def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
+def _in_files(problem: Problem, documents: Sequence[Document]) -> Problem | None:
     """The value in the first file that has it, or its key if the key itself is wrong.
 
     A missing setting has the place of the section where it belongs.
@@ -112,16 +112,20 @@ def _in_files(problem: Problem, documents: Sequence[Document]) -> Place | None:
     around = None
     for document in documents:
         for one in _places(document.root, problem.path, is_key_wrong=not problem.found):
-            place = _place(document, problem, one)
+            placed = _placed(problem, document, one)
             if not one.rest:
-                return place
-            around = around or place
+                return placed
+            around = around or placed
     return None if problem.found else around
 
 
-def _place(document: Document, problem: Problem, one: _Found) -> Place:
+def _placed(problem: Problem, document: Document, one: _Found) -> Problem:
+    """The problem with its place. A number that must be text is quoted as the file has it: `0815`, not 815.0."""
     mark = (one.node if problem.found or one.key is None else one.key).start_mark
-    return Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
+    place = Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
+    if problem.fix == in_quotes(problem.found) and not one.rest:
+        return replace(problem, place=place, found=one.node.value, fix=in_quotes(one.node.value))
+    return replace(problem, place=place)
 
 
 def _places(root: yaml.Node | None, path: str, *, is_key_wrong: bool = False) -> Iterator[_Found]:

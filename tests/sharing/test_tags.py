@@ -3,12 +3,21 @@
 import pytest
 
 from sharing.names import StackTags, filled, own_tags, stack_tags
-from sharing.tags import CLAIMED_VOLUME, GROUP_NODE, KARPENTER_NODE, MOST_OF_A_STACK, NODE, STACK, judge_tags
+from sharing.tags import (
+    CLAIMED_VOLUME,
+    GROUP_NODE,
+    KARPENTER_NODE,
+    MOST_OF_A_STACK,
+    NODE,
+    STACK,
+    judge_tags,
+    warn_of_claimed_volumes,
+)
 
-LETTERS = "must be letters, digits, spaces or .:/=+@-_"
+LETTERS = "must be letters, digits, spaces or `.:/=+@-_`"
 WRONG_KEYS = {
     # AWS: "or any upper or lowercase combination of such as a prefix".
-    **dict.fromkeys(["aws:x", "AWS:x", "Aws:x"], "begins with `aws:`, which AWS reserves"),
+    **dict.fromkeys(["aws:x", "AWS:x", "Aws:x", " aws:x"], "begins with `aws:`, which AWS reserves"),
     **dict.fromkeys(
         ["tandem:stack", "Tandem:Stack", "TANDEM:PROJECT", "tandem:anything"],
         "begins with `tandem:`, which this program reserves",
@@ -35,8 +44,8 @@ WRONG_KEYS = {
 }
 WRONG_VALUES = {
     "aws:x": "begins with `aws:`, which AWS reserves; found 'aws:x'. Write another value.",
-    "AWS:x": "begins with `aws:`",
-    "v" * 257: "must have at most 256 characters",
+    **dict.fromkeys(["AWS:x", " aws:x "], "begins with `aws:`"),
+    "v" * 257: "must have at most 256 characters, not 257 characters. Shorten it by 1.",
     "a\nb": f"{LETTERS}, not 'a b'. Remove '\\n'.",
     "100 %": f"{LETTERS}, not '100 %'. Remove '%'.",
 }
@@ -104,6 +113,14 @@ def test_a_stack_has_room_for_42_tags_and_with_claimed_volumes_for_39() -> None:
     assert MOST_OF_A_STACK == 50 - 2 - 6
     # docs/tagging.md and pkg/driver/controller.go of aws-ebs-csi-driver: 2 + 3 + 4.
     assert len({*STACK, *CLAIMED_VOLUME}) == 50 - 39
+
+
+def test_a_warning_names_the_mappings_that_leave_no_room_for_claimed_volumes() -> None:
+    [alone] = warn_of_claimed_volumes({"defaults": {}, "tags": many(40)})
+    assert str(alone).startswith("tags: 40 tags make volumes for claims impossible. AWS allows 50 on a resource")
+    [both] = warn_of_claimed_volumes({"defaults": many(30), "tags": many(10, "other")})
+    assert str(both).startswith("tags: 40 tags, with those of `defaults`, make volumes for claims impossible. ")
+    assert [*warn_of_claimed_volumes({"defaults": {}, "tags": many(39)})] == []
 
 
 def test_tags_of_a_user_never_replace_those_that_identify_a_stack() -> None:

@@ -146,6 +146,14 @@ def test_in_an_up_a_value_that_pulumi_wrote_as_text_has_its_position(
     assert said.startswith("  Pulumi.s.yaml:2:17  proof: ")
 
 
+def test_in_an_up_a_number_that_must_be_text_is_quoted_as_the_file_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.s.yaml").write_text("config:\n  tandem:tags: {cost: 0815}\n")
+    [said] = refusal(tmp_path, {**GOOD, "tandem:tags": {"cost": 815}}, monkeypatch)
+    assert said == '  Pulumi.s.yaml:2:23  tags.cost: must be text, not 0815. Put it in quotes: "0815".'
+
+
 @pytest.mark.parametrize(
     "others", ["config:\n  tandem:sharing: {mode: timeslice, replicas: 4}\n", "config: {}\n", "{", ""]
 )

@@ -76,8 +76,8 @@ def identity(path: Path | None, profile: str | None = None) -> Identity:
 def _refuse_wrong_keys(source: Source, document: Document) -> None:
     wrong = [problem for problem in source.problems if problem.path.lower().startswith("aws:")]
     wrong += [problem for problem in refuse_keys(source.provider) if problem.path != FORBIDDEN]
-    for problem in locate(wrong, [document])[:1]:
-        raise CallError(str(problem))
+    if wrong:
+        raise CallError(str(locate(wrong, [document])[0]))
 
 
 def _profile(value: object, path: Path) -> str | None:
