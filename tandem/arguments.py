@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.terminal import CallError
+from tandem.terminal import CallError, short
 
 # The rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "timeslice"
 STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
-SHOWN = 60
-"""Characters of a name that cannot be used, in a message."""
 MINUTES = {"d": 24 * 60, "h": 60, "m": 1}
 MOST_MINUTES = 30 * 24 * 60
 
@@ -43,11 +41,9 @@ def stack_file(stack: str) -> Path:
     try:
         path.is_file()
     except OSError as error:
-        from sharing.printable import one_line
-
-        shown = one_line(stack)
-        short = f"{shown[:SHOWN]}…" if len(shown) > SHOWN else shown
-        raise CallError(f"the stack `{short}` cannot be read ({error.strerror}). Name another stack or file.") from None
+        raise CallError(
+            f"the stack `{short(stack)}` cannot be read ({error.strerror}). Name another stack or file."
+        ) from None
     return path
 
 
@@ -76,11 +72,15 @@ def resolve_path(name: str) -> Path:
             f"the stack file {one_line(name)} has a name that Pulumi does not read. Use a stack name, or a path that "
             "ends in Pulumi.NAME.yaml."
         )
-    if not STACK_NAME.fullmatch(stack_name(path)):
-        raise CallError(
-            f"the stack name `{one_line(name)}` is not valid. Use letters, digits, dashes, dots and underscores."
-        )
+    _check_name(name, stack_name(path))
     return path
+
+
+def _check_name(given: str, name: str) -> None:
+    if not STACK_NAME.fullmatch(name):
+        raise CallError(
+            f"the stack name `{short(given)}` is not valid. Use letters, digits, dashes, dots and underscores."
+        )
 
 
 def called(path: Path) -> str:
@@ -92,6 +92,8 @@ def called(path: Path) -> str:
 def existing(stack: str) -> Path:
     """The file that `stack` means; raises `CallError`, with the nearest names, where it is not there."""
     path = stack_file(stack)
+    if not _is_path(stack):
+        _check_name(stack, stack)
     if path.is_file():
         return path
     if path.is_dir():
@@ -242,7 +244,7 @@ def minutes(text: str) -> int:
     parts = re.findall(r"(\d+)([dhm])", text)
     found = sum(int(number) * MINUTES[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text or not 1 <= found <= MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d (for example 8h or 1h30m), not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d, not {text!r}. Write 8h or 1h30m.")
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from sharing.printable import printable
-from tandem.terminal import UsageError
+from tandem.terminal import UsageError, short
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What `add_subparsers` returns; argparse has no public name for it."""
@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
         """Writes the help, where argparse has no layout for it."""
         self.hint = ""
         """Ends the error about an argument that is not known."""
+        self.instead = ""
+        """Ends the error about a word that is not known, which replaces `{}`."""
 
     def format_help(self) -> str:
         """The arguments, then the exit codes."""
@@ -53,17 +55,21 @@ class Parser(argparse.ArgumentParser):
 
         wrong = next((word for word in left if word.startswith("-")), "")
         if not wrong:
-            return f"unknown argument `{left[0]}`. {self.hint or 'Remove it.'}"
+            word = short(left[0])
+            return f"unknown argument `{word}`. {self.instead.format(word) or self.hint or 'Remove it.'}"
         name = wrong.partition("=")[0]
         options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
         fix = did_you_mean(name, options) if near(name, options) or not self.hint else self.hint
-        return f"unknown option `{name}`. {fix}"
+        return f"unknown option `{short(name)}`. {fix}"
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`: the command says what it says to people or to programs."""
         names = message.removeprefix("the following arguments are required: ")
         if names != message:
             message = f"missing argument{'s' * (',' in names)}: {names}."
+        name = message.removeprefix("argument ").removesuffix(": expected one argument")
+        if action := self._option_string_actions.get(name.partition("/")[0]):
+            message = f"{name}: has no value. Write `{action.option_strings[0]}={action.metavar or 'VALUE'}`."
         raise UsageError(message.removeprefix("argument "), f"{self.format_usage()}Run `{self.prog} --help` for more.")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
@@ -76,12 +82,14 @@ class Parser(argparse.ArgumentParser):
         """Says which of the choices was probably meant."""
         if action.choices is None or value in action.choices:
             return
-        from sharing.problems import did_you_mean
+        from sharing.problems import did_you_mean, near
 
         is_command = isinstance(action, argparse._SubParsersAction)
-        known = did_you_mean(str(value), [str(choice) for choice in action.choices])
+        word, known = short(str(value)), [str(choice) for choice in action.choices]
+        is_other = is_command and self.instead and not near(str(value), known)
+        fix = self.instead.format(word) if is_other else did_you_mean(str(value), known)
         raise argparse.ArgumentError(
-            None if is_command else action, f"unknown {'command' if is_command else 'value'} `{value}`. {known}"
+            None if is_command else action, f"unknown {'command' if is_command else 'value'} `{word}`. {fix}"
         )
 
 

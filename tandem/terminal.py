@@ -28,6 +28,8 @@ SCHEMA_VERSION = 2
 KEPT_SPACE = "\N{NO-BREAK SPACE}"
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
 COLUMNS = 80
+MOST_SHOWN = 60
+"""Characters of a name that cannot be used, in a message."""
 TRAILING = re.compile(" +(?=\n)")
 COLOURS = {"error": 31, "warning": 33, "hint": 36}
 """What a line begins with, and the colour of that on a terminal (ECMA-48, select graphic rendition)."""
@@ -115,6 +117,12 @@ def tell(judged: "Judged", stack: str, *, all_warnings: bool = False) -> None:
 def count(number: int, noun: str) -> str:
     """E.g. `1 warning`, `2 warnings`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def short(name: str) -> str:
+    """A name in a message: in one line, of 60 characters. Secrets go first: the end of a password may be cut off."""
+    shown = one_line(without_secrets(name))
+    return f"{shown[:MOST_SHOWN]}…" if len(shown) > MOST_SHOWN else shown
 
 
 def complain(message: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tandem.parser import Commands, add_command
-from tandem.terminal import FINE, CallError, print_json
+from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
         description="List the EC2 instance types with a GPU that tandem knows. Needs no AWS account and no network.",
         exit_codes={1: ""},
     )
+    parser.instead = "Write `tandem gpus --filter {}`."
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="only types with TEXT in their name or in their GPU's name"
     )
@@ -42,7 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
     if not found:
         raise CallError(
-            f"no GPU instance type matches '{parsed.filter}'. {did_you_mean(parsed.filter, instance_types())}"
+            f"no GPU instance type matches '{short(parsed.filter)}'. {did_you_mean(parsed.filter, instance_types())}"
         )
     if parsed.json:
         print_json(as_dict(found, parsed.region))

@@ -21,7 +21,7 @@ from tandem.deployed.ollama import Ollama
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
-from tandem.terminal import FINE, CallError, print_json, status
+from tandem.terminal import FINE, CallError, print_json, short, status
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
@@ -93,7 +93,7 @@ def _name(parsed: argparse.Namespace) -> str:
     is_tag = not _is_url(parsed.model) and not _is_file(parsed.model)
     name = parsed.name or (parsed.model if is_tag else UNNAMED)
     if not re.fullmatch(MODEL_NAME, name):
-        raise CallError(f"'{printable(name)[:80]}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
+        raise CallError(f"'{short(name)}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
     if parsed.write and name == UNNAMED:
         raise CallError("the model has no name for the stack file. Pass `--name TAG`, the tag that its pods pull.")
     return name

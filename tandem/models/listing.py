@@ -12,7 +12,7 @@ from sharing.gpus import gpus
 from sharing.memory import Need, need
 from sharing.models import MIB, Model, Served, models
 from sharing.problems import did_you_mean
-from tandem.terminal import FINE, CallError, print_json
+from tandem.terminal import FINE, CallError, print_json, short
 
 SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
@@ -32,7 +32,7 @@ def run(parsed: argparse.Namespace) -> int:
     found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
     found.sort(key=lambda model: (needs(model).total, model.name))
     if not found:
-        raise CallError(f"no model matches '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
+        raise CallError(f"no model matches '{short(parsed.filter)}'. {did_you_mean(parsed.filter, models())}")
     if parsed.json:
         print_json(as_dict(found))
     else:

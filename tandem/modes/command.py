@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.arguments import add_region, existing
 from tandem.parser import Commands, add_command
-from tandem.terminal import FINE, CallError, print_json
+from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
 
     name, day = parsed.type, datetime.date.fromisoformat(tables.read("gpu_prices").date)
     if name is not None and name not in instance_types():
-        raise CallError(f"unknown GPU instance type '{name}'. {did_you_mean(name, instance_types())}")
+        raise CallError(f"unknown GPU instance type '{short(name)}'. {did_you_mean(name, instance_types())}")
     if parsed.region:
         base_stack.require_region(parsed.region)
     if parsed.stack:

@@ -31,6 +31,7 @@ CALLS = (
         "sandbox upp",
     ),
     *("models insepct", "models inspect", "modes --mode mgi --type", "bench --seed x", "bench --temperature -1"),
+    *("models llama2", "gpus t4", "park dev --in -8h", "park dev --in 8"),
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
     *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
     *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),
@@ -107,6 +108,10 @@ LONG = "x" * 300
 """No file system of Linux or macOS has so long a name: 255 bytes (limits.h, NAME_MAX)."""
 OTHERS = {"models": ["llama2:7b"], "model": ["m:1b"], "type": ["aws:ec2/vpc:Vpc"], "id": ["vpc-1"], "time": ["1h"]}
 WITHOUT_ITS_MODELS = "choose --stack"
+ECHOING = (
+    *(f"{command} {LONG}" for command in ("models", "gpus", "models --filter", "gpus --filter", "modes --type")),
+    *(f"plan dev --{LONG}", f"modes --mode {LONG}", f"{LONG}"),
+)
 FILES = (
     f"plan dev --outputs {LONG}",
     f"verify dev --kubeconfig {LONG}",
@@ -135,7 +140,7 @@ def calls_with(name: str) -> Iterator[str]:
                     )
 
 
-@pytest.mark.parametrize("words", [*calls_with(LONG), *FILES], ids=lambda words: words.replace(LONG, "LONG"))
+@pytest.mark.parametrize("words", [*calls_with(LONG), *FILES, *ECHOING], ids=lambda words: words.replace(LONG, "LONG"))
 def test_a_name_that_no_file_can_have_is_one_error(words: str, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: tandem\nruntime: python\n")
     (tmp_path / "Pulumi.dev.yaml").write_bytes((ROOT / "Pulumi.dev.yaml").read_bytes())
@@ -174,6 +179,8 @@ WITH_SECRETS = (
     *(f"chat --url a={SECRET} --url b={SECRET}", f"chat --model a={SECRET}", f"report {SECRET}", f"plan {SECRET}"),
     *(f"plan dev --graph={SECRET}.svg", f"plan dev --outputs {SECRET}", f"verify dev --kubeconfig {SECRET}"),
     *(f"nosuch {SECRET}", f"plan dev --wrong={SECRET}", f"choose {SECRET}", f"modes --type {SECRET}"),
+    # Where a name is cut, a password is not: the rest of it may be beyond the cut.
+    *(f"{command} http:/bob:PW{'x' * 90}@h" for command in ("models", "gpus", "gpus --filter", "plan", "nosuch")),
     *("leftovers", "quota", "prices", "doctor", "park parked", "wake parked --no-wait"),
 )
 

@@ -219,6 +219,16 @@ def test_other_commands_also_show_where_a_wrong_value_stands(command: tuple[str,
     assert f"Pulumi.x.yaml:{lines}:23  tags.team: " in done.stderr
 
 
+def test_a_stack_whose_name_pulumi_refuses_is_refused_but_its_file_is_planned(tmp_path: Path) -> None:
+    """pulumi 3.260, sdk/go/common/tokens/names.go: letters, digits, hyphens, underscores and periods."""
+    (tmp_path / "Pulumi.x y.yaml").write_bytes((ROOT / "Pulumi.timeslice.yaml").read_bytes())
+    done = call("plan", "x y", cwd=tmp_path)
+    rule = "error: the stack name `x y` is not valid. Use letters, digits, dashes, dots and underscores.\n"
+    assert (done.returncode, done.stderr) == (2, rule)
+    assert call("init", "x y", "--yes", cwd=tmp_path).stderr == rule
+    assert call("plan", "Pulumi.x y.yaml", cwd=tmp_path).returncode == 0
+
+
 def test_a_missing_stack_file_is_answered_with_the_stacks_of_the_folder(tmp_path: Path) -> None:
     for name in ("Pulumi.yaml", "Pulumi.mine.yaml"):
         (tmp_path / name).write_text("name: tandem\n")
