@@ -80,6 +80,10 @@ _NAMES = {
 """The imports above by module, for Python, which skips them."""
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     home = next((module for module, names in _NAMES.items() if name in names), None)
     if home is None:
