@@ -244,13 +244,13 @@ def _other_layout(search: _Search) -> Iterator[Setup]:
 
 def _smaller_prompt_caches(search: _Search) -> Iterator[Setup]:
     """Smaller prompt caches where the node lacks RAM for all models: the largest ones that fit."""
-    if not any(host_rules.cpu_and_ram(search.setup)):
+    setup, pool = search.setup, search.pool
+    if not any(host_rules.cpu_and_ram(setup)):
         return
-    models = {
-        index: tenant.served for index, tenant in enumerate(search.setup.tenants) if tenant.pool == search.pool.name
-    }
-    for mib in host_rules.smaller_caches(models.values()):
-        yield search.with_models({index: host_rules.with_cache(served, mib) for index, served in models.items()})
+    mib = host_rules.fitting_cache(setup, pool, pool.known_types)
+    if mib is not None:
+        meeting = {setup.tenants.index(tenant): tenant.served for tenant in setup.residents_of(pool)}
+        yield search.with_models({index: host_rules.with_cache(served, mib) for index, served in meeting.items()})
 
 
 def _fewer_slots(search: _Search) -> Iterator[Setup]:

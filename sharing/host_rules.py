@@ -1,6 +1,7 @@
 """Rules about the CPU, RAM and number of pods of GPU nodes and system nodes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sharing import host
@@ -8,7 +9,7 @@ from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
 from sharing.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.problems import Problem
-from sharing.prompt_cache import enough_mib, slow_copies, state_mib
+from sharing.prompt_cache import STEP_MIB, enough_mib, slow_copies, state_mib
 from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup, Tenant
 from sharing.system_instances import SystemType, system_types
 
@@ -39,21 +40,24 @@ def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
 
 
 def wasted_caches(setup: Setup) -> Iterator[Problem]:
-    """A prompt cache saves time: copies cost less than reading, and a conversation that fills its slot fits."""
+    """A prompt cache saves time: copies cost less than reading, and two conversations that fill their slots fit."""
     for pool in setup.pools:
         for tenant in setup.tenants_of(pool):
-            if size := tenant.served.effective_prompt_cache_mib:
+            if size := tenant.served.prompt_cache_mib:
                 yield from _wasted_caches(setup, pool, tenant, size)
 
 
 def _wasted_caches(setup: Setup, pool: Pool, tenant: Tenant, size: int) -> Iterator[Problem]:
     served, path = tenant.served, f"{tenant.path}.prompt-cache-mib"
-    if gpu := slow_copies(served, pool):
-        reason = f"on the {gpu.title}, {served.model.name} reads a prompt faster than it copies one"
+    if served.model.encoder:
+        rule = f"has no effect: the embedding model {served.model.name} never reuses a prompt"
+        yield Problem(path, str(size), rule, "Remove the key.")
+    elif gpu := slow_copies(served, pool):
+        reason = f"on the {gpu.title}, reading a prompt again takes {served.model.name} less time than the copies"
         yield Problem(path, str(size), f"makes requests slower: {reason}", "Write `prompt-cache-mib: 0`.")
-    elif size < (state := state_mib(served)):
+    elif size < (two := 2 * state_mib(served)):
         enough = enough_mib(served)
-        rule = f"is less than the {-(-state // 1):,.0f} MiB of one full conversation with {served.model.name}"
+        rule = f"is less than the {-(-two // 1):,.0f} MiB of two full conversations with {served.model.name}"
         fix = f"Write `prompt-cache-mib: {enough}`, which holds two, or 0 for none."
         if _lacks_ram(setup, tenant, enough):
             fix = f"Write `prompt-cache-mib: 0`; the node has no room for {enough:,} MiB."
@@ -106,26 +110,38 @@ def _missing_mib(setup: Setup, pool: Pool, node: InstanceType, needs: list[int])
     return max(0, wanted - host.room_mib(node, pool.sharing, metrics=setup.metrics))
 
 
-def smaller_caches(models: Iterable[Served]) -> tuple[int, ...]:
-    """Smaller prompt caches to try, the largest first, in MiB: those that hold a full conversation, and none."""
-    them = list(models)
-    largest, least = max(served.prompt_cache_mib for served in them), max(map(state_mib, them))
-    smaller = (largest * 3 // 4, largest // 2, largest // 4, largest // 8)
-    return *(mib for mib in smaller if mib >= least), 0
+def fitting_cache(setup: Setup, pool: Pool, nodes: Sequence[InstanceType]) -> int | None:
+    """The largest limit of the pool's prompt caches with which each of the nodes has enough RAM, in MiB.
+
+    It is useful for each model with a cache, or 0: two full conversations fit, and no GPU reads faster than it copies.
+    None if no limit helps.
+    """
+    caching = [tenant.served for tenant in setup.residents_of(pool) if tenant.served.effective_prompt_cache_mib]
+    if not caching:
+        return None
+    largest, least = max(served.prompt_cache_mib for served in caching), max(map(enough_mib, caching))
+    slow = any(slow_copies(served, pool) for served in caching)
+    sizes = [0] if slow else [0, *range(least, largest, STEP_MIB)]
+
+    def is_too_much(mib: int) -> bool:
+        tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
+        tried = replace(setup, tenants=tenants)
+        return any(_missing_mib(tried, pool, node, host.crowd(tried, pool, node)) for node in nodes)
+
+    fitting = bisect_left(sizes, True, key=is_too_much)
+    return sizes[fitting - 1] if fitting else None
 
 
 def with_cache(served: Served, most_mib: int) -> Served:
-    """The model with a prompt cache of at most that size."""
-    return replace(served, prompt_cache_mib=min(most_mib, served.prompt_cache_mib))
+    """The model with a prompt cache of at most that size; embedding models have none."""
+    most = most_mib if served.effective_prompt_cache_mib else served.prompt_cache_mib
+    return replace(served, prompt_cache_mib=min(most, served.prompt_cache_mib))
 
 
 def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
     """The largest prompt cache that lets the models fit; a change without cost."""
-    for mib in smaller_caches(tenant.served for tenant in setup.residents_of(pool)):
-        tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
-        if not _missing_mib(setup, pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
-            return f"Write `prompt-cache-mib: {mib}` for each model."
-    return ""
+    mib = fitting_cache(setup, pool, [node])
+    return "" if mib is None else f"Write `prompt-cache-mib: {mib}` for each model with a larger cache."
 
 
 def _larger(setup: Setup, pool: Pool, node: InstanceType, needs: list[int]) -> str:

@@ -49,9 +49,12 @@ def enough_mib(served: Served) -> int:
     return int(-(-2 * state_mib(served) // STEP_MIB) * STEP_MIB)
 
 
-def copy_seconds(served: Served) -> float:
-    """How long a request waits while a conversation that fills its slot is copied to RAM."""
-    return state_mib(served) / COPIED_MIB_PER_SECOND
+def copies_seconds(served: Served) -> float:
+    """How long a conversation that returns and fills its slot waits: it is copied back, and another one to RAM.
+
+    Only copies to RAM are measured. Those back are assumed to take as long.
+    """
+    return 2 * state_mib(served) / COPIED_MIB_PER_SECOND
 
 
 def read_seconds(served: Served, gpu: Gpu, part: float = 1.0) -> float | None:
@@ -68,13 +71,13 @@ def _weights(model: Model) -> float:
 
 
 def slow_copies(served: Served, pool: Pool) -> Gpu | None:
-    """A GPU of the pool that reads a prompt faster than its node copies one.
+    """A GPU of the pool that reads a conversation faster than its node copies two, when one returns.
 
     The share of the memory stands for the share of the multiprocessors: the same with MPS, and nearly so with MIG.
     """
     for gpu in (known.gpu for known in pool.known_types):
         parts = [(shares.memory_mib or gpu.cuda_mib) / gpu.cuda_mib for shares in pool.sharing.offers(gpu)]
         reads = read_seconds(served, gpu, min(parts, default=1.0))
-        if reads is not None and reads < copy_seconds(served):
+        if reads is not None and reads < copies_seconds(served):
             return gpu
     return None

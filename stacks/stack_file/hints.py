@@ -71,9 +71,7 @@ HINTS = {
     "models[].name": "Write a tag as in `ollama pull`, e.g. llama2:7b.",
     "models[].id": "Use up to 40 lower-case letters, digits and dashes; begin with a letter.",
     "models[].batch": "Write `batch: 512`, for example.",
-    "models[].prompt-cache-mib": (
-        "Write `prompt-cache-mib: 2048`, for example, or 0 for none; -1 (no limit) would end in an OOM kill."
-    ),
+    "models[].prompt-cache-mib": "Write `prompt-cache-mib: 0` for none; -1 (no limit) would end in an OOM kill.",
     "models[].spill": "Write the names of other pools: `spill: [rest]`.",
     "models[].architecture": "Write the name that `ollama show` prints, e.g. gemma3.",
     "models[].encoder": "Write `encoder: true` or `encoder: false`.",

@@ -172,7 +172,10 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         models = questions.answer("Models, separated by spaces", models, known, given)
         context = questions.answer(CONTEXT, str(context), sized, given_context)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
-        base = base_stack.of_models(ask.models(models, context), region, ask.limits(budget), today, access, others)
+        chosen = ask.models(models, context)
+        if lowered := ask.lowered(chosen, context):
+            print_line(lowered, sys.stderr if parsed.json else sys.stdout)
+        base = base_stack.of_models(chosen, region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))
         if not parsed.json:

@@ -91,6 +91,16 @@ def models(text: str, context: int) -> list[base_stack.Values]:
     return [{"name": name, "context": _nearest(name, context)} for name in words(text)]
 
 
+def lowered(chosen: list[base_stack.Values], context: int) -> str:
+    """The models that have fewer tokens than the user asked for, in words; empty if none has."""
+    fewer = [f"{model['name']} {model['context']:,}" for model in chosen if model["context"] < context]
+    return (
+        f"A context of {context:,} is more than some models support; they get less: {', '.join(fewer)}."
+        if fewer
+        else ""
+    )
+
+
 def _nearest(name: str, context: int) -> int:
     model = find(name)
     return Served(id=name, model=model, context=context, slots=1).effective_context if model else context

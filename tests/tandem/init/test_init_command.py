@@ -151,6 +151,14 @@ def test_the_plan_of_the_file_has_no_warning(model: str, project: Path) -> None:
         assert reading.config.budget.max_usd_per_month == 350
 
 
+def test_a_context_that_a_model_does_not_support_is_lowered_and_said(project: Path) -> None:
+    flags = ("--model=llama2:7b", "--model=mistral:7b", "--context=999999", "--yes")
+    said = "A context of 999,999 is more than some models support; they get less: llama2:7b 4,096, mistral:7b 32,768."
+    assert said in call("init", "mine", *flags, cwd=project).stdout
+    assert said in call("init", "json", *flags, "--json", cwd=project).stderr
+    assert "is more than" not in call("init", "fits", "--yes", cwd=project).stdout
+
+
 @pytest.mark.parametrize("place", range(9))
 def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
     answers(*[""] * place, KeyboardInterrupt)
