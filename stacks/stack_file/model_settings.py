@@ -59,8 +59,8 @@ class ModelSettings(Section):
         default=PROMPT_CACHE_MIB,
         ge=0,
         le=1_048_576,
-        description="RAM for conversations that have lost their slot, in MiB. It saves time only if two fit, and if two "
-        "copies take less time than reading a prompt again.",
+        description="RAM for conversations that have lost their slot, in MiB. It saves time only if two fit, and if "
+        "two copies take less time than reading a prompt again.",
     )
     cache: Cache = Field(
         default="node",
