@@ -10,6 +10,7 @@ pause=${PAUSE_SECONDS:-2} watch=${WATCH_DIRECTORY:-/watch} server=${SERVER_PID:-
 # The device plugin sets the first variable under MPS: the directory of its daemon (k8s-device-plugin v0.20.0
 # internal/plugin/mps.go). The second one says that the model never runs without MPS (values.py).
 pipe=${CUDA_MPS_PIPE_DIRECTORY:-} mps=${TANDEM_MPS:-} daemon_seconds=${DAEMON_SECONDS:-900} daemon_turns=${DAEMON_TURNS:-10}
+answer_seconds=${ANSWER_SECONDS:-20}
 
 # Until this start has succeeded, the sidecar (model_watch.py) sends no requests.
 rm -f "$watch/started" "$watch/lost" "$watch/ready" "$watch/mps" 2>/dev/null || :
@@ -33,21 +34,36 @@ reason() {
     { sed -n 's/.*\(Error: \)/\1/; /^Error: /,$p' "$work/.answer" | grep . || tail -n 3 "$work/.answer"; } | tr '\n' ' ' | cut -c 1-1000
 }
 
-# The question of the plugin's own health check (cmd/mps-control-daemon/mps/daemon.go, AssertHealthy). After a crash the socket
-# stays, but nothing listens. NVIDIA's toolkit mounts the program for the capability `compute`; without it, only files count.
+# After a crash of the daemon its files stay, but the kernel refuses connections to its socket. A socket of another type does not
+# reach a daemon that lives: EPROTOTYPE (Linux net/unix/af_unix.c, unix_find_bsd). So this look costs nothing and logs nothing.
+# Ollama's image is an Ubuntu, whose package perl-base is essential. Where perl fails, the daemon does not count as crashed.
+has_crashed() {
+    perl -MSocket -MErrno=ECONNREFUSED -e '
+        socket(S, AF_UNIX, SOCK_DGRAM, 0) or die;
+        exit(connect(S, pack_sockaddr_un(shift)) || $! != ECONNREFUSED)
+    ' "$pipe/control" 2>/dev/null
+}
+
+# The question of the plugin's own health check (cmd/mps-control-daemon/mps/daemon.go, AssertHealthy).
+ask_daemon() {
+    echo get_default_active_thread_percentage | timeout "$answer_seconds" nvidia-cuda-mps-control >/dev/null 2>&1
+}
+
+# A node under load can leave one question without an answer, so there is a second one. NVIDIA's toolkit mounts the program for
+# the capability `compute`; without it, only socket and files count.
 daemon_answers() {
-    [ -S "$pipe/control" ] || return 1
+    [ -S "$pipe/control" ] && ! has_crashed || return 1
     command -v nvidia-cuda-mps-control >/dev/null || return 0
-    echo get_default_active_thread_percentage | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1
+    ask_daemon || ask_daemon
 }
 
 # Which daemon it is. `quit` removes the file with its process ID but not the socket; a new daemon makes both. The end of
 # nvidia-cuda-mps-server changes neither: the daemon starts another one for the next process.
 daemon_files() { stat -c '%n %i %y' "$pipe/control" "$pipe/nvidia-cuda-mps-control.pid" 2>/dev/null || :; }
 
-# Whether the daemon is still the one under which the model was loaded. A process that finds no daemon runs without MPS: with
-# the entire GPU, no limit and no error (man nvidia-cuda-mps-control).
-in_mps() { [ -z "$pipe" ] || [ "$(daemon_files)" = "$joined" ]; }
+# Whether the daemon lives, and is still the one under which the model was loaded. A process that finds no daemon runs without
+# MPS: with the entire GPU, no limit and no error (man nvidia-cuda-mps-control).
+in_mps() { [ -z "$pipe" ] || { [ "$(daemon_files)" = "$joined" ] && ! has_crashed; }; }
 
 # The hook can run before the server listens.
 deadline=$(($(date +%s) + server_seconds))
@@ -126,10 +142,12 @@ in_mps || fail "the MPS daemon ended or restarted while $tag was loading"
 # outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
 # already closed its port, so the liveness probe ends it.
 # Only this container sees the MPS daemon, so the process watches that, too. It stops the server before a request can start a
-# process without MPS. `mps` shows the sidecar that it does. A look at the files is free; a question adds five lines to the
-# daemon's log, so there is one in 20 seconds.
+# process without MPS. `mps` shows the sidecar that it does. A look at files and socket is free; a question adds five lines to
+# the daemon's log, so there is one in 20 seconds, for a daemon that hangs.
 if [ -d "$watch" ]; then
     (
+        # Also if this process fails, for example because the container has too many processes.
+        trap 'kill "$server"' EXIT
         turn=0
         while kill -0 "$server" && ! [ -e "$watch/lost" ]; do
             if [ -n "$pipe" ]; then
@@ -145,7 +163,6 @@ if [ -d "$watch" ]; then
         done
         { cat "$watch/lost" >"$termination_log"; } || :
         rm -f "$watch/lost"
-        kill "$server"
     ) </dev/null >/dev/null 2>&1 &
     : >"$watch/started"
 fi

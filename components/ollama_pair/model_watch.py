@@ -10,7 +10,8 @@ Sidecar and server share a folder with four files:
 - `lost`: asks `model_start.sh` to stop the server.
 - `mps`: only under MPS. `model_start.sh` touches it every two seconds while the MPS daemon is the one under which the
   model was loaded. The sidecar cannot look itself: the device plugin mounts the daemon's directory only into the
-  container with the share, and the namespace's Pod Security allows no other way to it (docs/decisions/0153).
+  container with the share, and the namespace's Pod Security allows no other way to it (docs/decisions/0153). If the
+  file becomes old, the sidecar unloads the model.
 
 Environment: MODEL (name), CONTEXT (its context length), SERVER (URL), DIRECTORY (the shared folder), PERIOD_SECONDS,
 RETRY_SECONDS (after an error), LOAD_SECONDS and TOKEN_SECONDS (for a reply), IDLE_SECONDS (see `Watch.look`).
@@ -33,7 +34,7 @@ ERRORS = 3
 STILL_BUSY = ("no slots available", "not responding", "timed out")
 """Parts of errors which mean that the runner is alive or unknown (ollama v0.32.15 llm/llama_server.go)."""
 MPS_SECONDS = 60
-"""Age of the file `mps` from which on nobody knows whether the model is outside MPS."""
+"""Age of the file `mps` from which on nobody knows whether the model is outside MPS. Questions to a slow daemon take 40."""
 SETTLE_SECONDS = 1
 """Time in which the server registers the end of a request."""
 
@@ -69,6 +70,10 @@ class Server:
         """Generates one token on the GPU. It waits for a slot, and its prompt replaces the slot's cached prompt."""
         request = {"model": self._model, "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 1}}
         self._ask("/api/generate", request, seconds)
+
+    def unload(self) -> None:
+        """Ends the model's process (ollama v0.32.15 server/routes.go: an empty prompt and a keep_alive of 0)."""
+        self._ask("/api/generate", {"model": self._model, "stream": False, "keep_alive": 0}, 10)
 
     def _ask(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -126,9 +131,8 @@ class Watch:
             self._set_ready(False)
             return
         if self._may_be_outside_mps():
-            # A request could start a process without MPS.
-            print(f"{self._model} may be outside MPS: the MPS daemon was not checked for {MPS_SECONDS} s", flush=True)
             self._set_ready(False)
+            self._unload()
             return
         try:
             if self._is_someone_elses():
@@ -158,6 +162,16 @@ class Watch:
         except FileNotFoundError:
             return False
         return time.time() - checked_at > MPS_SECONDS
+
+    def _unload(self) -> None:
+        """Ends a process that could be outside MPS. Only a new pod gets another process that looks for the daemon."""
+        try:
+            self._server.unload()
+            done = "was unloaded"
+        except (BusyError, ModelError) as error:
+            done = f"must be unloaded, which failed ({error})"
+        why = f"the MPS daemon was not checked for {MPS_SECONDS} s"
+        print(f"{self._model} may be outside MPS: {why}, so {self._model} {done}. Delete this pod.", flush=True)
 
     def _is_someone_elses(self) -> bool:
         """Whether our request would unload another model, or this model with a client's settings."""

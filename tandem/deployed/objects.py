@@ -7,7 +7,7 @@ from typing import Any
 
 from sharing.names import POOL_LABEL
 from sharing.printable import one_line
-from tandem.planned.expected import BATCH
+from tandem.planned.expected import BATCH, Daemon, ExpectedModel
 
 Object = Mapping[str, Any]
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
@@ -154,6 +154,13 @@ def state(pod: Object) -> str:
             last = one_line(ended.get("message") or "") or reason
             parts.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
     return ", ".join(filter(None, map(one_line, parts)))
+
+
+def mps_daemon_of(pod: Object | None, model: ExpectedModel, facts: Facts) -> Daemon | None:
+    """The MPS daemon for a model's pod: that of its node's pool. None without a node, or on a pool of another mode."""
+    node = node_of(pod) if pod else ""
+    daemons = (daemon for pool, daemon in model.mps_daemons.items() if node in map(name, nodes_of(pool, facts)))
+    return next(daemons, None)
 
 
 def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:

@@ -123,7 +123,8 @@ def _waits(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> Iterat
     if "CrashLoopBackOff" in found or "restart" in found:
         yield f"Its container keeps restarting. {_kubectl(model, 'logs')}"
     if "ContainerCreating" in found or "PodInitializing" in found or "not ready" in found:
-        yield f"Pulling a model takes minutes. Run this again with --wait, or check {_kubectl(model, 'logs')[4:]}"
+        logs = _kubectl(model, "logs --all-containers")[4:]
+        yield f"Pulling a model takes minutes. Run this again with --wait, or check {logs}"
 
 
 def _without_daemon(daemon: Daemon) -> str:

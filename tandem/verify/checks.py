@@ -16,6 +16,7 @@ from tandem.deployed.objects import (
     condition,
     is_ready,
     labels,
+    mps_daemon_of,
     name,
     node_of,
     nodes_of,
@@ -226,12 +227,11 @@ def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
 
 def _in_mps(about: str, model: ExpectedModel, pod: Object | None, facts: Facts) -> Iterator[Check]:
     """Whether its process is a client of the node's MPS daemon. Nothing on a node of another mode."""
-    node = node_of(pod) if pod else ""
-    pools = [pool for pool in model.mps_daemons if node in map(name, nodes_of(pool, facts))]
-    if not model.mps_daemons or (node and not pools):
+    daemon = mps_daemon_of(pod, model, facts)
+    if not model.mps_daemons or (daemon is None and pod and node_of(pod)):
         return
     runs = pod is not None and is_ready(pod)
-    outside = outside_mps(pod, model.mps_daemons[pools[0]].name, facts.mps_pods) if pod and pools else ""
+    outside = outside_mps(pod, daemon.name, facts.mps_pods) if pod and daemon else ""
     yield Check(
         about=about,
         what="in MPS",

@@ -17,7 +17,8 @@ def add(commands: Commands) -> None:
         "verify",
         _run,
         description="Compare the deployed stack with its configuration: nodes, GPU shares, pods, models. Forward "
-        "ports through the Kubernetes API, so nothing has to be public.",
+        "ports through the Kubernetes API, so nothing has to be public. Under MPS, report each model that "
+        "runs outside it.",
         exit_codes={
             0: "no check fails",
             1: "a check fails, or the stack is refused",

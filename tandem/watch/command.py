@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
         "watch",
         _run,
         description="Show memory, context and expiry of each model, memory and utilization of each GPU, and the "
-        "state of the pods.",
+        "state of the pods. Under MPS, report each model that runs outside it.",
         json="print one JSON object per refresh instead",
         exit_codes={
             0: "ended by Ctrl-C or --once",

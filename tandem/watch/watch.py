@@ -119,6 +119,7 @@ def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> M
         except OllamaError as error:
             trouble = error.what
     above = objects.outranked(pod, pods, model.resource) if pod else ""
+    daemon = objects.mps_daemon_of(pod, model, facts)
     return ModelLook(
         id=model.id,
         tag=model.tag,
@@ -132,16 +133,10 @@ def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> M
         ready=pod is not None and objects.is_ready(pod),
         restarts=objects.restarts(pod) if pod else 0,
         trouble=trouble,
-        outside_mps=_outside_mps(model, pod, facts) if pod else "",
+        outside_mps=objects.outside_mps(pod, daemon.name, facts.pods) if pod and daemon else "",
         memory=memory,
         tokens_per_s=speed or None,
     )
-
-
-def _outside_mps(model: ExpectedModel, pod: objects.Object, facts: Facts) -> str:
-    node = objects.node_of(pod)
-    daemons = [daemon for pool, daemon in model.mps_daemons.items() if node in map(objects.name, nodes_of(pool, facts))]
-    return objects.outside_mps(pod, daemons[0].name, facts.pods) if daemons else ""
 
 
 def lost(before: Look, why: str) -> Look:

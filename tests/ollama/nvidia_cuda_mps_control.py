@@ -5,6 +5,8 @@ The files of the daemon in CUDA_MPS_PIPE_DIRECTORY are the socket `control` and 
 removes the second one and leaves the first one. A new daemon makes both again. Without a daemon, the program ends
 with 1. Sources: man nvidia-cuda-mps-control; k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/daemon.go
 (EchoPipeToControl), and its issue 762 for exit status 1; for the files docs/decisions/0153.
+
+A file `busy` there keeps the next question from an answer, as a node under load does.
 """
 
 import os
@@ -15,7 +17,7 @@ import time
 from pathlib import Path
 
 folder = Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"])
-control, pid = folder / "control", folder / "nvidia-cuda-mps-control.pid"
+control, pid, busy = folder / "control", folder / "nvidia-cuda-mps-control.pid", folder / "busy"
 
 
 def serve() -> None:
@@ -46,6 +48,9 @@ def serve_in_the_background() -> None:
 
 
 def ask() -> None:
+    if busy.exists():
+        busy.unlink()
+        time.sleep(60)
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             asking.connect(str(control))

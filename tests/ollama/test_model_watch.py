@@ -202,6 +202,14 @@ def test_a_runner_that_dies_once_makes_the_pod_unready_until_it_answers_again(se
     assert server.process.poll() is None
 
 
+def test_a_model_whose_mps_daemon_nobody_checks_is_unloaded(server: Server, sidecar: Sidecar) -> None:
+    (sidecar.folder / "mps").touch()
+    os.utime(sidecar.folder / "mps", (1, 1))
+    sidecar.wait(lambda: "was unloaded. Delete this pod." in sidecar.log())
+    sidecar.wait(lambda: len(server.ollama("ps").splitlines()) == 1)
+    assert not sidecar.has("ready")
+
+
 def test_nothing_is_asked_before_the_model_was_loaded(fake_gpu: FakeGpu) -> None:
     server = fake_gpu("full", 14900)
     sidecar = Sidecar(server)

@@ -23,6 +23,8 @@ __all__ = ["stub"]
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("nvidia_cuda_mps_control.py")
+NEVER = "1000000"
+"""Turns after which the daemon is asked: not during a test."""
 OUTSIDE = f"{TAG} is outside MPS: its MPS daemon ended or restarted\n"
 
 
@@ -56,6 +58,11 @@ class Daemon:
         assert self.process
         self.process.kill()
         self.process.wait()
+
+    def hang(self) -> None:
+        """It listens, but answers nothing."""
+        assert self.process
+        self.process.send_signal(signal.SIGSTOP)
 
     def restart(self) -> None:
         self.quit()
@@ -95,6 +102,7 @@ class Container:
             "SERVER_PID": str(self.server.pid),
             "CUDA_MPS_PIPE_DIRECTORY": str(self.daemon.pipe),
             "DAEMON_TURNS": "2",
+            "ANSWER_SECONDS": "2",
             **self.settings,
         }
         return self.stub.start(**environment)
@@ -143,7 +151,7 @@ def container(stub: Stub, daemon: Daemon) -> Iterator[Callable[..., Container]]:
 Make = Callable[..., Container]
 
 
-@pytest.mark.parametrize("end", ["quit", "crash", "restart", "restart_after_a_crash", "reboot"])
+@pytest.mark.parametrize("end", ["quit", "crash", "hang", "restart", "restart_after_a_crash", "reboot"])
 @pytest.mark.real_world(
     behaviour="After the end of the MPS daemon, Ollama's next runner is a process without MPS, with the entire GPU",
     source="run on an H100 (2026-11-26); man nvidia-cuda-mps-control: without a connection, a program runs without MPS",
@@ -172,6 +180,53 @@ def test_a_model_stays_while_its_daemon_does_and_its_sidecar_knows_it(container:
         wait_until(lambda: pod.has("mps"))
     assert pod.server.poll() is None
     assert pod.has("started")
+
+
+@pytest.mark.real_world(
+    behaviour="After a crash the socket stays, but the kernel refuses its connections, of another type of socket, too",
+    source="Linux 6.6 net/unix/af_unix.c, unix_find_bsd: ECONNREFUSED without a socket, EPROTOTYPE with another type",
+)
+@pytest.mark.parametrize(
+    ("missing", "turns"), [("", NEVER), ("nvidia-cuda-mps-control", NEVER), ("perl", "2")], ids=str
+)
+def test_a_crash_needs_no_question_where_the_container_has_perl(
+    container: Make, daemon: Daemon, stub: Stub, missing: str, turns: str
+) -> None:
+    if missing == "perl":
+        (stub.folder / "bin" / "perl").write_text("#!/bin/sh\nexit 127\n")
+        (stub.folder / "bin" / "perl").chmod(0o755)
+    elif missing:
+        (stub.folder / "bin" / missing).unlink()
+    pod = container(DAEMON_TURNS=turns)
+    assert pod.start().exit_code == 0
+    wait_until(lambda: pod.has("mps"))
+    daemon.crash()
+    assert pod.server.wait(60) == -signal.SIGTERM
+    assert pod.termination.read_text() == OUTSIDE
+
+
+def test_one_question_without_an_answer_does_not_stop_the_model(container: Make, daemon: Daemon) -> None:
+    pod, busy = container(), daemon.pipe / "busy"
+    assert pod.start().exit_code == 0
+    busy.touch()
+    wait_until(lambda: not busy.exists())
+    for _ in range(5):
+        (pod.watch / "mps").unlink(missing_ok=True)
+        wait_until(lambda: pod.has("mps") or pod.server.poll() is not None)
+    assert pod.server.poll() is None
+    assert pod.has("started")
+
+
+def test_the_server_ends_with_the_process_that_looks_for_its_daemon(
+    container: Make, daemon: Daemon, stub: Stub
+) -> None:
+    (stub.folder / "bin" / "sleep").write_text('#!/bin/sh\n[ ! -e "$STUB/full" ] || exit 1\nexec /bin/sleep "$@"\n')
+    (stub.folder / "bin" / "sleep").chmod(0o755)
+    pod = container()
+    assert pod.start().exit_code == 0
+    # A container with too many processes cannot start `sleep`.
+    (stub.folder / "full").touch()
+    assert pod.server.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.real_world(

@@ -109,6 +109,22 @@ def test_only_a_model_that_never_leaves_mps_refuses_to_run_without_it() -> None:
     assert needs == ["", "", "required", "required"]
 
 
+def test_the_models_of_an_mps_stack_watch_their_daemon(graphs: Graphs) -> None:
+    scripts = [one.inputs["data"] for one in graphs("mps").of_type("kubernetes:core/v1:ConfigMap")]
+    assert ['"mps").stat()' in one["model_watch.py"] for one in scripts if "model_watch.py" in one] == [True]
+    values = [one.inputs["values"] for one in graphs("mps").of_type("kubernetes:helm.sh/v3:Release")]
+    models = [one for one in values if "ollama" in one]
+    assert len(models) == 2
+    for model in models:
+        [sidecar] = [one for one in model["initContainers"] if one["name"] == "model-watch"]
+        hook = model["lifecycle"]["postStart"]["exec"]["command"][2]
+        assert {"name": "TANDEM_MPS", "value": "required"} in model["extraEnv"]
+        assert {"name": "DIRECTORY", "value": "/watch"} in sidecar["env"]
+        assert "watch=${WATCH_DIRECTORY:-/watch}" in hook
+        assert 'touch "$watch/mps"' in hook
+        assert {one["mountPath"] for one in (*model["volumeMounts"], *sidecar["volumeMounts"])} >= {"/watch"}
+
+
 def test_components_that_labels_of_nodes_request_are_installed(graphs: Graphs, any_stack: str) -> None:
     groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")

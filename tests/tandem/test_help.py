@@ -61,6 +61,11 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes(columns
             assert re.findall(r"^  (\d+) +\w", codes, flags=re.MULTILINE)[-2:] == ["2", "130"], name
 
 
+@pytest.mark.parametrize("command", ["verify", "watch"])
+def test_help_says_that_a_model_outside_mps_is_reported(command: str) -> None:
+    assert "Under MPS, report each model that runs outside it." in " ".join(call(command, "--help").stdout.split())
+
+
 def test_help_of_every_parser_needs_no_more_than_ascii() -> None:
     """An ASCII locale shows `?` for anything else."""
     for name in parsers():
