@@ -34,7 +34,7 @@ ERRORS = 3
 STILL_BUSY = ("no slots available", "not responding", "timed out")
 """Parts of errors which mean that the runner is alive or unknown (ollama v0.32.15 llm/llama_server.go)."""
 MPS_SECONDS = 60
-"""Age of the file `mps` from which on nobody knows whether the model is outside MPS. Questions to a slow daemon take 40."""
+"""Age of the file `mps` from which on the model may be outside MPS. Questions to a slow daemon take 40 seconds."""
 SETTLE_SECONDS = 1
 """Time in which the server registers the end of a request."""
 
