@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sharing.assessment import assess
-from sharing.budget import find_wrong_limits
+from sharing.budget import find_wrong_limits, peak_limit
 from sharing.cost import cost
 from sharing.problems import Problem
 from sharing.setup import Pool, ScaleToZero, Setup
@@ -170,3 +170,20 @@ def test_the_prices_of_another_region_decide_about_no_month() -> None:
     assert found.problems == ()
     [warning] = [one for one in found.warnings if one.path.startswith("budget")]
     assert (warning.path, warning.judged) == ("budget.max-usd-per-month", False)
+
+
+@pytest.mark.parametrize(("part", "room"), [(1.2, 1.2), (0.9, 1.0)])
+def test_a_limit_for_the_peak_is_as_far_above_it_as_the_limit_per_month_is_above_the_month(
+    part: float, room: float
+) -> None:
+    whole = setup(max_usd_per_month=part * MONTH)
+    peak = RUNNING + 2 * REPLACED  # REPLACED is half an hour of the extra nodes.
+    assert peak_limit(whole, cost(whole)) == pytest.approx(peak * room, abs=0.0101)
+    assert peak_limit(whole, cost(whole)) >= peak * room - 0.0001
+
+
+@pytest.mark.parametrize(("park", "hours"), [(None, 730), (NIGHTS, 60 * 730 / 168)])
+def test_the_cheapest_month_has_the_cheapest_type_while_the_stack_runs(park: object, hours: float) -> None:
+    """A g4dn.xlarge costs $0.2158 per hour, and a g4dn.2xlarge $0.3269."""
+    bill = cost(setup(pools=(pool(("g4dn.xlarge", "g4dn.2xlarge")),), park=park))
+    assert bill.usd_per_month - bill.cheapest_usd_per_month == pytest.approx(hours * (0.3269 - 0.2158), abs=0.01)

@@ -14,6 +14,7 @@ from sharing.problems import (
     foreign_letters,
     format_problems,
     group,
+    in_quotes,
     near,
     place_in_file,
 )
@@ -120,6 +121,10 @@ def test_a_problem_has_its_path_the_value_the_rule_and_the_fix() -> None:
 )
 def test_a_value_is_placed_where_it_reads_best(rule: str, sentence: str) -> None:
     assert Problem("sharing.mode", "'x'", rule, "").sentence == sentence
+
+
+def test_a_number_that_must_be_text_is_quoted_as_it_is_written() -> None:
+    assert in_quotes("0815") == 'Put it in quotes: "0815".'
 
 
 def test_a_problem_omits_unknown_parts() -> None:
