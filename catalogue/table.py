@@ -7,7 +7,7 @@ from typing import Any
 
 from catalogue.facts import Shape, Tag, registry, sources, tags
 from catalogue.tensors import embedding_bytes, text_bytes, vision_bytes
-from sharing.metadata import STATE_BYTES, short_convolution_values, state_values, widest_feed_forward
+from sharing.models.metadata import STATE_BYTES, short_convolution_values, state_values, widest_feed_forward
 
 TOKENIZER_BYTES = {
     "mistral3": 7_882_000,

@@ -5,9 +5,9 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from sharing.aws.tags import STACK, judge_tags
 from sharing.names import StackTags
 from sharing.problems import did_you_mean
-from sharing.tags import STACK, judge_tags
 
 NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 

@@ -7,9 +7,9 @@ import pulumi
 import pulumi_aws as aws
 
 from components.arguments import check_arguments
-from sharing.cost_alerts import FIRST_PERCENT, LEAST_USD, MOST_EMAILS, is_email
 from sharing.names import TOKEN
-from sharing.setup import AlertPeriod
+from sharing.stack.setup import AlertPeriod
+from sharing.verdict.rules.cost_alerts import FIRST_PERCENT, LEAST_USD, MOST_EMAILS, is_email
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import pulumi_aws as aws
 from components.arguments import check_arguments, check_least
 from components.node_group import NodeShape, managed_node_group
 from sharing import versions
-from sharing.gpus import alike
-from sharing.modes import Sharing
+from sharing.aws.tags import GROUP_NODE
+from sharing.hardware.gpus import alike
+from sharing.modes.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
-from sharing.setup import NODE_IMAGES_GIB, Capacity, Replacement
-from sharing.tags import GROUP_NODE
+from sharing.stack.setup import NODE_IMAGES_GIB, Capacity, Replacement
 
 # An update never runs more nodes than configured, because it removes one before it adds one. EKS's default strategy
 # first adds up to two per zone, which a GPU quota rarely allows.

@@ -30,9 +30,9 @@ from pydantic.fields import FieldInfo
 
 from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
-from sharing.assessment import assess
-from sharing.modes import TimeSlicing, mode_names
-from sharing.setup import Setup
+from sharing.modes.modes import TimeSlicing, mode_names
+from sharing.stack.setup import Setup
+from sharing.verdict.assessment import assess
 from stacks.stack_file import schema, write
 from stacks.stack_file.budget_shape import Alert, Budget
 from stacks.stack_file.edit import as_yaml

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sharing import mig
-from sharing.choices import isolation
-from sharing.gpus import Gpu, InstanceType, gpus, instance_types
-from sharing.matrix import WAYS, Cell, cells, cheapest
-from sharing.modes import MOST_TIME_SLICES, Shares, Sharing
-from sharing.setup import Setup
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
+from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
+from sharing.stack.setup import Setup
+from sharing.verdict.choices import isolation
+from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
 
 USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",

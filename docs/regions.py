@@ -1,7 +1,8 @@
 """`docs/reference/regions.md`: which regions have data about offers and prices."""
 
-from sharing import offerings, prices, tables
-from sharing.gpus import instance_types
+from sharing import tables
+from sharing.hardware import offerings, prices
+from sharing.hardware.gpus import instance_types
 from sharing.tables import Row
 
 OPENING = """# Regions

@@ -3,7 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
-from sharing.principals import judge_principal
+from sharing.aws.principals import judge_principal
 from sharing.printable import one_line
 
 

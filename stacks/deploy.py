@@ -24,11 +24,11 @@ from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
-from sharing.karpenter import controller_replicas
+from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, TAG_STACK, cluster_name, filled, stack_tags
-from sharing.setup import Pool
-from sharing.system_instances import system_types
-from sharing.zones import demands, pool_demand
+from sharing.stack.setup import Pool
+from sharing.stack.zones import demands, pool_demand
+from sharing.verdict.rules.karpenter import controller_replicas
 from stacks.caller import find_caller
 from stacks.models import describe_model
 from stacks.monitoring import find_scrapers, watch_metrics

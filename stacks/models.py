@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 import pulumi
 
 from components.ollama_pair import OllamaModel, SpillPool
-from sharing import host
-from sharing.assessment import Fit
+from sharing.fit import host
+from sharing.verdict.assessment import Fit
 from stacks.stack_file.judge import Plan
 
 

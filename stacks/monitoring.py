@@ -7,9 +7,9 @@ import pulumi
 
 from components import ModelClients
 from components.network_policies import PROMETHEUS_LABELS
-from sharing.cost import node_usd, pool_usd
+from sharing.cost.bill import node_usd, pool_usd
 from sharing.names import MONITORING_NAMESPACE, PROJECT
-from sharing.setup import Pool
+from sharing.stack.setup import Pool
 from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:

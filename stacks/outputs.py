@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sharing.setup import Capacity, Pool, Provisioner
+from sharing.stack.setup import Capacity, Pool, Provisioner
 from stacks.stack_file.judge import Plan
 
 

@@ -14,7 +14,7 @@ import pulumi_aws as aws
 
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
 

@@ -7,7 +7,7 @@ import pulumi
 
 from components import OllamaModel, OllamaPair, Scaling
 from sharing.names import PROJECT
-from sharing.scale_to_zero import longest_wait_minutes, sleepers
+from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
 from stacks.stack_file.judge import Plan
 from stacks.ui import list_clients
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         SpotJobArgs,
         VolumeCheckpoints,
     )
-    from sharing.layouts import Slices
-    from sharing.models import KvType, Model
-    from sharing.modes import Exclusive, Mig, Mps, TimeSlicing
+    from sharing.models.catalogue import KvType, Model
+    from sharing.modes.layouts import Slices
+    from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing
 
 __all__ = [
     "BucketCheckpoints",
@@ -96,7 +96,8 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sharing import layouts, models, modes
+    from sharing.models import catalogue as models
+    from sharing.modes import layouts, modes
 
     home = next((module for module in (modes, models, layouts) if hasattr(module, name)), None)
     return getattr(home or import_module("components"), name)

@@ -22,7 +22,16 @@ MAY_IMPORT = {
     "tandem": {"sandbox", "stacks", "components", "sharing"},
 }
 """The packages that each package may import; `sharing` imports nothing of ours."""
-SHARED = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "deployed")
+FLOORS = (
+    {"artifacts", "files", "names", "printable", "problems", "tables", "versions", "aws"},
+    {"hardware", "models", "schedule"},
+    {"modes"},
+    {"stack"},
+    {"fit", "cost"},
+    {"verdict"},
+)
+"""The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""
+SHARED = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "aws", "deployed")
 """The packages that several commands of `tandem` share: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},
@@ -34,7 +43,7 @@ IN_SANDBOX = {
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "tandem",
-    "sharing.assessment",
+    "sharing.verdict.assessment",
     "sharing.names",
     "sharing.versions",
     "stacks.stack_file.judge",
@@ -100,6 +109,17 @@ def test_the_package_of_a_command_imports_no_other_command() -> None:
         below = SHARED[: SHARED.index(own)] if own in SHARED else SHARED
         rooms = {other.split(".")[1] for other in others if other.startswith("tandem.")}
         assert rooms <= {*below, own}, module
+
+
+def test_a_room_of_the_rules_imports_only_from_lower_floors() -> None:
+    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+    assert {path.stem for path in (ROOT / "sharing").iterdir()} - {"__init__", "__pycache__", "data", "py"} == set(
+        floors
+    )
+    for module, others in import_graph("sharing").items():
+        own = module.removeprefix("sharing.").split(".")[0]
+        rooms = {other.split(".")[1] for other in others if other != "sharing"} - {own}
+        assert all(floors[room] < floors[own] or floors[own] == 0 for room in rooms), module
 
 
 @pytest.mark.parametrize("room", IN_SANDBOX)

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from components.containers import NOBODY
-from sharing import tags, versions
+from sharing import versions
+from sharing.aws import tags
 from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file

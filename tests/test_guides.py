@@ -10,8 +10,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
+from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.command import parser
-from tandem.deployed.aws.quota import SPOT_ROLE_COMMAND
 from tests import pages
 from tests.shipped import STACKS
 from tests.tandem.account.emulated import LOADER

@@ -13,7 +13,7 @@ from distribution.layout import rewritten
         ("    from stacks import (\n        a,\n    )", "    from tandem.stacks import (\n        a,\n    )"),
         ("import stacks", "from tandem import stacks as stacks"),
         ("import sandbox", "from tandem import emulator as sandbox"),
-        ("import sharing.gpus as catalogue, os", "import tandem.sharing.gpus as catalogue, os"),
+        ("import sharing.hardware.gpus as catalogue, os", "import tandem.sharing.hardware.gpus as catalogue, os"),
         ("text = 'é'; from sharing import mig", "text = 'é'; from tandem.sharing import mig"),
         ("files('sharing') / 'data'", "files(\"tandem.sharing\") / 'data'"),
         ("resources.files(\n    'sandbox',\n)", 'resources.files(\n    "tandem.emulator",\n)'),
@@ -46,7 +46,7 @@ def test_everything_else_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("\nimport sharing.gpus", "m.py:2: `import sharing.gpus` cannot be moved. Use `from`."),
+        ("\nimport sharing.hardware.gpus", "m.py:2: `import sharing.hardware.gpus` cannot be moved. Use `from`."),
         ("from \\\n  sharing import a", "m.py:1: import of sharing has several lines. Join them."),
         ("import_module(f'stacks.{mode}')", "m.py:1: 'stacks.' begins the name of a module. Use `__package__`."),
     ],

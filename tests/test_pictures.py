@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sharing.gpus import instance_types
+from sharing.hardware.gpus import instance_types
 from stacks.stack_file.judge import judge_file
 from tests.pages import ROOT
 

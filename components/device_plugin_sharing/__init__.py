@@ -12,8 +12,8 @@ from components.arguments import check_arguments
 from components.charts import Chart, merge_values, release_chart
 from components.containers import pod_security
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
-from sharing.gpus import Gpu, find_gpu
-from sharing.modes import Sharing
+from sharing.hardware.gpus import Gpu, find_gpu
+from sharing.modes.modes import Sharing
 from sharing.names import TOKEN, plugin_release
 from sharing.problems import did_you_mean
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.charts import Chart
-from sharing import mig, versions
-from sharing.gpus import Gpu
-from sharing.modes import Sharing
+from sharing import versions
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu
+from sharing.modes.modes import Sharing
 from sharing.names import tolerations
 
 CHART = Chart(

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from components.arguments import check_arguments, check_least
 from sharing import versions
+from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
-from sharing.setup import Nat, Support
-from sharing.tags import GROUP_NODE
-from sharing.zones import Demand
+from sharing.stack.setup import Nat, Support
+from sharing.stack.zones import Demand
 
 
 @dataclass(frozen=True, kw_only=True)

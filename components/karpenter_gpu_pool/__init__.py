@@ -16,8 +16,8 @@ from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.node_group import NODE_POLICIES
 from sharing import versions
+from sharing.aws.tags import KARPENTER_NODE
 from sharing.names import TOKEN, ZONE_LABEL
-from sharing.tags import KARPENTER_NODE
 
 __all__ = ["KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"]
 

@@ -11,9 +11,8 @@ import pulumi
 
 from components.arguments import check_arguments, check_least
 from components.node_group import ROOT_DEVICE
-from sharing.gpus import Gpu, alike
-from sharing.karpenter import limits, overlay_capacity, reported_gpus
-from sharing.modes import MPS_LABEL, Sharing
+from sharing.hardware.gpus import Gpu, alike
+from sharing.modes.modes import MPS_LABEL, Sharing
 from sharing.names import (
     GPU_PRESENT_LABEL,
     GPU_TAINT,
@@ -23,7 +22,8 @@ from sharing.names import (
     TYPE_LABEL,
     ZONE_LABEL,
 )
-from sharing.setup import NODE_IMAGES_GIB, Capacity
+from sharing.stack.setup import NODE_IMAGES_GIB, Capacity
+from sharing.verdict.rules.karpenter import limits, overlay_capacity, reported_gpus
 from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]

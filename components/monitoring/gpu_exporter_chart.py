@@ -4,7 +4,7 @@ from typing import Any
 
 from components.charts import Chart
 from sharing import versions
-from sharing.modes import ENTIRE_GPU_LABELS
+from sharing.modes.modes import ENTIRE_GPU_LABELS
 from sharing.names import GPU_EXPORTER, tolerations
 
 CHART = Chart(

@@ -13,9 +13,9 @@ from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import ModelDisk, claim_disk
 from components.ollama_pair.values import OllamaModel, Scripts, SpillPool, chart_values, digest, script
 from sharing import versions
-from sharing.importance import NORMAL, PRIORITIES, priority_class, used
+from sharing.aws.tags import VOLUME
+from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
-from sharing.tags import VOLUME
 
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"]
 

@@ -12,10 +12,12 @@ import pulumi
 from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
 from components.scaling import Scaling, scaling_objects
-from sharing import host, versions
-from sharing.importance import Importance
-from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
-from sharing.modes import GPU_RESOURCE
+from sharing import versions
+from sharing.fit import host
+from sharing.models.catalogue import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
+from sharing.models.importance import Importance
+from sharing.models.ollama import ALL_LAYERS, server_environment
+from sharing.modes.modes import GPU_RESOURCE
 from sharing.names import (
     METRICS_ANNOTATIONS,
     METRICS_PORT,
@@ -25,8 +27,7 @@ from sharing.names import (
     model_id,
     tolerations,
 )
-from sharing.ollama import ALL_LAYERS, server_environment
-from sharing.setup import POD_CPU_MILLIS, Cache
+from sharing.stack.setup import POD_CPU_MILLIS, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Directory in which the server keeps models. The disk is mounted here, so `OLLAMA_MODELS` keeps its default."""

@@ -14,9 +14,9 @@ from components.iam import document
 from components.scheduled_parking import permissions
 from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
 from components.scheduled_parking.permissions import Scope
-from sharing.cron import CronError, read_cron
 from sharing.names import OLLAMA_NAMESPACE, TOKEN, filled
-from sharing.parking import EXAMPLES
+from sharing.schedule.cron import CronError, read_cron
+from sharing.schedule.week import EXAMPLES
 
 __all__ = ["ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"]
 

@@ -10,7 +10,7 @@ import pulumi
 
 from components.containers import NOBODY, UNPRIVILEGED, run_as
 from sharing import versions
-from sharing.cron import Cron
+from sharing.schedule.cron import Cron
 
 SCRIPT, SCRIPT_FOLDER = "scale_models.py", "/script"
 UNTIL = "UNTIL"

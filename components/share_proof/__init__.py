@@ -21,7 +21,7 @@ from components.share_proof.jobs import (
     shares_job,
 )
 from components.share_proof.waits import minutes
-from sharing.gpus import find_gpu
+from sharing.hardware.gpus import find_gpu
 from sharing.names import PROOF_LABEL, TOKEN, safe_name
 
 __all__ = ["DEVICE_PLUGIN", "GPU_OPERATOR", "PluginPods", "ShareProof", "ShareProofArgs"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from components.share_proof.in_pod.node import NodeExpectation
 from components.share_proof.in_pod.verdict import PodExpectation
-from sharing.gpus import Gpu
-from sharing.modes import Sharing, sharing_strategy
+from sharing.hardware.gpus import Gpu
+from sharing.modes.modes import Sharing, sharing_strategy
 
 TOLERANCE = 0.1
 """Accepted relative difference between the memory that CUDA reports and the catalogue's. Drivers differ by 2 %; the

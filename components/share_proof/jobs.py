@@ -15,8 +15,8 @@ from components.interruptions import DISRUPTED
 from components.share_proof.expectation import ShareExpectation, node_expectation
 from components.share_proof.waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, waits
 from sharing import versions
-from sharing.gpus import Gpu, find_gpu
-from sharing.modes import Sharing
+from sharing.hardware.gpus import Gpu, find_gpu
+from sharing.modes.modes import Sharing
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OPERATOR_NAMESPACE,
@@ -40,7 +40,7 @@ the next `up` repeats it (karpenter v1.14.1 pkg/controllers/disruption/types.go,
 pkg/utils/pod).
 """
 SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
-"""Memory limits. A pod on a share is Python with a CUDA context (compare `sharing.host.RUNNER_MIB`, an engine with
+"""Memory limits. A pod on a share is Python with a CUDA context (compare `sharing.fit.host.RUNNER_MIB`, an engine with
 one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22).
 """
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"

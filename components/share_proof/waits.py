@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sharing.modes import Sharing
+from sharing.modes.modes import Sharing
 
 NODE_COMES_SECONDS = 600
 """Time for a GPU node to start, also as a replacement after a spot interruption."""

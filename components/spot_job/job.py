@@ -11,9 +11,9 @@ from components.arguments import check_arguments, check_least
 from components.containers import NOBODY, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
-from sharing.modes import GPU_RESOURCE
+from sharing.aws.tags import VOLUME
+from sharing.modes.modes import GPU_RESOURCE
 from sharing.names import POOL_LABEL, tolerations
-from sharing.tags import VOLUME
 
 Manifest = dict[str, Any]
 INTERRUPTED = 143

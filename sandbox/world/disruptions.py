@@ -4,7 +4,7 @@ from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.nodes import kind
 from sandbox.world.plugin import config_of, cut
 from sandbox.world.pods import Values
-from sharing.modes import LAYOUT_STATE_LABEL
+from sharing.modes.modes import LAYOUT_STATE_LABEL
 
 REBOOTED = "rebooted"
 """Key in a node's outputs: whether the MIG manager has rebooted it."""

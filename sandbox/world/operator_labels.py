@@ -8,7 +8,7 @@ from sandbox.world.entities import Entities, Entity
 from sandbox.world.hardware import profiles
 from sandbox.world.nodes import kind, labels
 from sandbox.world.pods import DISCOVERY, releases
-from sharing.modes import MIG_CAPABLE_LABEL
+from sharing.modes.modes import MIG_CAPABLE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
 OPERANDS = "nvidia.com/gpu.deploy.operands"

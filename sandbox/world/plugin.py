@@ -12,7 +12,7 @@ from sandbox.world.hardware import fits, profiles
 from sandbox.world.nodes import kind, labels, meets
 from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
 from sandbox.world.pods import Values, chart, releases
-from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.modes.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 PLUGIN_POD = "pluginPod"

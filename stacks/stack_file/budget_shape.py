@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sharing.cost_alerts import LEAST_USD, MOST_EMAILS
-from sharing.setup import AlertPeriod, AlertScope
+from sharing.stack.setup import AlertPeriod, AlertScope
+from sharing.verdict.rules.cost_alerts import LEAST_USD, MOST_EMAILS
 from stacks.stack_file.section import Email, Number, Section
 
 Limit = Annotated[Number, Field(allow_inf_nan=False, json_schema_extra={"exclusiveMinimum": 0})]
-"""`sharing.budget` refuses 0 and less: it knows the value to write."""
+"""`sharing.verdict.rules.budget` refuses 0 and less: it knows the value to write."""
 
 
 class Alert(Section):

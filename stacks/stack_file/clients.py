@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sharing.names import OLLAMA_NAMESPACE
 from sharing.problems import Problem
-from sharing.setting_paths import touches
+from sharing.stack.paths import touches
 from stacks.stack_file.shape import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {

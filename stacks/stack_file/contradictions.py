@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterator
 
-from sharing.models import DEFAULT_TAG, full_name, models
-from sharing.principals import judge_principal
+from sharing.aws.principals import judge_principal
+from sharing.aws.tags import NODE, STACK, judge_tags
+from sharing.models.catalogue import DEFAULT_TAG, full_name, models
 from sharing.problems import Problem, did_you_mean
-from sharing.setting_paths import touches
-from sharing.tags import NODE, STACK, judge_tags
+from sharing.stack.paths import touches
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.model_settings import OF_CUSTOM, OWN_KEYS

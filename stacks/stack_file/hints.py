@@ -12,11 +12,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sharing import parking, versions
-from sharing.layouts import LIST, PRESET
-from sharing.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
+from sharing import versions
+from sharing.modes.layouts import LIST, PRESET
+from sharing.modes.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, in_quotes, near
+from sharing.schedule import week as parking
 from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import EXAMPLE
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sharing.assessment import Assessment, assess
-from sharing.budget import find_wrong_limits
-from sharing.prices import Book
+from sharing.aws.tags import warn_of_claimed_volumes
+from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
-from sharing.setup import Setup
-from sharing.tags import warn_of_claimed_volumes
+from sharing.stack.setup import Setup
+from sharing.verdict.assessment import Assessment, assess
+from sharing.verdict.rules.budget import find_wrong_limits
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sharing.importance import Importance
-from sharing.models import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
+from sharing.models.catalogue import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
+from sharing.models.importance import Importance
 from sharing.problems import Problem
-from sharing.setup import Cache
+from sharing.stack.setup import Cache
 from stacks.stack_file.section import Number, Section, kebab
 
 GIB = 2**30

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterator
 
-from sharing.cron import Cron, CronError, read_cron
-from sharing.parking import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
 from sharing.problems import Problem
-from sharing.setting_paths import touches
-from sharing.setup import Setup
+from sharing.schedule.cron import Cron, CronError, read_cron
+from sharing.schedule.week import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
+from sharing.stack.paths import touches
+from sharing.stack.setup import Setup
 from stacks.stack_file.shape import GpuNodes, ParkSettings, StackConfig
 
 FIXES = {

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from sharing.setup import ColdRequests
+from sharing.stack.setup import ColdRequests
 from stacks.stack_file.section import Section
 
 

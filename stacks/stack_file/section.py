@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from sharing.cost_alerts import is_email
+from sharing.verdict.rules.cost_alerts import is_email
 from stacks.stack_file.yaml import decode
 
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"

@@ -7,12 +7,13 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from sharing import versions
-from sharing.cron import read_cron
-from sharing.models import Served
-from sharing.modes import Sharing, TimeSlicing
+from sharing.aws.tags import MOST_OF_A_STACK
+from sharing.models.catalogue import Served
+from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
-from sharing.parking import Park, judge_timezone
-from sharing.setup import (
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park, judge_timezone
+from sharing.stack.setup import (
     ONE_POOL,
     Capacity,
     CostAlert,
@@ -25,7 +26,6 @@ from sharing.setup import (
     Support,
     Tenant,
 )
-from sharing.tags import MOST_OF_A_STACK
 from stacks.stack_file.budget_shape import Budget
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.monitoring_shape import MonitoringSettings

@@ -9,9 +9,9 @@ from tandem.account import deletion, regions
 from tandem.account import screen as show
 from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.account.record import Record
-from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.resources import Kind, counted
-from tandem.deployed.aws.session import Account, explained
+from tandem.aws.leftovers import Inventory
+from tandem.aws.resources import Kind, counted
+from tandem.aws.session import Account, explained
 from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 

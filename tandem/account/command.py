@@ -9,7 +9,7 @@ from tandem.parser import Commands, add_command
 from tandem.terminal import FAILED, FINE, USAGE, CallError, complain, print_json, status
 
 if TYPE_CHECKING:
-    from tandem.deployed.aws.session import Account
+    from tandem.aws.session import Account
 
 UNANSWERED = "usage error, unreadable input, or AWS did not answer every request"
 
@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
 
 
 def _leftovers(parsed: argparse.Namespace) -> int:
-    from tandem.deployed.aws.session import explained
+    from tandem.aws.session import explained
 
     if parsed.delete and not parsed.yes and not sys.stdin.isatty():
         raise CallError("--delete needs a terminal for confirmation. Pass --yes to skip the prompts.")
@@ -70,7 +70,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     account = _account(parsed, region)
 
     from tandem.account import screen as show
-    from tandem.deployed.aws import leftovers
+    from tandem.aws import leftovers
 
     with explained(region), status("Searching the AWS account"):
         found = leftovers.inventory(account, stack)
@@ -96,7 +96,7 @@ def _quota(parsed: argparse.Namespace) -> int:
     account = _account(parsed, region)
 
     from tandem.account import screen as show
-    from tandem.deployed.aws import quota
+    from tandem.aws import quota
 
     with status("Reading quotas from AWS"):
         found = quota.answer(account, stack, replace(judged.setup, region=region))
@@ -113,7 +113,7 @@ def _prices(parsed: argparse.Namespace) -> int:
     from stacks.stack_file.errors import UnreadableError
     from tandem.account import prices
     from tandem.account.prices_screen import show
-    from tandem.deployed.aws.session import AccountError
+    from tandem.aws.session import AccountError
     from tandem.planned import kept_prices
 
     now = datetime.datetime.now(datetime.UTC)
@@ -169,7 +169,7 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
 
 def _account(parsed: argparse.Namespace, region: str) -> "Account":
     """The account that Pulumi works in: from --profile or the file's profile, and the file's roles."""
-    from tandem.deployed.aws.stack_account import identity
+    from tandem.aws.stack_account import identity
 
     path = stack_file(parsed.stack) if parsed.stack else None
     return identity(path, parsed.profile or None).connect(region)

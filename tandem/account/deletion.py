@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tandem.account import regions
-from tandem.deployed.aws import leftovers
-from tandem.deployed.aws.resources import Kind, Owner, Resource, counted
-from tandem.deployed.aws.session import Account, explain, is_temporary
+from tandem.aws import leftovers
+from tandem.aws.resources import Kind, Owner, Resource, counted
+from tandem.aws.session import Account, explain, is_temporary
 
 What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
 DONE = ("deleted", "gone already")

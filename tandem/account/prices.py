@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sharing import tables
-from sharing.gpus import instance_types
-from tandem.deployed.aws.session import Account, AccountError, explained
+from sharing.hardware.gpus import instance_types
+from tandem.aws.session import Account, AccountError, explained
 from tandem.planned.kept_prices import Kept
 
 LIST_REGION = "us-east-1"

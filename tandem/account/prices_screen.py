@@ -3,7 +3,7 @@
 import datetime
 from pathlib import Path
 
-from sharing.gpus import instance_types
+from sharing.hardware.gpus import instance_types
 from tandem.planned.kept_prices import Kept
 from tandem.terminal import count, in_markup, new_table, open_console
 

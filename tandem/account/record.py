@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sharing.files import append, keep_names
-from tandem.deployed.aws.session import AccountError
+from tandem.aws.session import AccountError
 
 
 class RecordError(AccountError):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharing import tables
-from sharing.gpus import instance_types
-from sharing.offerings import family
-from sharing.prices import HOME_REGION
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.offerings import family
+from sharing.hardware.prices import HOME_REGION
 from tandem.account import prices
-from tandem.deployed.aws.session import Account, AccountError, connect, explained
+from tandem.aws.session import Account, AccountError, connect, explained
 from tandem.planned.kept_prices import Kept
 from tandem.terminal import print_line
 

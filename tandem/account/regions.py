@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tandem.deployed.aws import services
-from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.resources import Owner
-from tandem.deployed.aws.session import Account, explain
+from tandem.aws import services
+from tandem.aws.leftovers import Inventory
+from tandem.aws.resources import Owner
+from tandem.aws.session import Account, explain
 
 BEGINNING = ("CREATING", "PENDING")
 RUNNING = ("ACTIVE", "UPDATING")

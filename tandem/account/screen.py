@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tandem.account.deletion import Outcome
-from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.quota import Answer
-from tandem.deployed.aws.resources import counted
-from tandem.deployed.aws.session import Account
+from tandem.aws.leftovers import Inventory
+from tandem.aws.quota import Answer
+from tandem.aws.resources import counted
+from tandem.aws.session import Account
 from tandem.terminal import announce, in_markup, new_table, open_console
 
 STYLES = {

@@ -12,8 +12,8 @@ from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
-    from sharing.choices import Choice, Choices
-    from sharing.setup import Capacity
+    from sharing.stack.setup import Capacity
+    from sharing.verdict.choices import Choice, Choices
     from tandem.planned.base_stack import BaseStack
 
 SCHEMA_VERSION = 1
@@ -75,7 +75,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.choices import choose
+    from sharing.verdict.choices import choose
     from tandem.planned import new_stack_file
 
     target = _target(parsed)

@@ -38,13 +38,13 @@ def _stacks() -> list[str]:
 
 
 def _instance_types() -> list[str]:
-    from sharing.gpus import instance_types
+    from sharing.hardware.gpus import instance_types
 
     return [*instance_types()]
 
 
 def _models() -> list[str]:
-    from sharing.models import models
+    from sharing.models.catalogue import models
 
     return [*models()]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from sharing.gpus import instance_types
-from sharing.modes import MODES, Shares
-from sharing.setup import Pool, Setup, Tenant
+from sharing.hardware.gpus import instance_types
+from sharing.modes.modes import MODES, Shares
+from sharing.stack.setup import Pool, Setup, Tenant
 from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sharing.cost_alerts import ACTIVATE
 from sharing.names import TAG_STACK
-from sharing.setup import Setup
+from sharing.stack.setup import Setup
+from sharing.verdict.rules.cost_alerts import ACTIVATE
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
@@ -30,7 +30,7 @@ def _enable(region: str) -> str:
 
 def check_quotas(case: Case) -> Iterator[Finding]:
     """Quotas for vCPUs, addresses, VPCs and clusters are enough, given all other use."""
-    from tandem.deployed.aws import quota
+    from tandem.aws import quota
 
     stack = case.planned_stack
     checks = quota.quota_checks(case.account(), stack.name, _setup(case))
@@ -57,8 +57,8 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 
 def check_offerings(case: Case) -> Iterator[Finding]:
     """The zones of the deployed stack, or those of a new one, offer its instance types."""
-    from tandem.deployed.aws import quota
-    from tandem.deployed.aws.placed import NOWHERE, placed
+    from tandem.aws import quota
+    from tandem.aws.placed import NOWHERE, placed
 
     account, cluster = case.account(), case.cluster
     where = placed(account, cluster) if cluster else NOWHERE
@@ -74,7 +74,7 @@ def check_offerings(case: Case) -> Iterator[Finding]:
 def check_spot_role(case: Case) -> Iterator[Finding]:
     """The account has the service-linked role for spot instances, if a pool uses them."""
     # `destroy` would delete it, so no stack creates it.
-    from tandem.deployed.aws import quota
+    from tandem.aws import quota
 
     setup = _setup(case)
     if not quota.spot_role_missing(case.account(), setup):
@@ -95,7 +95,7 @@ def wants_spot(case: Case) -> bool:
 
 
 def _spot_fix() -> str:
-    from tandem.deployed.aws import quota
+    from tandem.aws import quota
 
     return quota.SPOT_ROLE_COMMAND
 
@@ -105,7 +105,7 @@ def check_cost_tag(case: Case) -> Iterator[Finding]:
 
     AWS charges $0.01 for the request (Cost Explorer FAQ, "How much does the AWS Cost Explorer API cost?").
     """
-    from tandem.deployed.aws.session import DENIED, code
+    from tandem.aws.session import DENIED, code
 
     client = case.account().client("ce", "us-east-1")
     try:

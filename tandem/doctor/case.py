@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharing.partitions import HOME_REGIONS, partition_of
+from sharing.aws.partitions import HOME_REGIONS, partition_of
 
 if TYPE_CHECKING:
     from sandbox.graph import Resource
     from stacks.stack_file.judge import Plan
-    from tandem.deployed.aws.session import Account, AccountError
-    from tandem.deployed.aws.stack_account import Identity
+    from tandem.aws.session import Account, AccountError
+    from tandem.aws.stack_account import Identity
     from tandem.planned.plan import Planned
 
 NOT_DEPLOYED = "not deployed yet"
@@ -82,7 +82,7 @@ class Case:
     @property
     def identity(self) -> "Identity":
         """Who works for the stack: with `aws:assumeRoles` of its file, Pulumi works in another account."""
-        from tandem.deployed.aws.stack_account import Identity
+        from tandem.aws.stack_account import Identity
 
         if self.stack is None:
             return Identity(profile=self.profile)
@@ -105,7 +105,7 @@ class Case:
 
     @cached_property
     def _access(self) -> Access:
-        from tandem.deployed.aws.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
+        from tandem.aws.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
 
         home = HOME_REGIONS[partition_of(self.region)]
         region = self.region or home
@@ -131,8 +131,8 @@ class Case:
     @cached_property
     def _cluster(self) -> Any:
         from sharing import names
-        from tandem.deployed.aws import services
-        from tandem.deployed.aws.leftovers import owner_of
+        from tandem.aws import services
+        from tandem.aws.leftovers import owner_of
 
         account, stack = self.account(), self.planned_stack.name
         raw = services.cluster(account, names.cluster_name(stack))

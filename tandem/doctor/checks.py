@@ -134,7 +134,7 @@ def _findings(check: Check, case: Case) -> list[Finding]:
     except Exception as error:
         if not _is_of_aws(error):
             raise
-        from tandem.deployed.aws.session import reason
+        from tandem.aws.session import reason
 
         found.append(unknown(*parts_of(reason(error, case.region))))
     # In one line, without control characters and passwords: servers and variables wrote parts of it.

@@ -86,8 +86,8 @@ def _is_refusal(error: Exception) -> bool:
     """Whether AWS refuses, or credentials are missing. Otherwise the network may be down."""
     from botocore import exceptions
 
-    from tandem.deployed.aws.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
-    from tandem.deployed.aws.stack_account import WrongAccountError
+    from tandem.aws.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
+    from tandem.aws.stack_account import WrongAccountError
 
     if isinstance(error, WrongAccountError):
         return True

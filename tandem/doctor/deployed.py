@@ -20,7 +20,7 @@ PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 def check_cluster(case: Case) -> Iterator[Finding]:
     """No cluster of another stack has the name, and this stack's cluster is ACTIVE."""
-    from tandem.deployed.aws import services
+    from tandem.aws import services
 
     name = names.cluster_name(case.planned_stack.name)
     there = services.cluster(case.account(), name)

@@ -16,7 +16,7 @@ def has_schedules(case: Case) -> bool:
 
 def check_parking(case: Case) -> Iterator[Finding]:
     """The schedules of the section `park` have had no failure in 14 days."""
-    from tandem.deployed.aws import parking
+    from tandem.aws import parking
 
     if case.cluster is None:
         yield ok(NOT_DEPLOYED)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from sharing.printable import one_line
-from tandem.deployed.aws.resources import counted
+from tandem.aws.resources import counted
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
 from tandem.doctor.finding import Finding, exit_code

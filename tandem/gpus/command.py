@@ -9,7 +9,7 @@ from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
-    from sharing.gpus import InstanceType
+    from sharing.hardware.gpus import InstanceType
 
 SCHEMA_VERSION = 1
 
@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.gpus import instance_types
+    from sharing.hardware.gpus import instance_types
     from sharing.problems import did_you_mean
     from tandem.planned.base_stack import require_region
 
@@ -65,7 +65,7 @@ def as_dict(found: Sequence["InstanceType"], region: str) -> dict[str, Any]:
 
 
 def _row(instance: "InstanceType", region: str) -> dict[str, Any]:
-    from sharing import offerings, prices
+    from sharing.hardware import offerings, prices
 
     on_demand, spot = prices.on_demand(instance.name, region), prices.spot(instance.name, region)
     return {
@@ -89,7 +89,7 @@ def show(found: Sequence["InstanceType"], region: str) -> None:
     """A line for each type."""
     from rich.text import Text
 
-    from sharing.gpus import instance_types
+    from sharing.hardware.gpus import instance_types
     from tandem.terminal import has_room, hint_at_columns, open_console
 
     console = open_console()

@@ -13,7 +13,7 @@ from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, sta
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
-    from sharing.choices import Choice, Choices
+    from sharing.verdict.choices import Choice, Choices
     from tandem.init.questions import Questions
     from tandem.planned.base_stack import BaseStack, Values
 
@@ -133,7 +133,7 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
 
 def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseStack, Choices]":
     """The setups for the answers, shown; the user is asked for others while nothing fits."""
-    from sharing.choices import choose
+    from sharing.verdict.choices import choose
     from tandem.init import questions as ask
     from tandem.planned import base_stack, choices_screen
 

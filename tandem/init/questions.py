@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.cost_alerts import is_email
-from sharing.models import Served, find
-from sharing.parking import judge_timezone
+from sharing.models.catalogue import Served, find
 from sharing.printable import printable
+from sharing.schedule.week import judge_timezone
+from sharing.verdict.rules.cost_alerts import is_email
 from tandem import arguments
 from tandem.planned import base_stack
 from tandem.terminal import CallError, InputEndedError, complain

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gguf import GGMLQuantizationType
 
-from sharing.metadata import Tensor
+from sharing.models.metadata import Tensor
 from sharing.printable import printable
 from tandem.deployed import ollama_replies
 from tandem.deployed.ollama import Ollama, same_tag

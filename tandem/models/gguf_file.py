@@ -12,7 +12,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFValueType
 from gguf.gguf_reader import ReaderField
 
-from sharing.metadata import MOST_BYTES, Tensor
+from sharing.models.metadata import MOST_BYTES, Tensor
 from sharing.printable import printable
 from tandem.deployed.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
 from tandem.terminal import FAILED, CallError

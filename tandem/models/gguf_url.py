@@ -8,7 +8,7 @@ from typing import IO
 
 import httpx
 
-from sharing.metadata import MOST_BYTES
+from sharing.models.metadata import MOST_BYTES
 from sharing.printable import address, printable
 from tandem.models.gguf_file import Contents, UnreadableModelError, check_start, read_mapped
 from tandem.terminal import CallError

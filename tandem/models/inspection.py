@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sharing.metadata import UnclearModelError, describe
-from sharing.models import Model, find
+from sharing.models.catalogue import Model, find
+from sharing.models.metadata import UnclearModelError, describe
 from sharing.printable import address, printable
 from stacks.stack_file.edit import as_yaml, describe_model
 from stacks.stack_file.model_settings import MODEL_NAME, own_keys

@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 from sharing import tables
-from sharing.compatibility import NOT_LOADED
-from sharing.gpus import gpus
-from sharing.memory import Need, need
-from sharing.models import MIB, Model, Served, models
+from sharing.fit.memory import Need, need
+from sharing.hardware.gpus import gpus
+from sharing.models.catalogue import MIB, Model, Served, models
 from sharing.problems import did_you_mean
+from sharing.verdict.rules.table import NOT_LOADED
 from tandem.terminal import FINE, CallError, print_json, short
 
 SCHEMA_VERSION = 1

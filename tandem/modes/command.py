@@ -10,8 +10,8 @@ from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
-    from sharing.matrix import Cell
-    from sharing.setup import Provisioner, Setup
+    from sharing.stack.setup import Provisioner, Setup
+    from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
 HOME_REGION = "us-east-1"
@@ -23,7 +23,7 @@ WAYS = {
     "mig-single": ("mig-single",),
     "mig-mixed": ("mig-mixed",),
 }
-"""The values of `--mode`, and the entries of `sharing.matrix.WAYS` that each selects."""
+"""The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
 """The fields of shares in `--json`."""
 PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.matrix import cells
+    from sharing.verdict.matrix import cells
 
     setup = _setup(parsed)
     types = [parsed.type] if parsed.type else None
@@ -82,7 +82,7 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
     import datetime
 
     from sharing import tables
-    from sharing.gpus import instance_types
+    from sharing.hardware.gpus import instance_types
     from sharing.problems import did_you_mean
     from tandem.planned import base_stack
 

@@ -6,11 +6,11 @@ from itertools import groupby
 
 from rich.console import Console
 
-from sharing.gpus import InstanceType
-from sharing.matrix import MODELS_FIT, Cell
-from sharing.modes import Shares
-from sharing.prices import on_demand, spot
-from sharing.setup import Setup
+from sharing.hardware.gpus import InstanceType
+from sharing.hardware.prices import on_demand, spot
+from sharing.modes.modes import Shares
+from sharing.stack.setup import Setup
+from sharing.verdict.matrix import MODELS_FIT, Cell
 from tandem.planned.base_stack import context_of
 from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stacks.stack_file.judge import Plan
-    from tandem.deployed.aws.parking import PoolNodes
-    from tandem.deployed.aws.session import Account
+    from tandem.aws.parking import PoolNodes
+    from tandem.aws.session import Account
 
 SCHEMA_VERSION = 1
 KARPENTER = "karpenter"
@@ -73,8 +73,8 @@ def _park_later(parsed: argparse.Namespace, plan: "Plan") -> int:
     provisioners = _provisioners(plan)
     names: list[str] = []
     if provisioners != {KARPENTER}:
-        from tandem.deployed.aws import parking
-        from tandem.deployed.aws.session import explained
+        from tandem.aws import parking
+        from tandem.aws.session import explained
 
         account, _ = _node_groups(parsed, plan)
         with explained(account.region), status("Adding schedules"):
@@ -110,7 +110,7 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
     """The plan of the stack. Raises `CallError` without the section `park`, or in an account that its file excludes."""
     plan = accepted(parsed.stack)
 
-    from tandem.deployed.aws import parking
+    from tandem.aws import parking
 
     if plan.setup.scale_to_zero is not None:
         raise CallError(
@@ -131,15 +131,15 @@ def _provisioners(plan: "Plan") -> set[str]:
 
 def _account(parsed: argparse.Namespace, plan: "Plan") -> "Account":
     """The account of the stack. Raises `WrongAccountError` if its file excludes it."""
-    from tandem.deployed.aws.stack_account import identity
+    from tandem.aws.stack_account import identity
 
     return identity(existing(parsed.stack), parsed.profile).connect(plan.config.region)
 
 
 def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
     """The account, and the node groups of the stack's pools."""
-    from tandem.deployed.aws import parking
-    from tandem.deployed.aws.session import explained
+    from tandem.aws import parking
+    from tandem.aws.session import explained
 
     account = _account(parsed, plan)
     with explained(account.region), status("Reading the node groups"):
@@ -173,8 +173,8 @@ def _resize(
     account: "Account", pools: "list[PoolNodes]", size: "Callable[[PoolNodes], int]"
 ) -> "list[tuple[PoolNodes, int]]":
     """Changes the groups whose size differs, if all of them are ready. Returns all groups with their new sizes."""
-    from tandem.deployed.aws import parking
-    from tandem.deployed.aws.session import explained
+    from tandem.aws import parking
+    from tandem.aws.session import explained
 
     sizes = [(pool, size(pool)) for pool in pools]
     changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]

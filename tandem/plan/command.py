@@ -24,7 +24,7 @@ from tandem.terminal import (
 )
 
 if TYPE_CHECKING:
-    from sharing.prices import Book
+    from sharing.hardware.prices import Book
     from stacks.stack_file.judge import Judged, Plan
     from stacks.stack_file.yaml import Source
     from tandem.plan.switch import Switches

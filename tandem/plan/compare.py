@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sharing.advice import with_room
-from sharing.choices import isolation
-from sharing.cost import Cost
-from sharing.judgement import Fit
-from sharing.matrix import WAYS
-from sharing.modes import Sharing, mode_names
+from sharing.cost.bill import Cost
+from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.advice import with_room
+from sharing.verdict.choices import isolation
+from sharing.verdict.judgement import Fit
+from sharing.verdict.matrix import WAYS
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read

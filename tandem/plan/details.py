@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from sharing.assessment import Fit
-from sharing.cost import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost, Week
-from sharing.modes import Shares
-from sharing.parking import Park
-from sharing.quotas import needs
-from sharing.setup import Pool, Setup
-from sharing.slices import in_mig
+from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost, Week
+from sharing.cost.quotas import needs
+from sharing.fit.slices import in_mig
+from sharing.modes.modes import Shares
+from sharing.schedule.week import Park
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.assessment import Fit
 from stacks.stack_file.judge import Plan
 from tandem.plan.screen import bill_of, dollars
 from tandem.planned.plan import Planned

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from sharing import cost_alerts
-from sharing.assessment import Fit
-from sharing.cost import Cost, Line
-from sharing.fit import judge_guests
-from sharing.importance import NORMAL, PRIORITIES
-from sharing.parking import HOURS_PER_WEEK
-from sharing.prices import FRESH_DAYS
-from sharing.scale_to_zero import sleepers, slow_start_minutes
-from sharing.setup import Pool, Setup, Tenant
-from sharing.startup import cold_start
+from sharing.cost.bill import Cost, Line
+from sharing.fit.shares import judge_guests
+from sharing.hardware.prices import FRESH_DAYS
+from sharing.models.importance import NORMAL, PRIORITIES
+from sharing.schedule.week import HOURS_PER_WEEK
+from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.startup import cold_start
+from sharing.verdict.assessment import Fit
+from sharing.verdict.rules import cost_alerts
+from sharing.verdict.rules.scale_to_zero import sleepers, slow_start_minutes
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
 from tandem.planned.startup import name_stages

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sharing.artifacts import images_mib
-from sharing.setup import Setup, Tenant
-from sharing.startup import (
+from sharing.stack.setup import Setup, Tenant
+from sharing.stack.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
     DAEMON_SET,

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sharing.gpus import instance_types
-from sharing.quotas import Quota, quotas, vcpu_quota
-from sharing.setup import Capacity
+from sharing.cost.quotas import Quota, quotas, vcpu_quota
+from sharing.hardware.gpus import instance_types
+from sharing.stack.setup import Capacity
 from tandem.deployed.change import Change
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sharing import matrix, tables
-from sharing.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
-from sharing.cost import cost
-from sharing.modes import Sharing
+from sharing import tables
+from sharing.cost.bill import cost
+from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict import matrix
+from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
 from stacks.stack_file.model_settings import OF_CUSTOM
 from stacks.stack_file.positions import locate_given, read_documents

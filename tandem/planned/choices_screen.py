@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from sharing.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
-from sharing.choices import Choice, Choices
-from sharing.cost import REPLACED_MINUTES, Cost, cost
-from sharing.offering_rules import read_prices
-from sharing.setup import Setup
+from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
+from sharing.stack.setup import Setup
+from sharing.verdict.choices import Choice, Choices
+from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
+from sharing.verdict.rules.offers import read_prices
 from tandem.planned.base_stack import context_of
 from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
 

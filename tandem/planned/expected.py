@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from sharing.advice import advise
-from sharing.judgement import Fit, judge
-from sharing.memory import need
-from sharing.models import MIB, Served
+from sharing.fit.memory import need
+from sharing.models.catalogue import MIB, Served
+from sharing.models.ollama import server_environment
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OLLAMA_NAMESPACE,
@@ -17,9 +16,10 @@ from sharing.names import (
     OPERATOR_NAMESPACE,
     plugin_release,
 )
-from sharing.ollama import server_environment
-from sharing.scale_to_zero import sleepers
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.advice import advise
+from sharing.verdict.judgement import Fit, judge
+from sharing.verdict.rules.scale_to_zero import sleepers
 
 if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
@@ -112,7 +112,8 @@ class ExpectedModel:
     def what_would_fit(self, missing_bytes: int) -> list[str]:
         """Changes after which the model would fit although the GPU had this much less for it than planned.
 
-        The plan's slack was missing, too, so the model counts as larger by both; `sharing.advice` tries changes.
+        The plan's slack was missing, too, so the model counts as larger by both, and `sharing.verdict.advice`
+        tries changes.
         """
         more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
         tenant = replace(self.fit.tenant, served=_larger(self.fit, more))

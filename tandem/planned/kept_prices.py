@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from sharing import tables
 from sharing.files import write_whole
-from sharing.prices import Book
+from sharing.hardware.prices import Book
 from stacks.stack_file.errors import UnreadableError
 
 MOST_BYTES = 4 * 2**20

@@ -4,11 +4,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from sharing.choices import Choice
 from sharing.files import write_whole
-from sharing.gpus import instance_types
-from sharing.judgement import judge
+from sharing.hardware.gpus import instance_types
 from sharing.printable import printable
+from sharing.verdict.choices import Choice
+from sharing.verdict.judgement import judge
 from stacks.stack_file import schema
 from tandem.planned.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError, InputEndedError

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sharing.quotas import needs
-from sharing.scale_to_zero import sleepers
-from sharing.setup import Pool
-from sharing.startup import cold_start
+from sharing.cost.quotas import needs
+from sharing.stack.setup import Pool
+from sharing.stack.startup import cold_start
+from sharing.verdict.rules.scale_to_zero import sleepers
 from stacks.stack_file.judge import Judged
 
 # Imports that only an accepted stack needs are where they are used.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import Step, longest_path
 from sharing.artifacts import images_mib
-from sharing.setup import Setup
-from sharing.startup import (
+from sharing.stack.setup import Setup
+from sharing.stack.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
     NODE_CLAIM,

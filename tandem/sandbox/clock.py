@@ -20,7 +20,7 @@ def let_pass(world: "World", minutes: int) -> datetime.datetime:
 
 def gpu_nodes(world: "World") -> int:
     """GPU nodes that run."""
-    from sharing.gpus import instance_types
+    from sharing.hardware.gpus import instance_types
 
     kinds = [one.inputs["instanceType"] for one in world.entities() if one.type == INSTANCE]
     return sum(kind in instance_types() for kind in kinds)

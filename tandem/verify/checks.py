@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sharing.models import MIB
+from sharing.models.catalogue import MIB
 from sharing.names import MODE_TAINT, POOL_LABEL, TYPE_LABEL
 from sharing.printable import one_line
 from tandem.deployed.change import compare

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sharing.models import MIB
+from sharing.models.catalogue import MIB
 from tandem.deployed.ollama import Memory
 from tandem.terminal import new_table, open_console, print_line
 from tandem.watch.gpus import Gpu

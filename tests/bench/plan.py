@@ -28,7 +28,7 @@ import pulumi
 
 from components import GpuCluster, GpuClusterArgs
 from sandbox.preview.program import run
-from sharing.choices import choose
+from sharing.verdict.choices import choose
 from stacks.stack_file.judge import judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES

@@ -9,7 +9,7 @@ from catalogue.facts import Tag, registry, shapes, sources, tags
 from catalogue.table import names, table
 from catalogue.tensors import text_bytes, vision_bytes
 from sharing import tables
-from sharing.models import Model, models
+from sharing.models.catalogue import Model, models
 from tests.rows import read_rows
 
 DATA = Path(__file__).resolve().parents[2] / "sharing" / "data"

@@ -12,7 +12,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import versions
-from sharing.setup import Setup
+from sharing.stack.setup import Setup
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandbox.graph import Graph, Resource, plain
-from sharing.gpus import InstanceType, instance_types
-from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.hardware.system_instances import system_types
+from sharing.modes.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.names import POOL_LABEL
-from sharing.setup import NODE_CPU_MILLIS
-from sharing.system_instances import system_types
+from sharing.stack.setup import NODE_CPU_MILLIS
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 """Effects of taints in the EKS API, and their names on the node."""

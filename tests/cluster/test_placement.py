@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, plain
-from sharing.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
+from sharing.modes.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.names import tolerations
-from sharing.setup import Setup
+from sharing.stack.setup import Setup
 from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
 

@@ -11,8 +11,8 @@ from components import ShareProof, ShareProofArgs
 from components.share_proof.expectation import expectations, node_expectation
 from sandbox.graph import Graph
 from sandbox.preview.program import run
-from sharing.gpus import gpus
-from sharing.modes import GPU_RESOURCE, Mps
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import GPU_RESOURCE, Mps
 from sharing.names import MODE_TAINT, tolerations
 from tests.cluster.deployment import Deployment, Graphs, Object, is_ready, manifests
 from tests.cluster.nodes import nodes

@@ -9,7 +9,7 @@ from components import OllamaPair, OllamaPairArgs
 from components.ollama_pair import OllamaModel, SpillPool
 from components.ollama_pair.values import choose_nodes
 from sandbox.preview.program import run
-from sharing.importance import Importance
+from sharing.models.importance import Importance
 from tests.cluster.deployment import SECONDS, Deployment, Graphs, Object, instance_of, is_ready, manifests, releases
 from tests.cluster.karpenter import POOLS, Pool, Pools
 from tests.cluster.nodes import nodes

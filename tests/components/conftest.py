@@ -40,7 +40,7 @@ from components import (
     SpotJob,
     SpotJobArgs,
 )
-from sharing.modes import Mig, Mps, TimeSlicing
+from sharing.modes.modes import Mig, Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 TAGS = {"owner": "us", "stage": "test"}

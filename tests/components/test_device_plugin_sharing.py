@@ -12,10 +12,10 @@ from components.device_plugin_sharing.operator_chart import mig_configs
 from components.device_plugin_sharing.plugin_chart import fingerprint
 from sandbox.graph import Graph, Resource
 from sandbox.preview.program import run
-from sharing import mig
-from sharing.gpus import Gpu, gpus
-from sharing.layouts import Slices
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu, gpus
+from sharing.modes.layouts import Slices
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
 T4, RTX, H100 = gpus()["t4"], gpus()["rtx-pro-server-6000"], gpus()["h100"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")

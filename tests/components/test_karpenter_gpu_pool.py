@@ -11,7 +11,7 @@ from components.iam import document
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import check, node_pool
 from components.karpenter_gpu_pool.permissions import PARTS, Scope, queue_statements
-from sharing.modes import Mps, TimeSlicing
+from sharing.modes.modes import Mps, TimeSlicing
 
 OFFICIAL = Path(__file__).parent / "karpenter-iam-1.14.1.json"
 PLACES = [("aws", "us-east-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-cn", "cn-north-1")]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from components.share_proof.expectation import expectations, node_expectation
-from sharing.gpus import gpus
-from sharing.modes import Mps
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Mps
 from tests.components.node_reader import read_node
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from components.scheduled_parking.cron_jobs import LATE_SECONDS
 from components.scheduled_parking.permissions import Scope, queue_statements, role_statements, trust_statements
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
-from sharing.parking import SHORTEST_MINUTES
+from sharing.schedule.week import SHORTEST_MINUTES
 
 SCHEDULE = "aws:scheduler/schedule:Schedule"
 GROUP = "arn:aws-us-gov:scheduler:us-gov-west-1:111122223333:schedule-group/nights"

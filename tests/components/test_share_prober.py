@@ -17,8 +17,8 @@ import yaml
 
 from components.share_proof.expectation import MOST_PODS, ShareExpectation, expectations
 from components.share_proof.jobs import script_texts
-from sharing.gpus import gpus
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from components import ShareProof, ShareProofArgs
 from components.share_proof.expectation import MOST_PODS, expectations, fingerprint
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
-from sharing.gpus import gpus
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
 JOB = "kubernetes:batch/v1:Job"
 T4, L4 = gpus()["t4"], gpus()["l4"]

@@ -12,8 +12,8 @@ import pytest
 
 from components import GpuCluster, GpuClusterArgs
 from components.share_proof.expectation import expectations
-from sharing.gpus import gpus
-from sharing.modes import Mps
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Mps
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
 from tests.components.conftest import Builder, Mocks

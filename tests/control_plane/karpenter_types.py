@@ -4,8 +4,8 @@ from collections.abc import Collection
 from typing import Any
 
 from sandbox.world.hardware import Row, rows
-from sharing import prices
-from sharing.prices import HOME_REGION
+from sharing.hardware import prices
+from sharing.hardware.prices import HOME_REGION
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sharing.models import KvType, Served
-from sharing.ollama import ALL_LAYERS
+from sharing.models.catalogue import KvType, Served
+from sharing.models.ollama import ALL_LAYERS
 from tests.gpu.progress import FailedError
 
 END_SECONDS = 20
@@ -61,7 +61,7 @@ def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
     """The arguments that Ollama gives to llama-server for a model with these settings.
 
     Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` or `off` because
-    sharing/ollama.py sets OLLAMA_FLASH_ATTENTION; layers and batch are those of ollama_pair/model_start.sh.
+    sharing/models/ollama.py sets OLLAMA_FLASH_ATTENTION; layers and batch are those of ollama_pair/model_start.sh.
     """
     kv = [] if served.kv_type is KvType.F16 else ["--cache-type-k", served.kv_type.value]
     kv += [] if served.kv_type is KvType.F16 else ["--cache-type-v", served.kv_type.value]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sharing.gpus import Gpu, gpus
+from sharing.hardware.gpus import Gpu, gpus
 from tests.gpu.progress import FailedError, Result, SkipError
 
 SMI = "nvidia-smi"

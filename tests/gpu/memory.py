@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sharing.memory import need
-from sharing.models import KvType, Served
+from sharing.fit.memory import need
+from sharing.models.catalogue import KvType, Served
 from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
 from tests.gpu.machine import Machine, in_catalogue

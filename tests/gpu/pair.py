@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sharing.models import Served
-from sharing.ollama import ALL_LAYERS, server_environment
+from sharing.models.catalogue import Served
+from sharing.models.ollama import ALL_LAYERS, server_environment
 from tests.gpu.engine import Server, free_port, serving, wait_until_ready
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files

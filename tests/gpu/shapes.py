@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 from catalogue.tensors import BLOCKS, gets_more_bits
-from sharing.models import Model, models
+from sharing.models.catalogue import Model, models
 
 
 @dataclass(frozen=True, slots=True)

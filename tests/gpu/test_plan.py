@@ -12,9 +12,9 @@ import pytest
 
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import SCRIPTS
-from sharing.gpus import gpus
-from sharing.models import KvType, Served, models
-from sharing.modes import Mps, TimeSlicing
+from sharing.hardware.gpus import gpus
+from sharing.models.catalogue import KvType, Served, models
+from sharing.modes.modes import Mps, TimeSlicing
 from tests.gpu import machine as machines
 from tests.gpu import shares
 from tests.gpu.__main__ import main, parse

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sharing.memory import Need, need
-from sharing.models import KvType, Model, Served
+from sharing.fit.memory import Need, need
+from sharing.models.catalogue import KvType, Model, Served
 from tests.gpu.identity import without_identity
 from tests.gpu.machine import in_catalogue
 from tests.gpu.memory import Case, measured_mib

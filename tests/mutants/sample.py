@@ -39,7 +39,7 @@ def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
         return "quota"
     if path.startswith("tandem/sandbox/") or path in ("sandbox/world/store.py", "sandbox/world/journal.py"):
         return "recovery"
-    if path.startswith("tandem/deployed/aws/"):
+    if path.startswith("tandem/aws/"):
         return "deletion"
     if fnmatch(path, "tandem/account/*") and not fnmatch(path, "*/*pric*") and not path.endswith("refresh.py"):
         return "deletion"

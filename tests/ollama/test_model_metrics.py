@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from components.ollama_pair.model_metrics import Source, collect, render
 from components.ollama_pair.values import metrics_container
-from sharing.models import Served, models
+from sharing.models.catalogue import Served, models
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, engine_arguments, fake_gpu
 from tests.ollama.test_model_watch import ask, engine
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from components.ollama_pair.values import watch_container
-from sharing.models import Served, models
+from sharing.models.catalogue import Served, models
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, fake_gpu
 
 SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sharing.models import Served
-from sharing.ollama import checkpoints, server_environment
-from sharing.prompt_cache import state_mib
+from sharing.fit.prompt_cache import state_mib
+from sharing.models.catalogue import Served
+from sharing.models.ollama import checkpoints, server_environment
 from tests.gpu.engine import free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
 from tests.gpu.shapes import SHAPES, shrunk

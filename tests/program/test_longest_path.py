@@ -10,7 +10,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import tables
-from sharing.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
+from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
 from stacks.stack_file.judge import Plan
 from tandem.planned import startup
 

@@ -8,8 +8,8 @@ from components.device_plugin_sharing import plugin_chart
 from components.share_proof.expectation import ShareExpectation, expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import World, tokens
-from sharing.gpus import gpus
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account, meta
 
 T4 = gpus()["t4"]

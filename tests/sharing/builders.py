@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter
 
-from sharing.gpus import InstanceType, instance_types
-from sharing.memory import need
-from sharing.models import MIB, KvType, Model, Served, models
-from sharing.modes import Sharing, TimeSlicing, switched
-from sharing.setup import Cache, Pool, Setup, Tenant
+from sharing.fit.memory import need
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.models.catalogue import MIB, KvType, Model, Served, models
+from sharing.modes.modes import Sharing, TimeSlicing, switched
+from sharing.stack.setup import Cache, Pool, Setup, Tenant
 from tests.rows import read_rows
 
 TODAY = datetime.date(2026, 11, 21)

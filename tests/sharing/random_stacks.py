@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from sharing.gpus import instance_types
-from sharing.models import KvType, models
-from sharing.setup import Setup
+from sharing.hardware.gpus import instance_types
+from sharing.models.catalogue import KvType, models
+from sharing.stack.setup import Setup
 from tests.sharing.builders import mode, pool, served, setup, tenants
 
 NVIDIA = [known for known in instance_types().values() if known.gpu.vendor == "nvidia"]

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sharing.cron import read_cron
-from sharing.models import KvType, Served
-from sharing.modes import Sharing
-from sharing.parking import Park
-from sharing.setup import Pool, ScaleToZero, Setup, Tenant
+from sharing.models.catalogue import KvType, Served
+from sharing.modes.modes import Sharing
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
+from sharing.stack.setup import Pool, ScaleToZero, Setup, Tenant
 from tests.sharing.builders import keeping, listed, pool, served, setup, weighing
 
 

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sharing.advice import Advice, concerns
-from sharing.assessment import Assessment, assess
-from sharing.cost import cost
-from sharing.gpus import instance_types
-from sharing.judgement import judge
-from sharing.memory import need
-from sharing.models import KvType, Served
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing, mode_names, switched
+from sharing.cost.bill import cost
+from sharing.fit.memory import need
+from sharing.hardware.gpus import instance_types
+from sharing.models.catalogue import KvType, Served
+from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing, mode_names, switched
 from sharing.problems import Problem
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.advice import Advice, concerns
+from sharing.verdict.assessment import Assessment, assess
+from sharing.verdict.judgement import judge
 from tests.sharing.builders import SMALL, changed, instance, listed, pool, read_cases, served, setup, tenants, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
 from tests.sharing.rows import read_setup

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from sharing.assessment import assess
-from sharing.cost import cost
-from sharing.judgement import FIT_READS
-from sharing.modes import TimeSlicing
+from sharing.cost.bill import cost
+from sharing.modes.modes import TimeSlicing
+from sharing.verdict.assessment import assess
+from sharing.verdict.judgement import FIT_READS
 from tests.sharing.builders import pool, read_cases, setup
 from tests.sharing.rows import read_setup
 

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from sharing.advice import advise
-from sharing.assessment import assess
-from sharing.attention import has_kernel
-from sharing.compatibility import problems
-from sharing.gpus import gpus
-from sharing.host import host_need
-from sharing.judgement import judge
-from sharing.memory import compute_mib, need
-from sharing.models import MIB, KvType, Model, Served, models
-from sharing.modes import Exclusive
-from sharing.ollama import server_environment
-from sharing.setup import Setup
+from sharing.fit.host import host_need
+from sharing.fit.memory import compute_mib, need
+from sharing.hardware.gpus import gpus
+from sharing.models.attention import has_kernel
+from sharing.models.catalogue import MIB, KvType, Model, Served, models
+from sharing.models.ollama import server_environment
+from sharing.modes.modes import Exclusive
+from sharing.stack.setup import Setup
+from sharing.verdict.advice import advise
+from sharing.verdict.assessment import assess
+from sharing.verdict.judgement import judge
+from sharing.verdict.rules.table import problems
 from tests.sharing.builders import changed, pool, read_figures, served, setup, tenants
 
 WITHOUT = {

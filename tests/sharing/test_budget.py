@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from sharing.assessment import assess
-from sharing.budget import find_wrong_limits, peak_limit
-from sharing.cost import cost
+from sharing.cost.bill import cost
 from sharing.problems import Problem
-from sharing.setup import Pool, ScaleToZero, Setup
+from sharing.stack.setup import Pool, ScaleToZero, Setup
+from sharing.verdict.assessment import assess
+from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
 from tests.sharing.builders import SMALL, pool, setup, tenants
 from tests.sharing.test_week import NIGHTS, PARKED, RUNNING
 

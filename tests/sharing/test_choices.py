@@ -6,12 +6,12 @@ from itertools import islice, pairwise
 
 import pytest
 
-from sharing.choices import Choice, Choices, choose
-from sharing.gpus import instance_types
-from sharing.judgement import judge
-from sharing.matrix import one_pool, trials
-from sharing.modes import Exclusive, TimeSlicing
-from sharing.setup import Capacity, Setup
+from sharing.hardware.gpus import instance_types
+from sharing.modes.modes import Exclusive, TimeSlicing
+from sharing.stack.setup import Capacity, Setup
+from sharing.verdict.choices import Choice, Choices, choose
+from sharing.verdict.judgement import judge
+from sharing.verdict.matrix import one_pool, trials
 from tests.conftest import Golden
 from tests.sharing.builders import instance, listed, pool, setup, tenants, weighing
 

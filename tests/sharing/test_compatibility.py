@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing import compatibility, versions
-from sharing.compatibility import RULES, problems, warnings
-from sharing.gpus import instance_types
-from sharing.modes import Mps, Sharing
+from sharing import versions
+from sharing.hardware.gpus import instance_types
+from sharing.modes.modes import Mps, Sharing
 from sharing.problems import Problem
-from sharing.setting_paths import touches
-from sharing.setup import Pool, Setup
+from sharing.stack.paths import touches
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules.table import RULES, problems, warnings
 from sharing.versions import Part
 from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, setup, tenants
 from tests.sharing.rows import read_setup

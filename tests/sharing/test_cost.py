@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing import prices, tables
-from sharing.cost import cost, in_extended_support
-from sharing.gpus import instance_types
-from sharing.setup import Setup
+from sharing import tables
+from sharing.cost.bill import cost, in_extended_support
+from sharing.hardware import prices
+from sharing.hardware.gpus import instance_types
+from sharing.stack.setup import Setup
 from tests.sharing.builders import SMALL, TODAY, pool, read_cases, setup, tenants
 from tests.sharing.rows import read_setup
 

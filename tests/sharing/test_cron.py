@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sharing.cron import CronError, read_cron
+from sharing.schedule.cron import CronError, read_cron
 from tests.sharing.builders import read_cases
 
 TABLE = read_cases("cron")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sharing import mig
-from sharing.gpus import gpus, instance_types
-from sharing.host import host_need
-from sharing.memory import need
-from sharing.models import KvType, Served, models
+from sharing.fit.host import host_need
+from sharing.fit.memory import need
+from sharing.hardware import mig
+from sharing.hardware.gpus import gpus, instance_types
+from sharing.models.catalogue import KvType, Served, models
 from tests.conftest import Golden
 
 SETTINGS = (

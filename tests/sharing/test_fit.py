@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from sharing.fit import _given, verdicts
-from sharing.models import Served
-from sharing.modes import Mig, Mps, Sharing, TimeSlicing
-from sharing.setup import Setup
+from sharing.fit.shares import _given, verdicts
+from sharing.models.catalogue import Served
+from sharing.modes.modes import Mig, Mps, Sharing, TimeSlicing
+from sharing.stack.setup import Setup
 from tests.sharing.builders import instance, pair, read_cases, served, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
 from tests.sharing.rows import read_models

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sharing import prices, tables
-from sharing.gpus import CUDA_FRACTION_OF_NVML, alike, find_gpu, gpus, instance_types
+from sharing import tables
+from sharing.hardware import prices
+from sharing.hardware.gpus import CUDA_FRACTION_OF_NVML, alike, find_gpu, gpus, instance_types
 
 # Instance types by GPU, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
 SIZES = {

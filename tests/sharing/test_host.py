@@ -8,9 +8,7 @@ import pytest
 
 from components.share_proof.expectation import MOST_PODS
 from sharing import tables
-from sharing.cron import read_cron
-from sharing.gpus import instance_types
-from sharing.host import (
+from sharing.fit.host import (
     LEAST_PAGE_CACHE_MIB,
     SERVER_MIB,
     crowd,
@@ -18,13 +16,15 @@ from sharing.host import (
     page_cache_mib,
     room_mib,
 )
-from sharing.models import MIB, KvType, Model, Served, find
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
-from sharing.ollama import checkpoint_bytes, checkpoints, has_checkpoints
-from sharing.parking import Park
-from sharing.setup import ScaleToZero
-from sharing.system_instances import system_types
+from sharing.fit.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.system_instances import system_types
+from sharing.models.catalogue import MIB, KvType, Model, Served, find
+from sharing.models.ollama import checkpoint_bytes, checkpoints, has_checkpoints
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
+from sharing.stack.setup import ScaleToZero
 from tests.sharing.builders import keeping, pool, read_figures, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"

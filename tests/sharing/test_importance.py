@@ -2,8 +2,8 @@
 
 import pytest
 
-from sharing.importance import PRIORITIES, priority_class, used
-from sharing.setup import Tenant
+from sharing.models.importance import PRIORITIES, priority_class, used
+from sharing.stack.setup import Tenant
 from tests.sharing.builders import setup, weighing
 
 NONE_OF_OURS = 0

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing.assessment import assess
-from sharing.cost import cost
-from sharing.gpus import instance_types
-from sharing.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
-from sharing.modes import Exclusive, Mig, Sharing
-from sharing.quotas import needs
+from sharing.cost.bill import cost
+from sharing.cost.quotas import needs
+from sharing.hardware.gpus import instance_types
+from sharing.modes.modes import Exclusive, Mig, Sharing
+from sharing.verdict.assessment import assess
+from sharing.verdict.rules.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
 from tests.sharing.builders import SMALL, mode, pool, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]

@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 
 from sharing import versions
-from sharing.assessment import assess
-from sharing.compatibility import RULES, first_broken
-from sharing.gpus import instance_types
-from sharing.judgement import judge
-from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
-from sharing.memory import need
-from sharing.setup import Provisioner
-from sharing.slices import slices_for
+from sharing.fit.memory import need
+from sharing.fit.slices import slices_for
+from sharing.hardware.gpus import instance_types
+from sharing.stack.setup import Provisioner
+from sharing.verdict.assessment import assess
+from sharing.verdict.judgement import judge
+from sharing.verdict.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
+from sharing.verdict.rules.table import RULES, first_broken
 from tests.sharing.builders import changed, instance, pair, pool, setup, tenants, weighing
 
 PAIR = setup(tenants=tenants(*pair()))

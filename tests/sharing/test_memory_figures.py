@@ -6,9 +6,9 @@ from statistics import median
 
 import pytest
 
-from sharing.gpus import Gpu, gpus
-from sharing.memory import Need, compute_mib, need
-from sharing.models import MIB, KvType, Model, Served
+from sharing.fit.memory import Need, compute_mib, need
+from sharing.hardware.gpus import Gpu, gpus
+from sharing.models.catalogue import MIB, KvType, Model, Served
 from tests.sharing.builders import read_figures
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md"

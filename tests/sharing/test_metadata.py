@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sharing import architectures
-from sharing.metadata import Tensor, UnclearModelError, describe
-from sharing.models import Model
+from sharing.models import architectures
+from sharing.models.catalogue import Model
+from sharing.models.metadata import Tensor, UnclearModelError, describe
 from tests.sharing.builders import read_cases
 
 WIDTH, VOCABULARY = 64, 1000

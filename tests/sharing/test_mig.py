@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing import mig
-from sharing.gpus import Gpu, gpus
-from sharing.mig import Layout, Profile
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu, gpus
+from sharing.hardware.mig import Layout, Profile
 from tests.sharing.builders import read_figures
 
 GPUS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]

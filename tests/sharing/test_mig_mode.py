@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from sharing import layouts, mig
-from sharing.assessment import assess
-from sharing.compatibility import problems
-from sharing.fit import verdicts
-from sharing.gpus import Gpu, InstanceType, gpus, instance_types
-from sharing.judgement import judge
-from sharing.layouts import Slices
-from sharing.models import Served
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
-from sharing.prices import HOME, Book, Market
-from sharing.slices import Choice, in_mig
+from sharing.fit.shares import verdicts
+from sharing.fit.slices import Choice, in_mig
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
+from sharing.hardware.prices import HOME, Book, Market
+from sharing.models.catalogue import Served
+from sharing.modes import layouts
+from sharing.modes.layouts import Slices
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
+from sharing.verdict.assessment import assess
+from sharing.verdict.judgement import judge
+from sharing.verdict.rules.table import problems
 from tests.sharing import builders
 from tests.sharing.builders import changed, instance, pool, setup, tenants
 

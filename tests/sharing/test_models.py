@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.gpus import gpus
-from sharing.memory import Need
-from sharing.memory import need as need_on
-from sharing.models import MIB, KvType, Model, Served, find, find_model, full_name, largest_vocabulary, models
+from sharing.fit.memory import Need
+from sharing.fit.memory import need as need_on
+from sharing.hardware.gpus import gpus
+from sharing.models.catalogue import MIB, KvType, Model, Served, find, find_model, full_name, largest_vocabulary, models
 from tests.sharing.builders import read_figures, served
 
 GIB = 2**30

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from sharing import mig
-from sharing.gpus import Gpu, gpus
-from sharing.modes import (
+from sharing.hardware import mig
+from sharing.hardware.gpus import Gpu, gpus
+from sharing.modes.modes import (
     MODES,
     Exclusive,
     Mig,
@@ -23,7 +23,7 @@ from sharing.modes import (
     mode_names,
     switched,
 )
-from sharing.settings import written
+from sharing.stack.changes import written
 
 T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
 NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]

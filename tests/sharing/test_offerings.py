@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from sharing import offerings, prices, tables
-from sharing.assessment import Assessment, assess
-from sharing.gpus import instance_types
-from sharing.matrix import cells
-from sharing.modes import Mig
-from sharing.offerings import offered
-from sharing.partitions import partition_of
-from sharing.prices import Book, Market
-from sharing.slices import in_mig
+from sharing import tables
+from sharing.aws.partitions import partition_of
+from sharing.fit.slices import in_mig
+from sharing.hardware import offerings, prices
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.offerings import offered
+from sharing.hardware.prices import Book, Market
+from sharing.modes.modes import Mig
+from sharing.verdict.assessment import Assessment, assess
+from sharing.verdict.matrix import cells
 from tests.sharing.builders import TODAY, pair, pool, read_figures, setup
 
 BOOK = Book(region="eu-west-1", date=TODAY, on_demand={}, spot={}, offered=frozenset({"g6.xlarge"}))

@@ -1,7 +1,7 @@
 """The settings of a server. Ollama would otherwise choose each by the memory of the entire GPU."""
 
-from sharing.models import KvType, Served, models
-from sharing.ollama import server_environment
+from sharing.models.catalogue import KvType, Served, models
+from sharing.models.ollama import server_environment
 
 
 def test_a_server_gets_context_slots_cache_type_and_no_second_model() -> None:

@@ -4,8 +4,8 @@ import datetime
 
 import pytest
 
-from sharing.cron import read_cron
-from sharing.parking import Park, find_conflicts, find_skipped, judge_timezone
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park, find_conflicts, find_skipped, judge_timezone
 
 NIGHTS = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
 MONTHS_OF_FOUR_YEARS, WEEKS_OF_FOUR_YEARS = 48, 1461 / 7

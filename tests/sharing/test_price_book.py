@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from sharing import prices
-from sharing.assessment import assess
-from sharing.cost import cost
-from sharing.prices import FRESH_DAYS, Book, Price
+from sharing.cost.bill import cost
+from sharing.hardware import prices
+from sharing.hardware.prices import FRESH_DAYS, Book, Price
+from sharing.verdict.assessment import assess
 from tests.sharing.builders import TODAY, pool, setup
 
 BOOK = Book(

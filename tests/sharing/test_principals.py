@@ -2,8 +2,8 @@
 
 import pytest
 
-from sharing.partitions import partition_of
-from sharing.principals import judge_principal
+from sharing.aws.partitions import partition_of
+from sharing.aws.principals import judge_principal
 from tests.sharing.builders import read_cases
 
 TABLE = read_cases("principals")

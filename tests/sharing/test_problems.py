@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sharing.modes import mode_names
+from sharing.modes.modes import mode_names
 from sharing.problems import (
     Place,
     Problem,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sharing.gpus import gpus
-from sharing.prompt_cache import copies_seconds, enough_mib, read_seconds, state_mib
+from sharing.fit.prompt_cache import copies_seconds, enough_mib, read_seconds, state_mib
+from sharing.hardware.gpus import gpus
 from tests.sharing.builders import served
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from sharing import tables
-from sharing.gpus import instance_types
-from sharing.quotas import needs, quotas, vcpu_quota
-from sharing.setup import Setup
+from sharing.cost.quotas import needs, quotas, vcpu_quota
+from sharing.hardware.gpus import instance_types
+from sharing.stack.setup import Setup
 from tests.sharing.builders import pool, read_cases, read_figures, setup
 from tests.sharing.rows import read_setup
 

@@ -7,12 +7,12 @@ import pytest
 
 from sharing import tables
 from sharing.artifacts import images_mib
-from sharing.compatibility import problems
-from sharing.cost import cost
-from sharing.models import Served
-from sharing.scale_to_zero import longest_wait_minutes, sleepers
-from sharing.setup import Cache, ScaleToZero, Setup, Tenant
-from sharing.startup import cold_start
+from sharing.cost.bill import cost
+from sharing.models.catalogue import Served
+from sharing.stack.setup import Cache, ScaleToZero, Setup, Tenant
+from sharing.stack.startup import cold_start
+from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
+from sharing.verdict.rules.table import problems
 from tests.sharing.builders import pool, served, setup, tenants
 
 KARPENTER = pool(provisioner="karpenter")
@@ -55,7 +55,7 @@ def test_one_error_names_all_node_groups_of_a_mixed_stack() -> None:
 
 
 def by_hand(file_mib: float, cache: Cache) -> tuple[float, float]:
-    """From the rows of the table: 50 MiB/s of download, 125 MiB/s from the disk (sharing/startup.py).
+    """From the rows of the table: 50 MiB/s of download, 125 MiB/s from the disk (sharing/stack/startup.py).
 
     And on a new disk, a minute to compile kernels, with a doubt of 0.8 (audio.cpp#559: 57 s on one GPU).
     """

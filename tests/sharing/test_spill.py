@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing import compatibility, host, spill_rules
-from sharing.cost import cost
-from sharing.cron import read_cron
-from sharing.fit import judge_models
-from sharing.models import Served
-from sharing.modes import Mig, TimeSlicing
-from sharing.parking import Park
-from sharing.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
+from sharing.cost.bill import cost
+from sharing.fit import host
+from sharing.fit.shares import judge_models
+from sharing.models.catalogue import Served
+from sharing.modes.modes import Mig, TimeSlicing
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
+from sharing.stack.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
+from sharing.verdict.rules import spill as spill_rules
+from sharing.verdict.rules import table as compatibility
 from tests.sharing.builders import keeping, listed, pool, setup, weighing
 
 HERE, THERE = listed(0, "here", pool()), listed(1, "there", pool())

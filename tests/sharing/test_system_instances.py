@@ -1,8 +1,8 @@
 """The catalogue of types for system nodes."""
 
 from sharing import tables
-from sharing.gpus import instance_types
-from sharing.system_instances import SystemType, system_types
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.system_instances import SystemType, system_types
 
 
 def test_a_type_has_the_values_of_its_row() -> None:

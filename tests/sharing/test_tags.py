@@ -2,8 +2,7 @@
 
 import pytest
 
-from sharing.names import StackTags, filled, own_tags, stack_tags
-from sharing.tags import (
+from sharing.aws.tags import (
     CLAIMED_VOLUME,
     GROUP_NODE,
     KARPENTER_NODE,
@@ -13,6 +12,7 @@ from sharing.tags import (
     judge_tags,
     warn_of_claimed_volumes,
 )
+from sharing.names import StackTags, filled, own_tags, stack_tags
 
 LETTERS = "must be letters, digits, spaces or `.:/=+@-_`"
 WRONG_KEYS = {

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from sharing.advice import with_room
-from sharing.assessment import assess
-from sharing.cost import cost
-from sharing.cron import read_cron
-from sharing.parking import Park
-from sharing.settings import changed_settings
-from sharing.setup import Setup
+from sharing.cost.bill import cost
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
+from sharing.stack.changes import changed_settings
+from sharing.stack.setup import Setup
+from sharing.verdict.advice import with_room
+from sharing.verdict.assessment import assess
 from tests.sharing.builders import pair, pool, setup, tenants
 
 NIGHTS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="Europe/Paris")

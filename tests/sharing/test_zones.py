@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharing.zones import Demand, Group, NoZoneError, choose, demands, most, place, pool_demand, system_demand
+from sharing.stack.zones import Demand, Group, NoZoneError, choose, demands, most, place, pool_demand, system_demand
 from tests.sharing.builders import pool, setup
 
 ZONES = ("a", "b", "d", "e", "f")

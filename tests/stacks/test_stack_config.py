@@ -16,9 +16,9 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from sharing import versions
-from sharing.gpus import gpus
-from sharing.memory import need
-from sharing.models import KvType, largest_vocabulary
+from sharing.fit.memory import need
+from sharing.hardware.gpus import gpus
+from sharing.models.catalogue import KvType, largest_vocabulary
 from stacks.program import load_plan
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
 from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys

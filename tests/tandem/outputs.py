@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sharing.setup import Pool, Setup
+from sharing.stack.setup import Pool, Setup
 from stacks.outputs import StackOutputs, describe_pool
 
 

@@ -4,7 +4,7 @@ from typing import get_args
 
 import components
 import tandem
-from sharing.modes import Sharing
+from sharing.modes.modes import Sharing
 
 
 def test_every_component_and_every_mode_is_public() -> None:

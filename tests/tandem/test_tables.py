@@ -15,18 +15,18 @@ from typing import Any, cast
 
 import pytest
 
-from sharing.quotas import Need, Quota
+from sharing.cost.quotas import Need, Quota
 from tandem.account import prices_screen
 from tandem.account import screen as account
 from tandem.account.deletion import Outcome
+from tandem.aws.leftovers import Inventory
+from tandem.aws.quota import Answer, Check, as_dict
+from tandem.aws.resources import Owner, Resource
+from tandem.aws.session import Account
 from tandem.bench import progress
 from tandem.bench.run import Case
 from tandem.chat.screen import Screen as Chat
 from tandem.chat.talk import Speaker, Turn
-from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.quota import Answer, Check, as_dict
-from tandem.deployed.aws.resources import Owner, Resource
-from tandem.deployed.aws.session import Account
 from tandem.deployed.ollama import Memory, Piece
 from tandem.doctor import screen as doctor
 from tandem.doctor.case import Case as Examined

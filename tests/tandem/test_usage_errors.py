@@ -191,7 +191,7 @@ def test_no_message_repeats_a_password_or_token(words: str, tmp_path: Path, monk
     """In arguments, and in the address of AWS, which is an unreachable one here."""
     for key, value in ENDPOINT.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setattr("tandem.deployed.aws.session.ATTEMPTS", 1)
+    monkeypatch.setattr("tandem.aws.session.ATTEMPTS", 1)
     for stack in ("dev", "timeslice"):
         (tmp_path / f"Pulumi.{stack}.yaml").write_bytes((ROOT / f"Pulumi.{stack}.yaml").read_bytes())
     park = '  tandem:park: {schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}\n'

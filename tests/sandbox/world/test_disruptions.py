@@ -8,8 +8,8 @@ from components.device_plugin_sharing import operator_chart
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import tokens
-from sharing.gpus import gpus
-from sharing.modes import Mig
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import Mig
 from tests.sandbox.mode_pieces import MPS, PROOF, TURNS, WHOLE, Switching, job, prepare_proof, shares_spec
 from tests.sandbox.world_pieces import TAINT, Account, refused
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import hardware
-from sharing import gpus as catalogue
-from sharing import mig, tables
+from sharing import tables
+from sharing.hardware import gpus as catalogue
+from sharing.hardware import mig
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN = {name: one for name, one in catalogue.instance_types().items() if one.gpu.vendor == "nvidia"}

@@ -11,7 +11,7 @@ from sandbox.world import Entity, IncompleteError, World, tokens
 from sandbox.world.entities import Entities
 from sandbox.world.pods import pods_of_job
 from sandbox.world.scheduler import placed
-from sharing.modes import Sharing
+from sharing.modes.modes import Sharing
 from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching, job, node_spec, prove, shares_spec
 from tests.sandbox.world_pieces import Account, meta, refused
 

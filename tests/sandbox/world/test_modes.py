@@ -7,7 +7,7 @@ import pytest
 
 from components.device_plugin_sharing import plugin_chart
 from sandbox.world import Entity, Event, tokens
-from sharing.modes import Sharing
+from sharing.modes.modes import Sharing
 from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.mode_pieces import (
     MODES,

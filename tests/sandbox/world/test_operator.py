@@ -11,8 +11,8 @@ from sandbox.world import tokens
 from sandbox.world.entities import Entities, Entity
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
-from sharing.gpus import gpus
-from sharing.modes import ENTIRE_GPU_LABELS, Mig, TimeSlicing
+from sharing.hardware.gpus import gpus
+from sharing.modes.modes import ENTIRE_GPU_LABELS, Mig, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account
 
 WHOLE: dict[str, Any] = json.loads(

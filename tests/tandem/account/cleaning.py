@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 from tandem.account.deletion import Clock, Deletion, Outcome
-from tandem.deployed.aws import leftovers
-from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.resources import Kind, Resource
-from tandem.deployed.aws.session import Account, connect
+from tandem.aws import leftovers
+from tandem.aws.leftovers import Inventory
+from tandem.aws.resources import Kind, Resource
+from tandem.aws.session import Account, connect
 from tests.tandem.account.emulated import REGION
 
 

@@ -17,8 +17,8 @@ from moto.core import responses
 from moto.core.utils import method_names_from_class
 
 from tandem.account import clean_up
+from tandem.aws.session import Account
 from tandem.command import main
-from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
 from tests.tandem.account.asked import Requests
 from tests.tandem.account.cleaning import Cleaning

@@ -7,7 +7,7 @@ import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from tandem.deployed.aws.resources import singular
+from tandem.aws.resources import singular
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated

@@ -17,7 +17,7 @@ from rich.status import Status
 
 from tandem.account import clean_up, deletion, regions
 from tandem.account.record import Record
-from tandem.deployed.aws import leftovers
+from tandem.aws import leftovers
 from tandem.terminal import CallError
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Records, Run

@@ -12,9 +12,9 @@ from moto.eks.models import eks_backends
 
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
-from tandem.deployed.aws import ec2, leftovers, services
-from tandem.deployed.aws.resources import Owner, Resource
-from tandem.deployed.aws.session import Account
+from tandem.aws import ec2, leftovers, services
+from tandem.aws.resources import Owner, Resource
+from tandem.aws.session import Account
 from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Run

@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from sandbox.world import tokens
-from tandem.deployed.aws import leftovers
-from tandem.deployed.aws.resources import Resource as Left
-from tandem.deployed.aws.session import Account
+from tandem.aws import leftovers
+from tandem.aws.resources import Resource as Left
+from tandem.aws.session import Account
 from tests.rows import read_rows
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import KINDS as TITLES

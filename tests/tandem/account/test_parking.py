@@ -17,7 +17,7 @@ from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
 from tandem.arguments import minutes
-from tandem.deployed.aws import parking
+from tandem.aws import parking
 from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
 from tests.tandem.account.cleaning import Cleaning

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sharing.prices import FRESH_DAYS
+from sharing.hardware.prices import FRESH_DAYS
 from tandem.planned import kept_prices
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import Emulated

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sharing.problems import Problem
-from tandem.deployed.aws.quota import SPOT_ROLE
+from tandem.aws.quota import SPOT_ROLE
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import TRUST, Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tandem.deployed.aws.quota import _offered, _sizes, _vcpus
-from tandem.deployed.aws.resources import Owner
-from tandem.deployed.aws.session import Account
+from tandem.aws.quota import _offered, _sizes, _vcpus
+from tandem.aws.resources import Owner
+from tandem.aws.session import Account
 
 
 class Asked:

@@ -11,7 +11,7 @@ import pytest
 
 from sharing import tables
 from tandem.account import refresh
-from tandem.deployed.aws.session import Account
+from tandem.aws.session import Account
 from tests.rows import read_rows
 from tests.tandem.account.emulated import Emulated
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tandem.deployed.aws import leftovers
+from tandem.aws import leftovers
 from tests.conftest import Golden
 from tests.tandem.account.asked import Requests, lines
 from tests.tandem.account.cleaning import Cleaning

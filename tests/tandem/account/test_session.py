@@ -14,7 +14,7 @@ from botocore import exceptions
 from botocore.config import Config
 
 from stacks.stack_file.provider_shape import AssumedRole
-from tandem.deployed.aws import session
+from tandem.aws import session
 from tests.rows import read_rows
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import ENOUGH, REGION, Emulated

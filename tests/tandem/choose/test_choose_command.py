@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from sharing.choices import choose
-from sharing.models import models
+from sharing.models.catalogue import models
+from sharing.verdict.choices import choose
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sharing.metadata import Tensor
+from sharing.models.metadata import Tensor
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.models.from_ollama import read_tag

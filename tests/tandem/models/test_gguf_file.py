@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.metadata import Tensor
+from sharing.models.metadata import Tensor
 from tandem.models import gguf_file
 from tandem.models.gguf_file import UnreadableModelError, read, tensor_bytes
 from tandem.terminal import CallError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sharing.models import models
+from sharing.models.catalogue import models
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, own_keys
 from tandem.deployed.ollama import Ollama

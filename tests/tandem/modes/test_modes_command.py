@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sharing import matrix
+from sharing.verdict import matrix
 from tandem.modes import command as modes
 from tests.command import Ended, call
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sharing.cron import read_cron
-from sharing.parking import Park
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks

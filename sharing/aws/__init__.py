@@ -1,0 +1,1 @@
+"""Partitions, principals and tags: what AWS accepts, whatever the stack."""

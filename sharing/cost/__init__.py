@@ -1,0 +1,1 @@
+"""The bill of a stack, and the quotas that it takes."""

@@ -1,0 +1,123 @@
+"""The quotas that a stack needs: vCPUs by family and capacity, addresses, VPCs, clusters."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from sharing import tables
+from sharing.hardware.system_instances import system_types
+from sharing.stack.setup import Capacity, Pool, Setup
+from sharing.stack.zones import CONTROL_PLANE_ZONES
+
+FAMILIES = {
+    "g": ("g", "gr", "vt"),
+    "p": ("p",),
+    # AWS counts spot instances of these generations apart from older ones.
+    "p5": ("p5",),
+    "p6": ("p6",),
+    "standard": ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"),
+}
+"""First letters of instance types, by the quota that counts them; for P also the generation, if it matters."""
+SURGE_PER_ZONE = 2
+"""Nodes for each zone by which EKS raises a node group while it updates it with the default strategy, as it does system
+nodes; GPU groups have the strategy MINIMAL, which adds none.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html, scale-up phase."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """A quota of AWS for one region."""
+
+    name: str
+    """Ours, e.g. `g-spot`."""
+    service: str
+    """Service code of the Service Quotas API, e.g. `ec2`."""
+    code: str
+    """Empty if AWS does not document which quota counts such instances, so that its limit is unknown."""
+    title: str
+    """AWS's own name for it, if there is one."""
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A stack's use of one quota, in the quota's unit."""
+
+    quota: Quota
+    now: int
+    """With the desired nodes."""
+    most: int
+    """With the maximum number of nodes."""
+    replacing: int
+    """With the extra nodes during an update or a replacement."""
+
+
+@cache
+def quotas() -> dict[str, Quota]:
+    """Every quota that can limit a stack, by our name for it."""
+    return {row["quota"]: Quota(name=row["quota"], **tables.cells_of(row, Quota)) for row in tables.read("quotas").rows}
+
+
+def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
+    """Our name for the quota that counts the vCPUs of such an instance; None if no stack can have one."""
+    letters, generation = re.findall(r"^([a-z]*)(\d*)", instance_type)[0]
+    for family in (letters + generation, letters):
+        for kind, families in FAMILIES.items():
+            if family in families and (quota := f"{kind}-{capacity}") in quotas():
+                return quota
+    return None
+
+
+def added_nodes(pool: Pool, nodes: int) -> int:
+    """Extra GPU nodes of a pool during a replacement of its `nodes`.
+
+    Karpenter keeps a drifted node until its replacement is ready, one at a time (the budget of the NodePool). Nodes
+    that started at the same time expire at the same time, each with a replacement; with quota for one more they take
+    turns.
+    Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go and nodeclaim/expiration.
+    """
+    if pool.provisioner == "karpenter":
+        return min(nodes, 1)
+    return nodes if pool.replacement == "create-first" else 0
+
+
+def added_system_nodes(setup: Setup) -> int:
+    """Extra system nodes: the surge of an update, or an entire new group, the larger of the two."""
+    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, setup.system_nodes)
+
+
+def needs(setup: Setup) -> tuple[Need, ...]:
+    """The use of each quota by `setup`, all of whose types must be known. Unused quotas are left out."""
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    replacing: Counter[str] = Counter()
+    for pool in setup.pools:
+        # All types of a pool have the same GPU, so one quota counts them all; plan for the largest.
+        quota = vcpu_quota(pool.instance_types[0], pool.capacity)
+        assert quota is not None, "every GPU type is of a family that is counted"
+        vcpu = max(known.vcpu for known in pool.known_types)
+        most_vcpu = max(pool.most_nodes(known) * known.vcpu for known in pool.known_types)
+        now[quota] += pool.desired * vcpu
+        for each in (quota, _fallback_quota(pool)):
+            if each:
+                most[each] += most_vcpu
+                replacing[each] += most_vcpu + added_nodes(pool, pool.max) * vcpu
+    system = max(system_types()[name].vcpu for name in setup.system_types)
+    now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
+    replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system
+    fixed = {"addresses": {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat], "vpcs": 1, "clusters": 1}
+    for name, count in fixed.items():
+        now[name] = most[name] = replacing[name] = count
+    return tuple(
+        Need(quota=quota, now=now[name], most=most[name], replacing=replacing[name])
+        for name, quota in quotas().items()
+        if most[name] > 0
+    )
+
+
+def _fallback_quota(pool: Pool) -> str | None:
+    """The quota of on-demand nodes that Karpenter launches without spot capacity. The first `up` may not need them, so
+    they count only for the maximum.
+    """
+    return vcpu_quota(pool.instance_types[0], "on-demand") if pool.on_demand_fallback else None

@@ -1,0 +1,63 @@
+"""Pods of a stack besides the models and their check: `data/node_pods.csv`."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sharing import tables
+from sharing.modes.modes import Sharing
+from sharing.stack.setup import Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePod:
+    """A kind of pod: one on each node, or a total number for all nodes."""
+
+    name: str
+    count: int
+    cpu_millis: int
+    memory_mib: int
+    """RAM that one pod takes; see the row's source."""
+
+
+def on_gpu_node(sharing: Sharing, *, metrics: bool = False) -> list[NodePod]:
+    """The pods on each node with this sharing mode, and with the exporter of GPU metrics if the stack has metrics."""
+    # The GPU Operator has an exporter of its own.
+    exporter = ["metrics"] if metrics and not sharing.needs_mig_manager else []
+    return _pods(("every", "gpu"), [*_parts(sharing), *exporter])
+
+
+def on_each_system_node() -> list[NodePod]:
+    """The pods that every system node has."""
+    return _pods(("every",), ())
+
+
+def on_system_nodes(setup: Setup) -> list[NodePod]:
+    """The pods of all system nodes of `setup` in total, besides those that each node has."""
+    parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
+    if setup.ui:
+        parts.add("ui")
+    if setup.metrics_store:
+        parts.add("store")
+    if setup.scale_to_zero:
+        parts.add("keda")
+    if setup.park and "karpenter" in parts:
+        parts.add("park")
+    return _pods(("system",), parts, most=setup.system_nodes)
+
+
+def _parts(sharing: Sharing) -> list[str]:
+    return [part for part, runs in (("mps", sharing.needs_mps_daemon), ("mig", sharing.needs_mig_manager)) if runs]
+
+
+def _pods(nodes: Collection[str], parts: Collection[str], most: int = 1) -> list[NodePod]:
+    return [
+        NodePod(
+            name=row["pod"],
+            # Two controllers of Karpenter never share a node, so one node has one (`karpenter.controller_replicas`).
+            count=min(int(row["count"] or 1), most) if row["when"] == "karpenter" else int(row["count"] or 1),
+            cpu_millis=int(row["cpu_millis"]),
+            memory_mib=int(row["memory_mib"]),
+        )
+        for row in tables.read("node_pods").rows
+        if row["nodes"] in nodes and (not row["when"] or row["when"] in parts)
+    ]

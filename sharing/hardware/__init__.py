@@ -1,0 +1,1 @@
+"""GPUs and instance types: what they are, where AWS offers them, and at what price."""

@@ -1,0 +1,1 @@
+"""Language models: the catalogue, their files, and how Ollama serves them."""

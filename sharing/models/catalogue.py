@@ -1,0 +1,241 @@
+"""Language models as Ollama serves them, and the catalogue of them in `data/models.csv`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, cached_property
+
+from sharing import tables
+from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
+from sharing.problems import did_you_mean
+
+MIB = 2**20
+PROMPT_CACHE_MIB = 0
+"""Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
+LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
+"""Defaults for a name without a host, a namespace or a tag. Source: ollama v0.32.15 `types/model/name.go`."""
+
+
+VOLUME_HEADROOM_GIB = 4
+"""Room on a model's own volume beside its weights: for creating the tag again, and for the file system."""
+LEAST_CONTEXT_WITH_PICTURES = 2048
+"""The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
+ONE_SLOT = (
+    "mllama",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "lfm2",
+    "lfm2moe",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "nemotron_h_omni",
+)
+"""Architectures that Ollama serves one request at a time. Source: ollama v0.32.15 `server/sched.go` load."""
+
+
+class KvType(StrEnum):
+    """How Ollama stores the KV cache (`OLLAMA_KV_CACHE_TYPE`); the quantized ones need flash attention."""
+
+    F16 = "f16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+
+    @property
+    def bytes_per_value(self) -> float:
+        """f16 has two bytes; q8_0 puts 32 values into 34 bytes, q4_0 into 18."""
+        return {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}[self.value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Size and shape of one model tag. The names follow the keys of a GGUF file; 0 means none or unknown."""
+
+    name: str
+    architecture: str = ""
+    """`general.architecture`, which decides how the engine builds it; empty when unknown."""
+    weights_bytes: int
+    """All tensors of the language model's file."""
+    embedding_bytes: int = 0
+    """Tensors of the file that stay on the CPU: `token_embd.weight` where the file also has `output.weight`, and
+    `per_layer_token_embd.weight`. Source: llama.cpp `llama-arch.cpp`, LLM_TENSOR_LAYER_INPUT."""
+    layers: int
+    heads: int = 0
+    """Query heads (`attention.head_count`)."""
+    kv_heads: int
+    head_dim: int
+    """Values of a key for each head (`key_length`)."""
+    value_dim: int = 0
+    """Values of a value for each head (`value_length`), if it differs from `head_dim`."""
+    max_context: int
+    """Maximum context of the model in tokens; 0 if unknown (a custom model)."""
+    swa_layers: int = 0
+    """Layers that look back over a sliding window only, without those in `shared_kv_layers`."""
+    swa_window: int = 0
+    """Tokens of that window."""
+    swa_kv_heads: int = 0
+    """KV heads of those layers, if they differ from `kv_heads`."""
+    swa_head_dim: int = 0
+    """Values per head of those layers, if they differ from `head_dim`."""
+    shared_kv_layers: int = 0
+    """Layers that read another layer's cache (gemma3n, gemma4), with or without a window."""
+    recurrent_layers: int = 0
+    """Layers with a state of fixed size instead of a cache that grows."""
+    recurrent_state_bytes: int = 0
+    """That state, of all recurrent layers, for one slot (f32)."""
+    mla_rank: int = 0
+    """Values that multi-head latent attention keeps per token: `kv_lora_rank` and the rope dimensions."""
+    width: int = 0
+    """`embedding_length`."""
+    feed_forward: int = 0
+    """Widest feed-forward layer that one token passes through; of the experts that it uses, their sum."""
+    vocabulary: int
+    experts: int = 0
+    experts_used: int = 0
+    projector_bytes: int = 0
+    """Weights that turn images or audio into tokens, in the same file or a separate one."""
+    weights_spread: int = 0
+    """Bytes by which the weights may be larger; 0 if they are exact."""
+    encoder: bool = False
+    """An embedding model: no KV cache that grows, one request at a time."""
+    source: str
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of its files on a disk, without headers of a few MB."""
+        return self.weights_bytes + self.projector_bytes
+
+    @property
+    def volume_gib(self) -> int:
+        """Size of an EBS volume of its own."""
+        return -(-self.file_bytes // 2**30) + VOLUME_HEADROOM_GIB
+
+    @cached_property
+    def has_flash_attention(self) -> bool:
+        """Whether the engine has CUDA kernels for all its layers; heads of unknown number count as not grouped."""
+        if self.architecture in FORCED_OFF:
+            return False
+        return all(has_kernel(key, value, self.heads, kv_heads) for key, value, kv_heads in self._attention())
+
+    @cached_property
+    def can_quantize_kv(self) -> bool:
+        """Whether the engine accepts a quantized KV cache: with flash attention, and heads of whole blocks."""
+        sizes = [size for key, value, _ in self._attention() for size in (key, value)]
+        return self.has_flash_attention and not any(size % QUANTIZED_BLOCK for size in sizes)
+
+    def _attention(self) -> Iterator[tuple[int, int, int]]:
+        """Values of a key, values of a value, and KV heads: of the full layers, and of those with a window."""
+        if self.mla_rank:
+            yield self.mla_rank, self.mla_rank - LATENT_ROPE, 1
+        else:
+            yield self.head_dim, self.value_dim or self.head_dim, self.kv_heads
+        if self.swa_layers:
+            size = self.swa_head_dim or self.head_dim
+            yield size, size, self.swa_kv_heads or self.kv_heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model and how it is served."""
+
+    id: str
+    """Name of its release, e.g. `llama2-7b`."""
+    model: Model
+    context: int
+    """Requested tokens per request."""
+    slots: int
+    """Requests at a time (`OLLAMA_NUM_PARALLEL`)."""
+    kv_type: KvType = KvType.F16
+    prompt_cache_mib: int = PROMPT_CACHE_MIB
+    """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as requested; 0 disables the cache."""
+    num_batch: int = 0
+    """Tokens per step, if they are set; 0 leaves them to Ollama's rule."""
+
+    @property
+    def effective_prompt_cache_mib(self) -> int:
+        """0 for an embedding model, which would fill the cache without ever reusing a prompt."""
+        return 0 if self.model.encoder else self.prompt_cache_mib
+
+    @property
+    def effective_context(self) -> int:
+        """Tokens per request that Ollama actually allows.
+
+        At most the maximum of the model, and for a vision model at least `LEAST_CONTEXT_WITH_PICTURES`.
+        """
+        least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
+        context = max(self.context, least)
+        return min(context, self.model.max_context or context)
+
+    @property
+    def effective_slots(self) -> int:
+        """Ollama serves embedding models and some architectures one request at a time, regardless of the setting."""
+        return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
+
+    @property
+    def total_context(self) -> int:
+        """Tokens of all slots in total: the size of the KV cache."""
+        return self.effective_context * self.effective_slots
+
+    @property
+    def batch(self) -> int:
+        """Tokens per step: `model_start.sh` writes them as `num_batch`.
+
+        Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
+        the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.
+
+        Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
+        """
+        if self.num_batch:
+            return self.num_batch
+        if self.model.encoder:
+            return self.effective_context
+        if self.total_context <= 4096 or not self.model.has_flash_attention:
+            return 512
+        return 1024 if self.total_context <= 32768 else 2048
+
+
+@cache
+def models() -> dict[str, Model]:
+    """Every model of the catalogue by its Ollama tag. `catalogue/` builds the table."""
+    return {
+        row["model"]: Model(name=row["model"], encoder=row["encoder"] == "yes", **tables.cells_of(row, Model))
+        for row in tables.read("models").rows
+    }
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Other tags of the library that stand for a file of the catalogue, e.g. `llama3.2:latest` for `llama3.2:3b`."""
+    return {row["name"]: row["model"] for row in tables.read("model_names").rows}
+
+
+def full_name(name: str) -> str:
+    """`name` as Ollama lists it: with its tag, without the library's host and namespace.
+
+    Source: ollama v0.32.15 `types/model/name.go` DisplayShortest.
+    """
+    place, _, model = name.rpartition("/")
+    place = f"{place}/".removeprefix("/").removeprefix(f"{LIBRARY_HOST}/").removeprefix(f"{LIBRARY}/")
+    return f"{place}{model}" if ":" in model else f"{place}{model}:{DEFAULT_TAG}"
+
+
+def find(name: str) -> Model | None:
+    """The model that Ollama serves for `name`, with `name` as its name; None if the catalogue lacks the file."""
+    full = full_name(name)
+    found = models().get(_names().get(full, full))
+    return found and replace(found, name=full)
+
+
+def find_model(model: Model | str) -> Model:
+    """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
+    found = find(model) if isinstance(model, str) else model
+    if found is None:
+        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a `Model`.")
+    return found
+
+
+def largest_vocabulary() -> int:
+    """Default vocabulary size of a custom model: the largest in the catalogue."""
+    return max(model.vocabulary for model in models().values())

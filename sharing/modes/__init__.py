@@ -1,0 +1,1 @@
+"""Sharing modes, and how MIG partitions a GPU."""

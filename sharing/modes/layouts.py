@@ -1,0 +1,150 @@
+"""The setting `sharing.layout`: how a GPU is partitioned into slices, and its possible errors."""
+
+from collections.abc import Collection, Sequence
+from operator import itemgetter
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from sharing.hardware import mig, offerings
+from sharing.hardware.gpus import Gpu
+from sharing.hardware.prices import Market
+from sharing.problems import Problem, did_you_mean
+
+Strategy = Literal["single", "mixed"]
+
+
+def _readable(name: str) -> str:
+    # Modes that do not read the layout keep it in the file, and Pulumi prints the file's values.
+    if not name.isprintable():
+        raise ValueError("must be printable text")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_readable)]
+
+
+class Slices(BaseModel):
+    """Slices of one profile."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    profile: Name = Field(description="MIG profile, e.g. `1g.24gb`.")
+    count: int = Field(default=1, ge=1, description="Slices of this profile on each GPU.")
+
+
+PRESET, LIST = "preset", "list"
+"""Tags of the two forms of a layout, which pydantic adds to the location of an error."""
+
+LayoutSetting = Annotated[
+    Annotated[Name, Tag(PRESET)] | Annotated[list[Slices], Tag(LIST)],
+    Discriminator(lambda value: PRESET if isinstance(value, str) else LIST),
+]
+"""A preset's name, or a list of `{profile, count}`."""
+
+
+def read(setting: LayoutSetting | None, gpu: Gpu) -> mig.Layout:
+    """The slices of one GPU; empty if `problems` finds an error."""
+    known = mig.profiles(gpu)
+    if not known or problems(setting, gpu, ""):
+        return ()
+    if setting is None:
+        return next(iter(mig.presets(gpu).values()))
+    if isinstance(setting, str):
+        return mig.presets(gpu)[setting]
+    return tuple((known[each.profile], each.count) for each in setting)
+
+
+def written(layout: mig.Layout) -> str:
+    """The layout as a stack file has it, e.g. `[{profile: 1g.24gb, count: 2}]`."""
+    return f"[{', '.join(f'{{profile: {profile.name}, count: {count}}}' for profile, count in layout)}]"
+
+
+def no_mig(gpu: Gpu, path: str, market: Market) -> Problem:
+    """A GPU without MIG, and the cheapest types that have it."""
+    offers = [f"{name} (${usd:.2f} per hour, {kind})" for name, usd, kind in cheapest_types(market)]
+    fix = f"Use another mode, or a type with MIG: {', '.join(offers)}." if offers else "Use another mode or region."
+    return Problem(f"{path}.mode", "mig", f"is not supported by {gpu.title}", fix)
+
+
+def cheapest_types(market: Market) -> list[tuple[str, float, str]]:
+    """For each GPU that has MIG and needs no other driver: the cheapest type with one, its price and the kind of price.
+
+    Types that the region is known not to offer are left out.
+    """
+    found: dict[str, tuple[str, float, str]] = {}
+    for known in offerings.cheapest_first(market.region, market.book):
+        if known.gpus == 1 and mig.profiles(known.gpu) and not known.gpu.min_driver:
+            offer = known.name, *market.find_price(known.name)
+            found[known.gpu.name] = min(found.get(known.gpu.name, offer), offer, key=itemgetter(1))
+    return sorted(found.values(), key=itemgetter(1))
+
+
+def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem]:
+    """The errors of a layout for `gpu`, which has MIG."""
+    if setting is None:
+        return []
+    if isinstance(setting, str):
+        return _preset_problems(setting, gpu, f"{path}.layout")
+    return _list_problems(setting, gpu, f"{path}.layout")
+
+
+def _preset_problems(preset: str, gpu: Gpu, path: str) -> list[Problem]:
+    known = mig.presets(gpu)
+    if preset in known:
+        return []
+    plain = [name for name, layout in known.items() if all(profile.is_plain for profile, _ in layout)]
+    wrong = _unknown("layout", preset.removeprefix("all-"), preset, known, plain, gpu)
+    return [Problem(path, f"'{preset}'", *wrong)]
+
+
+def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Problem]:
+    known = mig.profiles(gpu)
+    plain = [profile.name for profile in known.values() if profile.is_plain]
+    if not setting:
+        return [Problem(path, "[]", "must have at least one slice", f"Write `layout: {next(iter(mig.presets(gpu)))}`.")]
+    found: list[Problem] = []
+    for index, each in enumerate(setting):
+        profile = known.get(each.profile)
+        if profile is None:
+            wrong = _unknown("profile", each.profile, each.profile, known, plain, gpu)
+            found.append(Problem(f"{path}[{index}].profile", f"'{each.profile}'", *wrong))
+        elif any(each.profile == earlier.profile for earlier in setting[:index]):
+            found.append(
+                Problem(
+                    f"{path}[{index}].profile",
+                    f"'{each.profile}'",
+                    "is listed twice",
+                    "Write one entry with the total count.",
+                )
+            )
+        elif each.count > profile.most:
+            rule = f"must be at most {profile.most} for {profile.name} on one {gpu.title}"
+            found.append(Problem(f"{path}[{index}].count", str(each.count), rule, f"Write `count: {profile.most}`."))
+    if found:
+        return found
+    layout = tuple((known[each.profile], each.count) for each in setting)
+    if mig.fits(layout, gpu):
+        return []
+    fix = f"Write `layout: {written(mig.reduced(layout, gpu))}`, for example."
+    return [Problem(path, mig.name(layout), _why_not(layout, gpu), fix)]
+
+
+def _unknown(
+    kind: str, profile: str, word: str, known: Collection[str], plain: Collection[str], gpu: Gpu
+) -> tuple[str, str]:
+    """Rule and fix for a word that is unknown to `gpu`: it belongs to another GPU, or to none."""
+    if others := [title for title in mig.gpus_with(profile) if title != gpu.title]:
+        rule = f"is a {kind} of {', '.join(others)}, not of {gpu.title}"
+        return rule, f"Choose from {', '.join(plain)}."
+    return f"is not a {kind} of {gpu.title}", did_you_mean(word, known)
+
+
+def _why_not(layout: mig.Layout, gpu: Gpu) -> str:
+    taken, slices = sum(profile.slices * count for profile, count in layout), mig.memory_slices(gpu)
+    if taken > slices:
+        return f"takes {taken} of the {slices} memory slices of one {gpu.title}"
+    media, sets = sum(profile.media * count for profile, count in layout), mig.media_engines(gpu)
+    if media > sets:
+        return f"takes {media} of the {sets} sets of media engines of one {gpu.title}; `-me` profiles take none"
+    return f"does not fit on one {gpu.title}: the hardware limits where each slice can begin"

@@ -1,0 +1,1 @@
+"""Schedules of `park`: cron text, and the hours of a week without GPU nodes."""

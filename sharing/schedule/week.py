@@ -1,0 +1,171 @@
+"""When a stack is parked: from two schedules, the hours of a week without GPU nodes.
+
+Schedules are in local time. A week has 168 hours here. The two weeks a year in which clocks change have an hour more or
+less, which no schedule of a working day notices.
+"""
+
+import datetime
+import zoneinfo
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from sharing.problems import did_you_mean, near
+from sharing.schedule.cron import Cron
+
+EXAMPLES = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+"""No GPU nodes at night and at weekends."""
+HOURS_PER_WEEK = 168
+SHORTEST_MINUTES = 30
+"""A GPU node takes about ten minutes to start with its images and models (`data/durations.csv`), and some to stop. So a
+stack gains nothing if it never parks, or never runs, for longer than this."""
+MONDAY = datetime.date(2024, 1, 1)
+"""The first day of a week, of four years, and of a leap year."""
+FOUR_YEARS = 4 * 365 + 1
+MINUTES_PER_HOUR, MINUTES_PER_DAY = 60, 24 * 60
+DAYS_PER_WEEK = 7
+ONE_DAY = datetime.timedelta(days=1)
+DAYS_PER_YEAR = 366
+UNKNOWN_ZONE = "unknown time zone"
+NOT_EVERYWHERE = frozenset({"Factory", "build/etc/localtime", "localtime", "posixrules"})
+"""Files that some machines have among the time zones of the IANA database, without being names of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Park:
+    """When a stack has no GPU nodes. Raises ValueError if its schedules never park it, or never wake it."""
+
+    schedule: Cron
+    """When it parks."""
+    wake: Cron
+    timezone: str
+    """An IANA name, e.g. `Europe/Paris`."""
+
+    def __post_init__(self) -> None:
+        for key, rule in find_conflicts(self.schedule, self.wake):
+            raise ValueError(f"Park.{key} {rule}.")
+
+    @property
+    def parked_hours(self) -> float:
+        """The hours of an average week during which it is parked."""
+        parked, _ = _stretches(self.schedule, self.wake)
+        return sum(parked) / _cycle_days(self.schedule, self.wake) * DAYS_PER_WEEK / MINUTES_PER_HOUR
+
+    @property
+    def running_hours(self) -> float:
+        """The other hours of an average week."""
+        return HOURS_PER_WEEK - self.parked_hours
+
+    @property
+    def busiest_day_hours(self) -> float:
+        """The hours that it runs on the day on which it runs longest."""
+        return max(_running_minutes(self.schedule, self.wake)) / MINUTES_PER_HOUR
+
+
+def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
+    """Finds schedules that never park a stack, or never wake it: the key, and the rule that it breaks."""
+    if at := _find_clash(schedule, wake):
+        yield "wake", f"has a time that `schedule` has, too: {at}"
+        return
+    parked, running = _stretches(schedule, wake)
+    if max(parked) < SHORTEST_MINUTES:
+        yield "wake", f"lets the stack park for at most {_minutes(parked)}; the minimum is {SHORTEST_MINUTES}"
+    if max(running) < SHORTEST_MINUTES:
+        yield "schedule", f"lets the stack run for at most {_minutes(running)}; the minimum is {SHORTEST_MINUTES}"
+
+
+def _minutes(stretches: tuple[int, ...]) -> str:
+    return f"{max(stretches)} minute{'s' * (max(stretches) != 1)}"
+
+
+def _find_clash(schedule: Cron, wake: Cron) -> str:
+    """A time at which both come, e.g. `Monday 08:00`; empty if there is none."""
+    for date in _dates(schedule, wake):
+        for minute in sorted({*schedule.times_on(date)} & {*wake.times_on(date)}):
+            return f"{date:%A} {minute // MINUTES_PER_HOUR:02}:{minute % MINUTES_PER_HOUR:02}"
+    return ""
+
+
+@cache
+def _stretches(schedule: Cron, wake: Cron) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The minutes of each stretch of a cycle during which the stack is parked, and of each during which it runs."""
+    changes: list[tuple[int, bool]] = []
+    for day, date in enumerate(_dates(schedule, wake)):
+        for minute, parks in _changes_on(date, schedule, wake):
+            if not changes or changes[-1][1] != parks:
+                changes.append((day * MINUTES_PER_DAY + minute, parks))
+    if changes[0][1] == changes[-1][1]:
+        del changes[0]  # The end of the cycle before it is in this state already.
+    whole = _cycle_days(schedule, wake) * MINUTES_PER_DAY
+    lengths = [
+        (parks, (end - start) % whole)
+        for (start, parks), (end, _) in zip(changes, [*changes[1:], changes[0]], strict=True)
+    ]
+    return tuple(each for parks, each in lengths if parks), tuple(each for parks, each in lengths if not parks)
+
+
+@cache
+def _running_minutes(schedule: Cron, wake: Cron) -> tuple[int, ...]:
+    """The minutes that the stack runs on each day of a cycle. It begins as the cycle before it has ended."""
+    days = [_changes_on(date, schedule, wake) for date in _dates(schedule, wake)]
+    _, is_parked = next(day[-1] for day in reversed(days) if day)
+    found = []
+    for day in days:
+        since, running = 0, 0
+        for minute, parks in day:
+            running += 0 if is_parked else minute - since
+            since, is_parked = minute, parks
+        found.append(running + (0 if is_parked else MINUTES_PER_DAY - since))
+    return tuple(found)
+
+
+def _changes_on(date: datetime.date, schedule: Cron, wake: Cron) -> list[tuple[int, bool]]:
+    """The minutes of a day at which a schedule calls, and whether it parks the stack then."""
+    return sorted(
+        [(minute, True) for minute in schedule.times_on(date)] + [(minute, False) for minute in wake.times_on(date)]
+    )
+
+
+def _cycle_days(schedule: Cron, wake: Cron) -> int:
+    """The days after which the schedules repeat: a week, or four years, in which each date has come."""
+    return DAYS_PER_WEEK if schedule.is_weekly and wake.is_weekly else FOUR_YEARS
+
+
+def _dates(schedule: Cron, wake: Cron) -> Iterator[datetime.date]:
+    return (MONDAY + datetime.timedelta(days) for days in range(_cycle_days(schedule, wake)))
+
+
+def find_skipped(cron: Cron, timezone: str, today: datetime.date) -> datetime.datetime | None:
+    """The next local time of a schedule, within a year, that does not exist because clocks go forward over it.
+
+    EventBridge Scheduler and Kubernetes both skip it:
+    https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html, and github.com/robfig/cron v3.0.1
+    `doc.go`.
+    """
+    zone = zoneinfo.ZoneInfo(timezone)
+    for days in range(DAYS_PER_YEAR):
+        midnight = datetime.datetime.combine(today + datetime.timedelta(days), datetime.time())
+        for minute in cron.times_on(midnight) if _clocks_go_forward(midnight, zone) else ():
+            local = midnight + datetime.timedelta(minutes=minute)
+            if local.replace(tzinfo=zone).astimezone(datetime.UTC).astimezone(zone).replace(tzinfo=None) != local:
+                return local
+    return None
+
+
+def _clocks_go_forward(midnight: datetime.datetime, zone: zoneinfo.ZoneInfo) -> bool:
+    """Whether the day that begins then is shorter than 24 hours."""
+    ends = [each.replace(tzinfo=zone).astimezone(datetime.UTC) for each in (midnight, midnight + ONE_DAY)]
+    return ends[1] - ends[0] < ONE_DAY
+
+
+def judge_timezone(name: str) -> tuple[str, str] | None:
+    """The rule and the fix for a name that is not a time zone; None if it is one."""
+    zones = zoneinfo.available_timezones() - NOT_EVERYWHERE
+    if name in zones:
+        return None
+    cities = [
+        zone for zone in sorted(zones) if zone.rpartition("/")[2].lower() == name.strip().lower().replace(" ", "_")
+    ]
+    if cities:
+        return UNKNOWN_ZONE, f"Did you mean {cities[0]}?"
+    return UNKNOWN_ZONE, did_you_mean(name, sorted(zones)) if near(name, zones) else "Write Europe/Paris, for example."

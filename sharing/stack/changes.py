@@ -1,0 +1,83 @@
+"""The settings of a stack file that turn one setup into another."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sharing.modes.modes import Sharing
+from sharing.stack.setup import Pool, Setup, Tenant
+
+
+def changed_settings(old: Setup, new: Setup) -> tuple[str, ...]:
+    """The settings of pools and models that differ, as a stack file has them, e.g. `gpu-nodes.desired: 2`."""
+    found: list[str] = []
+    for before, after in zip(old.pools, new.pools, strict=True):
+        found += _sharing(before, after)
+        found += _nodes(before, after, is_counted=new.park is None)
+    for was, now in zip(old.tenants, new.tenants, strict=True):
+        found += _model(was, now)
+    return tuple(found)
+
+
+def _sharing(old: Pool, new: Pool) -> Iterator[str]:
+    if old.sharing == new.sharing:
+        return
+    if old.listed:
+        yield f"{new.sharing_path}: {written(new.sharing)}"
+        return
+    before, after = (sharing.model_dump(mode="json", by_alias=True) for sharing in (old.sharing, new.sharing))
+    unset = {key for key, value in _explicit(old.sharing).items() if value is None}
+    for key in ("mode", *_explicit(new.sharing)):
+        # An explicit `null` must become a number if the new mode needs one; an absent key needs no line.
+        if before[key] != after[key]:
+            yield f"{new.sharing_path}.{key}: {_in_one_line(after[key])}"
+            unset.discard(key)
+    yield from (
+        f"{new.sharing_path}.{key}: {_in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
+    )
+
+
+def _explicit(sharing: Sharing) -> dict[str, object]:
+    """The settings that the file has, including those set to `null`."""
+    said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {key: value for key, value in said.items() if key != "mode"}
+
+
+def _nodes(old: Pool, new: Pool, *, is_counted: bool) -> Iterator[str]:
+    """`is_counted`: whether the file has the number of nodes. With `park`, the schedule sets it."""
+    if old.instance_types != new.instance_types:
+        yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
+    counts = ("min", "desired") if is_counted else ()
+    for key in ("capacity", "on_demand_fallback", *counts, "max", "volume_gib"):
+        if getattr(old, key) != getattr(new, key):
+            yield f"{old.path}.{key.replace('_', '-')}: {_in_one_line(getattr(new, key))}"
+
+
+def _model(old: Tenant, new: Tenant) -> Iterator[str]:
+    names = {
+        "prompt_cache_mib": "prompt-cache-mib",
+        "slots": "slots",
+        "context": "context",
+        "num_batch": "batch",
+        "kv_type": "kv-type",
+    }
+    for field, key in names.items():
+        if getattr(old.served, field) != getattr(new.served, field):
+            yield f"{old.path}.{key}: {getattr(new.served, field)}"
+
+
+def written(sharing: Sharing) -> str:
+    """The sharing as a stack file has it in one line, e.g. `{mode: mps, replicas: 4}`."""
+    settings = sharing.model_dump(by_alias=True, exclude_none=True)
+    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
+    return _in_one_line(said)
+
+
+def _in_one_line(value: Any) -> str:
+    """A value as a stack file has it in one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_in_one_line(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_one_line, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -1,0 +1,400 @@
+"""Changes that make a refused stack valid: each is tried before it is offered, the cheapest first."""
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+
+from sharing.cost.bill import pool_usd, unpriced
+from sharing.fit.memory import need
+from sharing.fit.shares import judge_models
+from sharing.fit.slices import each_layout
+from sharing.hardware import offerings
+from sharing.hardware.gpus import Gpu, instance_types
+from sharing.models.catalogue import KvType, Served
+from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
+from sharing.problems import Problem, abbreviate
+from sharing.stack.changes import changed_settings
+from sharing.stack.paths import touches
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.judgement import Judgement, is_judgeable, judge
+from sharing.verdict.rules import budget, hosts, table
+
+SHORTEST_CONTEXT = 512
+CONTEXT_STEP = 256
+"""Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
+MOST_SINGLE = 3
+"""How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
+changes more of them abbreviates their paths."""
+SMALLER_BATCHES = (1024, 512)
+"""Below 512 a batch saves next to nothing and reads prompts much more slowly."""
+MOST_OFFERED = 4
+Price = tuple[bool, float]
+Models = dict[int, Served]
+"""Models by their place in the stack file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A change after which nothing refuses the pool or its models."""
+
+    settings: tuple[str, ...]
+    """The settings to write, e.g. `gpu-nodes.desired: 2`."""
+    usd_per_hour: float | None
+    """The cost of the entire stack after the change; None if it is unknown."""
+    is_priced: bool = True
+    """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
+
+    @property
+    def change(self) -> str:
+        """The settings in one line; a setting that many models share appears once."""
+        first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
+        return f"{first} with {' and '.join(more)}" if more else first
+
+    def __str__(self) -> str:
+        if self.usd_per_hour is None:
+            return self.change
+        origin = "" if self.is_priced else " with GPU prices of another region"
+        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
+
+
+def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str] = ()) -> list[Advice]:
+    """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
+
+    `found` is the verdict on `setup`. Several settings of a model are changed at once only where nothing else helps.
+    """
+    search = _Search(setup, found, pool, unreadable)
+    accepted = search.accepted(_kinds(search))
+    accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
+    offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
+    return offers[:MOST_OFFERED]
+
+
+class _Search:
+    """A pool of a refused stack, and the checks that a change must pass."""
+
+    def __init__(self, setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> None:
+        self.asked, self.setup, self.pool, self.unreadable = setup, _accepted_caches(setup, pool), pool, unreadable
+        misfits = [fit for fit in found.fits if fit.pool.name == pool.name and not fit.verdict.fits]
+        misfits.sort(key=lambda fit: -fit.verdict.need.total)
+        places = [setup.tenants.index(fit.tenant) for fit in misfits]
+        self.failing: Models = {index: self.setup.tenants[index].served for index in places}
+        """The models of the pool that do not fit, the largest first."""
+        self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
+        self._doubts_before = {warning.rule for warning in table.warnings(setup, unreadable)}
+        self._bill = found.cost.usd_per_hour if found.cost else None
+        self._needs: dict[Gpu, float] = {}
+        """MiB that all models of the pool need, by GPU."""
+        self._budget_is_open = found.budget_is_open
+
+    def accepted(self, kinds: Iterable[Iterator[Setup]]) -> list[Setup]:
+        """The first accepted change of each kind."""
+        return [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
+
+    def offers(self, accepted: Iterable[Setup]) -> list[Advice]:
+        """The changes sorted by price, then by the number of new warnings."""
+        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
+        return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
+
+    def holds(self, tried: Setup) -> bool:
+        """Whether all models of the pool fit."""
+        new = self._new(tried)
+        if not is_judgeable(new) or (tried.tenants is self.setup.tenants and self._lacks_memory(new)):
+            return False
+        return all(verdict.fits for verdict in judge_models(tried, new))
+
+    def _lacks_memory(self, pool: Pool) -> bool:
+        """Whether the GPUs of the pool have less memory in total than its models need: faster than judging each."""
+        gpu = pool.smallest.gpu
+        if gpu not in self._needs:
+            self._needs[gpu] = sum(need(tenant.served, gpu).bound for tenant in self.setup.tenants_of(pool))
+        return self._needs[gpu] > pool.planned_gpus * gpu.nvml_mib
+
+    def groups(self) -> Iterator[Models]:
+        """The models to change: each of the largest that fail, then all that fail."""
+        for index, served in [*self.failing.items()][:MOST_SINGLE]:
+            yield {index: served}
+        if len(self.failing) > 1:
+            yield self.failing
+
+    def with_pool(self, pool: Pool, *, exact: bool = True) -> Setup:
+        """The stack with `pool` instead of the old one, with the disk and the nodes that its models need."""
+        pool = with_room(pool, self.setup, exact=exact)
+        return replace(self.setup, pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools))
+
+    def with_models(self, changed: Models) -> Setup:
+        """The stack with these models instead of the old ones."""
+        tenants = [*self.setup.tenants]
+        for index, served in changed.items():
+            tenants[index] = replace(tenants[index], served=served)
+        return replace(self.with_pool(self.pool, exact=False), tenants=tuple(tenants))
+
+    def starting_with(self, changed: Models) -> "_Search":
+        """The same search from a stack in which these models are changed already."""
+        other = copy(self)
+        other.setup, other._needs = self.with_models(changed), {}
+        return other
+
+    def cheapest_first(self, pools: Iterable[Pool]) -> Iterator[Setup]:
+        """The stacks with each of these pools."""
+        tried = [self.with_pool(pool) for pool in pools if pool.offers]
+        tried.sort(key=self.price)
+        return iter(tried)
+
+    def _accepts(self, tried: Setup) -> bool:
+        if tried == self.asked or not self.holds(tried):
+            return False
+        if any(problem not in self._others for problem in table.refusals(tried, self.unreadable)):
+            return False
+        if not budget.limits_of(tried).is_set:
+            return True
+        found = judge(tried, self.unreadable)
+        # A change must not turn a checked budget into an unchecked one.
+        return not found.over_budget and (found.budget_is_open <= self._budget_is_open)
+
+    def _new(self, tried: Setup) -> Pool:
+        return next(each for each in tried.pools if each.name == self.pool.name)
+
+    def _usd(self, tried: Setup) -> float:
+        return pool_usd(self._new(tried), tried)
+
+    def price(self, tried: Setup) -> Price:
+        """Sort key: known prices first, then the lower price."""
+        return not self._is_priced(tried), round(self._usd(tried), 6)
+
+    def _is_priced(self, tried: Setup) -> bool:
+        return not unpriced(tried, self._new(tried))
+
+    def _doubts(self, tried: Setup) -> int:
+        return len({each.rule for each in table.warnings(tried, self.unreadable)} - self._doubts_before)
+
+    def _advice(self, tried: Setup) -> Advice:
+        usd = self._usd(tried)
+        total = None if self._bill is None else self._bill + usd - pool_usd(self.pool, self.asked)
+        return Advice(
+            settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)
+        )
+
+
+def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
+    """Whether a problem is about the pool, its sharing or its models."""
+    places = (pool.path, pool.sharing_path, *(tenant.path for tenant in setup.tenants_of(pool)))
+    return problem.path == "models" or touches((problem.path,), places)
+
+
+def _accepted_caches(setup: Setup, pool: Pool) -> Setup:
+    """The stack without quantized caches that the engine refuses for models of `pool`: every change needs this."""
+    refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantize_kv]
+    f16 = {each.path: replace(each, served=replace(each.served, kv_type=KvType.F16)) for each in refused}
+    return replace(setup, tenants=tuple(f16.get(each.path, each) for each in setup.tenants))
+
+
+def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
+    """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
+    per_node = pool.shares_per_node
+    nodes = max(-(-len(setup.tenants_of(pool)) // per_node), 1) if per_node else 1
+    desired = max(pool.max, nodes) if setup.park else pool.desired
+    if pool.provisioner == "node-group" and desired and not setup.park:
+        desired = nodes if exact else max(nodes, desired)
+    return replace(
+        pool,
+        min=min(pool.min, desired),
+        desired=desired,
+        max=max(pool.max, nodes),
+        volume_gib=max(pool.volume_gib, setup.disk_gib(pool)),
+    )
+
+
+def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
+    """The kinds of changes, the least invasive first: among equally cheap ones it is offered first."""
+    yield iter([search.with_pool(search.pool)])
+    yield _fewer_replicas(search)
+    yield _other_layout(search)
+    yield _smaller_prompt_caches(search)
+    if search.failing:
+        yield _fewer_slots(search)
+        yield _smaller_batch(search)
+        yield _shorter_context(search)
+        yield _smaller_kv(search)
+    for sharing in every_mode(search.pool.sharing, search.setup.compared_modes):
+        if sharing.mode != search.pool.sharing.mode:
+            yield _other_mode(search, sharing)
+    yield _other_type(search)
+    yield _cheaper_capacity(search)
+
+
+def _fewer_replicas(search: _Search) -> Iterator[Setup]:
+    old = search.pool.sharing
+    fewer: list[int | None] = [*range((old.replicas or 1) - 1, 1, -1)]
+    if isinstance(old, Mig) and old.replicas:
+        fewer.append(None)
+    if isinstance(old, Exclusive):
+        return iter(())
+    return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
+
+
+def _other_layout(search: _Search) -> Iterator[Setup]:
+    """Other slices of the same GPU."""
+    pool, old = search.pool, search.pool.sharing
+    if not isinstance(old, Mig):
+        return iter(())
+    return search.cheapest_first(_shared(pool, sharing) for sharing in each_layout(old, pool.smallest.gpu))
+
+
+def _smaller_prompt_caches(search: _Search) -> Iterator[Setup]:
+    """Smaller prompt caches where the node lacks RAM for all models: the largest ones that fit."""
+    setup, pool = search.setup, search.pool
+    if not any(hosts.cpu_and_ram(setup)):
+        return
+    mib = hosts.fitting_cache(setup, pool, pool.known_types)
+    if mib is not None:
+        meeting = {setup.tenants.index(tenant): tenant.served for tenant in setup.residents_of(pool)}
+        yield search.with_models({index: hosts.with_cache(served, mib) for index, served in meeting.items()})
+
+
+def _fewer_slots(search: _Search) -> Iterator[Setup]:
+    def limited(served: Served, most: int) -> Served:
+        return replace(served, slots=min(served.slots, most))
+
+    for asked in search.groups():
+        high = max(served.slots for served in asked.values()) - 1
+        yield from _limited(search, asked, limited, range(1, high + 1))
+
+
+def _shorter_context(search: _Search) -> Iterator[Setup]:
+    for asked in search.groups():
+        yield from _shorter(search, asked)
+
+
+def _shorter(search: _Search, asked: Models) -> Iterator[Setup]:
+    def limited(served: Served, most: int) -> Served:
+        return replace(served, context=most) if served.effective_context > most else served
+
+    longest = max(served.effective_context for served in asked.values())
+    return _limited(search, asked, limited, range(SHORTEST_CONTEXT, longest, CONTEXT_STEP))
+
+
+def _limited(
+    search: _Search, asked: Models, limited: Callable[[Served, int], Served], limits: Sequence[int]
+) -> Iterator[Setup]:
+    """The stack under the largest of `limits` with which all models fit; empty if none of them helps."""
+
+    def tried(limit: int) -> Setup:
+        return search.with_models({index: limited(served, limit) for index, served in asked.items()})
+
+    # If a limit helps, every lower one does, too.
+    helping = bisect_left(limits, True, key=lambda limit: not search.holds(tried(limit)))
+    if helping:
+        yield tried(limits[helping - 1])
+
+
+def _smaller_batch(search: _Search) -> Iterator[Setup]:
+    """Fewer tokens per step; not for an embedding model, whose texts must fit one step."""
+    for asked in search.groups():
+        larger = {
+            index: served
+            for index, served in asked.items()
+            if served.batch > SMALLER_BATCHES[-1] and not served.model.encoder
+        }
+        for batch in SMALLER_BATCHES if larger else ():
+            yield search.with_models(
+                {index: replace(served, num_batch=min(served.batch, batch)) for index, served in larger.items()}
+            )
+
+
+def _smaller_kv(search: _Search) -> Iterator[Setup]:
+    for asked in search.groups():
+        if any(_quantized(served) != served for served in asked.values()):
+            yield search.with_models({index: _quantized(served) for index, served in asked.items()})
+
+
+def _quantized(served: Served) -> Served:
+    can = served.kv_type is KvType.F16 and served.model.can_quantize_kv
+    return replace(served, kv_type=KvType.Q8_0) if can else served
+
+
+def _all_at_once(search: _Search) -> Iterator[Setup]:
+    """One slot and a quantized cache for all models that fail; then also a shorter context, or another type."""
+    least = {index: _quantized(replace(served, slots=1)) for index, served in search.failing.items()}
+    if least:
+        yield search.with_models(least)
+        yield from _shorter(search, least)
+        yield from _other_type(search.starting_with(least))
+
+
+def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
+    return search.cheapest_first(_in_mode(search, search.pool, sharing))
+
+
+def _in_mode(search: _Search, pool: Pool, sharing: Sharing) -> Iterator[Pool]:
+    """`pool` in another mode, with shares for all models on one node or on several."""
+    yield _shared(pool, sharing)
+    if isinstance(sharing, Mig):
+        yield from (_shared(pool, each) for each in each_layout(sharing, pool.smallest.gpu))
+    elif sharing.replicas and not isinstance(sharing, Exclusive):
+        all_on_one = max(-(-len(search.setup.tenants_of(pool)) // pool.smallest.gpus), 2)
+        yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
+
+
+def _other_type(search: _Search) -> Iterator[Setup]:
+    """Another instance type, with more or fewer GPUs; with MIG, also other slices."""
+    pools = []
+    for moved in _moved(search):
+        pools.append(moved)
+        if isinstance(moved.sharing, Mig):
+            pools += [_shared(moved, sharing) for sharing in each_layout(moved.sharing, moved.smallest.gpu)]
+    return search.cheapest_first(pools)
+
+
+def _moved(search: _Search) -> Iterator[Pool]:
+    """The pool on each instance type that the region may offer."""
+    pool, setup = search.pool, search.setup
+    for name in instance_types():
+        # `check-offers: false` is meant for the types that the pool already has.
+        if name in pool.instance_types or offerings.offered(name, setup.region, setup.book) != "no":
+            yield replace(pool, instance_types=(name,))
+
+
+def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setup]:
+    """Another type combined with another mode or fewer nodes, below the price of the best single change.
+
+    MIG is left out: a GPU whose slices hold the models also holds them with time-slicing.
+    """
+    pools = [
+        shared
+        for moved in _moved(search)
+        if best is None or search.price(_with_one_node(search, moved)) < best
+        for sharing in every_mode(search.pool.sharing, search.setup.compared_modes)
+        if not isinstance(sharing, Mig)
+        for shared in _in_mode(search, moved, sharing)
+    ]
+    return itertools.takewhile(lambda tried: best is None or search.price(tried) < best, search.cheapest_first(pools))
+
+
+def _with_one_node(search: _Search, pool: Pool) -> Setup:
+    """The pool alone, at its lowest possible cost."""
+    return replace(search.setup, pools=(replace(pool, min=0, desired=min(pool.desired, 1), max=1),))
+
+
+def _cheaper_capacity(search: _Search) -> Iterator[Setup]:
+    """Spot capacity without fallback. It helps only against a budget."""
+    pool = search.pool
+    if pool.capacity == "on-demand" or pool.on_demand_fallback:
+        yield search.with_pool(replace(pool, capacity="spot", on_demand_fallback=False))
+
+
+def _shared(pool: Pool, sharing: Sharing) -> Pool:
+    """The pool with a sharing of its own, so that other pools keep theirs."""
+    return replace(pool, sharing=sharing, sharing_path=pool.own_sharing_path)
+
+
+def _abbreviate(settings: Iterable[str]) -> Iterator[str]:
+    """The settings; the same value for many models appears once, e.g. `models[0-47].slots: 1`."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for setting in settings:
+        path, _, value = setting.partition(": ")
+        model, _, key = path.rpartition(".")
+        alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
+    for (_, value), paths in alike.items():
+        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [abbreviate(paths)]))

@@ -1,0 +1,124 @@
+"""The complete verdict on a setup: errors, warnings, cost, and changes that would make it valid."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from sharing.cost.bill import Cost
+from sharing.hardware import prices
+from sharing.problems import Problem
+from sharing.stack.setup import Pool, Setup
+from sharing.verdict.advice import Advice, advise, concerns
+from sharing.verdict.judgement import Fit, Judgement, judge
+from sharing.verdict.rules import budget, cost_alerts
+from sharing.verdict.rules import table as compatibility
+
+__all__ = ["Assessment", "Fit", "assess"]
+
+MOST_CHEAPER = 3
+"""Changes that an error about the budget offers."""
+MOST_NAMED = 3
+"""Models that one error names; it counts the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """The verdict of the rules. Nothing may be created while `problems` is not empty."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    fits: tuple[Fit, ...]
+    """In the order of the models in the stack file."""
+    cost: Cost | None
+    """None when a type is unknown."""
+    advice: Mapping[str, tuple[Advice, ...]]
+    """By pool: changes after which nothing refuses it or its models, the cheapest first."""
+
+
+def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
+    """Applies every rule to `setup` and stops at none, so that all errors are reported at once.
+
+    `unreadable` names settings that are in the file but could not be read: rules that need them are skipped.
+    """
+    found = judge(setup, unreadable)
+    advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
+    problems = [*found.broken, *_do_not_fit(found, advice)]
+    problems += budget.find_problems(setup, found.cost, _cheaper(setup, found, advice))
+    problems += cost_alerts.find_problems(setup, found.cost)
+    return Assessment(
+        problems=tuple(problems),
+        warnings=(
+            *compatibility.warnings(setup, unreadable),
+            *_old_prices(setup),
+            *budget.find_warnings(setup, found.cost),
+            *cost_alerts.find_warnings(setup, found.cost),
+        ),
+        fits=tuple(_advised(fit, advice) for fit in found.fits),
+        cost=found.cost,
+        advice=advice,
+    )
+
+
+def _advice(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> tuple[Advice, ...]:
+    all_known = len(pool.known_types) == len(pool.instance_types)
+    refused = any(concerns(problem, pool, setup) for problem in found.broken)
+    refused |= any(fit.pool.name == pool.name for fit in found.fits if not fit.verdict.fits)
+    return tuple(advise(setup, found, pool, unreadable)) if all_known and (refused or found.over_budget) else ()
+
+
+def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
+    return fit if fit.verdict.fits else replace(fit, advice=tuple(each.change for each in advice[fit.pool.name]))
+
+
+def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
+    """One error for all models that exceed the same limit by the same amount; a pool's advice is given once."""
+    alike: dict[tuple[str, str, str], list[Fit]] = {}
+    for fit in found.misfits:
+        alike.setdefault((fit.pool.name, fit.verdict.rule, fit.verdict.found), []).append(fit)
+    advised: dict[str, str] = {}
+    for (pool, bound, size), fits in alike.items():
+        first = fits[0]
+        path = advised.setdefault(pool, first.tenant.path)
+        if not advice[pool]:
+            within, larger = (" within the budget", ", or raise the budget") if found.limits.is_set else ("", "")
+            fix = (
+                f"No other settings or instance type{within} would fit, and a model cannot be split "
+                f"across GPUs. Use a smaller model{larger}."
+            )
+        elif path == first.tenant.path:
+            fix = f"Write {'; or '.join(map(str, advice[pool]))}."
+        else:
+            fix = f"Apply the fix for {path}."
+        rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
+        if _wants_several_gpus(first):
+            rule += "; a model runs on one GPU, even if its node has several"
+        yield Problem(first.tenant.path, f"{_names(fits)} ({size})", rule, fix)
+
+
+def _wants_several_gpus(fit: Fit) -> bool:
+    """Whether a model is too large for one GPU of a node that has several."""
+    return fit.pool.smallest.gpus > 1 and fit.verdict.need.bound > fit.verdict.unit_mib
+
+
+def _names(fits: list[Fit]) -> str:
+    """The models of an error, e.g. `llama2:7b, mistral:7b and 3 more`."""
+    names = list(dict.fromkeys(fit.tenant.served.model.name for fit in fits))[:MOST_NAMED]
+    more = len(fits) - len(names)
+    *others, last = [*names, f"{more} more"] if more else names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _old_prices(setup: Setup) -> list[Problem]:
+    if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
+        return []
+    fix = f"Run `tandem prices --region {setup.book.region}` again."
+    return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]
+
+
+def _cheaper(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
+    """Changes after which the stack stays within its budget, the cheapest first."""
+    if not found.over_budget:
+        return []
+    # Where the bill is known, so is the total of each change.
+    offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
+    return [str(each) for each in offered[:MOST_CHEAPER]]

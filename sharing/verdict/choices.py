@@ -1,0 +1,160 @@
+"""The cheapest setups for given models: every instance type, mode and number of nodes, spot and on demand."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sharing.cost.bill import Cost
+from sharing.fit.shares import Verdict
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.prices import HOME_REGION
+from sharing.modes.modes import Shares
+from sharing.problems import Problem
+from sharing.stack.setup import Capacity, Setup
+from sharing.verdict.judgement import Fit, Judgement
+from sharing.verdict.matrix import WAYS, Cell, cell, trials
+from sharing.verdict.rules.budget import limits_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A setup that the rules accept, or would accept with a larger budget."""
+
+    cell: Cell
+
+    @property
+    def setup(self) -> Setup:
+        """The entire stack."""
+        return self.cell.setup
+
+    @property
+    def bill(self) -> Cost:
+        """The cost of the entire stack."""
+        assert self.cell.judgement.cost is not None, "every type of the catalogue has a price"
+        return self.cell.judgement.cost
+
+    @property
+    def isolation(self) -> str:
+        """How the models are isolated."""
+        return isolation(self.cell.pool.offers[0])
+
+    @property
+    def tightest(self) -> Verdict:
+        """The verdict on the model with the least room."""
+        return min((fit.verdict for fit in self.cell.judgement.fits), key=lambda verdict: verdict.room)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Warnings about its price, then about its sharing mode."""
+        found, region = [], self.setup.region
+        if self.bill.unpriced:
+            found.append(f"The GPU price in {region} is unknown: this is the one in {HOME_REGION}, or an estimate")
+        if self.cell.pool.capacity == "spot" and not self.cell.is_spot:
+            found.append("No spot price is known: the price is on-demand")
+        return (*found, *(warning.sentence for warning in self.cell.warnings))
+
+    @property
+    def rank(self) -> tuple[bool, float, int, str]:
+        """Sort key: known prices first, then the lower price, then the order of `WAYS`."""
+        # Of a month, in which the schedule of `park` counts.
+        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_month, 6)
+        return bool(self.bill.unpriced), usd, way, self.cell.instance.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """All setups that were tried, the cheapest first."""
+
+    fitting: tuple[Choice, ...]
+    """Setups that hold the models and cost no more than the budget. Without a budget, prices may be unknown."""
+    over_budget: tuple[Choice, ...]
+    """Setups that hold the models and cost more than the budget."""
+    not_judged: tuple[Choice, ...]
+    """Setups that hold the models, but whose price cannot be compared with the budget."""
+    refused: tuple[Cell, ...]
+
+    @property
+    def refusal(self) -> Problem | None:
+        """The error that all setups have in common, if any."""
+        first, *others = (one.judgement.broken for one in self.refused)
+        return next((problem for problem in first if all(problem in broken for broken in others)), None)
+
+    @property
+    def nearest_miss(self) -> Problem | None:
+        """The error of the refused setup that comes closest: the one whose models lack the least memory."""
+        misfits = [one for one in self.refused if not one.judgement.broken and one.judgement.misfits]
+        nearest = min(misfits, key=lambda one: _lack(one.judgement), default=None)
+        if nearest is None:
+            return next((one.judgement.broken[0] for one in self.refused if one.judgement.broken), None)
+        fit = min(nearest.judgement.misfits, key=lambda fit: fit.verdict.room)
+        return _misfit(nearest, fit)
+
+
+def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
+    """Every setup for the models and the budget of `setup`, which has one pool.
+
+    Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
+    """
+    fitting: list[Choice] = []
+    over_budget: list[Choice] = []
+    not_judged: list[Choice] = []
+    refused: list[Cell] = []
+    for found in _cells(setup, capacities):
+        limited = replace(found.judgement, limits=limits_of(setup))
+        if not found.plans:
+            refused.append(found)
+        elif limited.over_budget:
+            over_budget.append(Choice(cell=found))
+        elif limited.budget_is_open:
+            not_judged.append(Choice(cell=found))
+        else:
+            fitting.append(Choice(cell=found))
+    return Choices(
+        fitting=_ranked(fitting),
+        over_budget=_ranked(over_budget),
+        not_judged=_ranked(not_judged),
+        refused=tuple(refused),
+    )
+
+
+def _ranked(choices: list[Choice]) -> tuple[Choice, ...]:
+    return tuple(sorted(choices, key=lambda choice: choice.rank))
+
+
+def isolation(shares: Shares) -> str:
+    """How a model on such a share is isolated from its neighbours, in one word."""
+    if not shares.enforced:
+        return "none"
+    if shares.profile:
+        return "hardware"
+    return "own GPU" if shares.sharers == 1 else "memory"
+
+
+def _cells(setup: Setup, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+    [pool] = setup.pools
+    for instance in instance_types().values():
+        for way in WAYS:
+            for tried in trials(setup, instance, way, pool.provisioner):
+                yield from _at_each_price(tried, way, capacities)
+
+
+def _at_each_price(tried: Setup, way: str, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+    """The trial as spot and on demand; only once if it is refused, or if no spot price is known."""
+    [pool] = tried.pools
+    for capacity in capacities:
+        found = cell(replace(tried, pools=(replace(pool, capacity=capacity),)), way)
+        if capacity == "spot" and len(capacities) > 1 and found.plans and not found.is_spot:
+            continue
+        yield found
+        if not found.plans:
+            return
+
+
+def _lack(found: Judgement) -> float:
+    return max(-fit.verdict.room for fit in found.misfits)
+
+
+def _misfit(found: Cell, fit: Fit) -> Problem:
+    nodes = f"{found.nodes} × {found.instance.name}" if found.nodes > 1 else found.instance.name
+    rule = f"{fit.verdict.rule} ({found.way} on {nodes}, {found.instance.gpu.title})"
+    size = f"{fit.tenant.served.model.name} ({fit.verdict.found})"
+    return Problem(fit.tenant.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")

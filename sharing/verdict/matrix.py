@@ -1,0 +1,171 @@
+"""Every sharing mode on every instance type, with every provisioner: valid, or refused with a reason."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+
+from sharing.cost.bill import gpu_nodes
+from sharing.fit.slices import slices_for
+from sharing.hardware import prices
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.models.catalogue import Served
+from sharing.modes.layouts import Strategy
+from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.problems import Problem
+from sharing.stack.paths import touches
+from sharing.stack.setup import ONE_POOL, Pool, Provisioner, Setup
+from sharing.verdict.advice import with_room
+from sharing.verdict.assessment import assess
+from sharing.verdict.judgement import Judgement, judge
+from sharing.verdict.rules.table import first_broken, warnings
+
+PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
+MODELS_FIT = "the models fit"
+"""Used as the name of a rule if the only error is the size of the models."""
+
+
+def _replicas(models: int, gpus: int, most: int) -> list[int]:
+    """The fewest shares per GPU that hold the models, for one node and for each larger number of nodes."""
+    fewest: dict[int, int] = {}
+    for replicas in range(min(max(2, -(-models // gpus)), most), 1, -1):
+        fewest[-(-models // (gpus * replicas))] = replicas
+    return list(fewest.values())
+
+
+def _slices(strategy: Strategy) -> Callable[[tuple[Served, ...], InstanceType], list[Sharing]]:
+    """One slice per model on the fewest nodes, from the layout with the most slices; else the smallest slices."""
+
+    def partition(models: tuple[Served, ...], instance: InstanceType) -> list[Sharing]:
+        found = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
+        return [next(filter(None, found), Mig(strategy=strategy))]
+
+    return partition
+
+
+WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], list[Sharing]]] = {
+    "exclusive": lambda models, instance: [Exclusive()],
+    "timeslice": lambda models, instance: [
+        TimeSlicing(replicas=each) for each in _replicas(len(models), instance.gpus, MOST_TIME_SLICES)
+    ],
+    "mps": lambda models, instance: [
+        Mps(replicas=each) for each in _replicas(len(models), instance.gpus, MPS_MOST_REPLICAS)
+    ],
+    "mig-single": _slices("single"),
+    "mig-mixed": _slices("mixed"),
+}
+"""The sharing modes by name; MIG appears once per strategy.
+
+Each function returns the settings to try, those with the fewest nodes first.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One sharing mode on one instance type with one provisioner: valid, or refused with a reason."""
+
+    way: str
+    """Key of `WAYS`."""
+    instance: InstanceType
+    pool: Pool
+    """The pool of the stack file: provisioner, sharing with its layout, nodes."""
+    nodes: int
+    """GPU nodes that run."""
+    usd_per_hour: float
+    """Price of these nodes at the pool's capacity; on demand if no spot price is known."""
+    price_note: str
+    """Remark about that price."""
+    on_demand_usd_per_hour: float
+    setup: Setup
+    """The entire stack that was tried."""
+    judgement: Judgement
+    """Its verdict."""
+
+    @property
+    def plans(self) -> bool:
+        return self.judgement.accepted
+
+    @property
+    def problem(self) -> Problem | None:
+        """The first error with its fix; None if it is valid."""
+        if self.plans or self.judgement.broken:
+            return next(iter(self.judgement.broken), None)
+        return assess(self.setup).problems[0]
+
+    @property
+    def broken(self) -> str:
+        """Name of the rule that this breaks; empty if it is valid."""
+        rule = first_broken(self.setup) if self.judgement.broken else None
+        return "" if self.plans else rule.name if rule else MODELS_FIT
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Warnings about this mode here; those about the entire stack are left out."""
+        places = ("sharing", "gpu-nodes", *(tenant.path for tenant in self.setup.tenants))
+        return tuple(warning for warning in warnings(self.setup) if touches((warning.path,), places))
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether the price is a spot price."""
+        return self.pool.capacity == "spot" and "on-demand" not in self.price_note
+
+
+def cells(
+    setup: Setup,
+    *,
+    types: Collection[str] | None = None,
+    ways: Collection[str] = tuple(WAYS),
+    provisioners: Collection[Provisioner] = PROVISIONERS,
+) -> Iterator[Cell]:
+    """The matrix for the models of `setup`, which has one pool: by type, then mode, then provisioner.
+
+    Types, sharing, provisioner and number of nodes of the pool are those of the cell, and the budget is ignored; the
+    rest is from `setup`. `types` are names of the catalogue; None means all.
+    """
+    for name in instance_types() if types is None else types:
+        for way in ways:
+            for provisioner in provisioners:
+                yield cell(next(trials(setup, instance_types()[name], way, provisioner)), way)
+
+
+def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
+    """The valid cell with the lowest price for GPU nodes, `spot` or `on-demand`; None if there is none."""
+    if capacity == "spot":
+        priced = [cell for cell in found if cell.plans and cell.is_spot]
+        return min(priced, key=lambda cell: (cell.usd_per_hour, cell.instance.name), default=None)
+    planned = [cell for cell in found if cell.plans]
+    return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
+
+
+def one_pool(setup: Setup) -> Setup:
+    """`setup` with all its models on one pool, which has the settings of the first pool."""
+    first = replace(setup.pools[0], path=ONE_POOL, sharing_path="sharing")
+    tenants = tuple(replace(tenant, pool=first.name) for tenant in setup.tenants)
+    return replace(setup, pools=(first,), tenants=tenants)
+
+
+def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[Setup]:
+    """`setup` with its models on as many nodes of `instance` as they need, in that mode; the fewest nodes first."""
+    [old] = setup.pools
+    models = tuple(tenant.served for tenant in setup.tenants)
+    for sharing in WAYS[way](models, instance):
+        pool = replace(
+            old, instance_types=(instance.name,), provisioner=provisioner, sharing=sharing, min=0, desired=1, max=1
+        )
+        yield replace(setup, pools=(with_room(pool, setup),), max_usd_per_hour=None, max_usd_per_month=None)
+
+
+def cell(tried: Setup, way: str) -> Cell:
+    """The verdict on one of the trials."""
+    [pool] = tried.pools
+    bill = gpu_nodes(pool, tried)
+    on_demand = prices.on_demand(pool.smallest.name, tried.region, tried.book).usd_per_hour
+    return Cell(
+        way=way,
+        instance=pool.smallest,
+        pool=pool,
+        nodes=pool.max,
+        usd_per_hour=bill.usd_per_hour,
+        price_note=bill.note,
+        on_demand_usd_per_hour=pool.max * on_demand,
+        setup=tried,
+        judgement=judge(tried),
+    )

@@ -1,0 +1,1 @@
+"""The rules, by subject, and the table that lists them."""

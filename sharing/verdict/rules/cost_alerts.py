@@ -1,0 +1,105 @@
+"""An e-mail from AWS Budgets when costs pass a limit: what AWS offers, and whether the limit suits the stack."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from sharing.aws.partitions import COMMERCIAL, partition_of
+from sharing.cost.bill import Cost, cost
+from sharing.names import TAG_STACK
+from sharing.problems import Problem
+from sharing.stack.setup import AlertPeriod, CostAlert, Setup
+
+MOST_EMAILS = 10
+"""E-mail subscribers of one notification (AWS Budgets API reference, NotificationWithSubscribers)."""
+LEAST_USD = 0.01
+FIRST_PERCENT = 80
+"""The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
+HOURS_PER_DAY = 24
+UNITS: Mapping[AlertPeriod, str] = {"monthly": "month", "daily": "day"}
+LAG = "AWS reports costs up to a day late. The e-mail warns; it stops nothing."
+"""AWS updates Budgets "up to three times a day", typically "8-12 hours after the previous update" (AWS Cost Management
+user guide, budgets-managing-costs), and at least once a day (budgets-best-practices)."""
+ACTIVATE = (
+    "aws ce update-cost-allocation-tags-status "
+    f"--cost-allocation-tags-status TagKey={TAG_STACK},Status=Active --region us-east-1"
+)
+"""Activates the stack's tag for billing; only the account that pays may run it."""
+
+# RFC 5321, 4.5.3.1: at most 64 characters before the @, and 254 in total. Quoted local parts and addresses without a
+# domain exist, but no mail provider issues them.
+_EMAIL = re.compile(
+    r"(?=.{3,254}$)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
+)
+
+
+def is_email(text: str) -> bool:
+    """Whether AWS can send e-mail to this address, as far as its form shows."""
+    return _EMAIL.fullmatch(text) is not None
+
+
+def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+    """Refuses an alert that AWS does not offer, and one that every deployed stack sets off."""
+    alert = setup.alert
+    if alert is None:
+        return
+    if partition_of(setup.region) != COMMERCIAL:
+        # GovCloud is billed to a standard account (AWS GovCloud user guide, "Billing and payment"), China in CNY;
+        # botocore 1.44 has no endpoint of Budgets for GovCloud.
+        rule = f"is not available in {setup.region}: AWS Budgets counts USD only in accounts of the commercial regions"
+        yield Problem("budget.alert", "", rule, "Remove it, and create a budget in the account that pays.")
+    elif bill is not None and alert.max_usd < (least := _spent_while_parked(setup, alert)):
+        unit, enough = UNITS[alert.period], f"`max-usd: {math.ceil(least)}`"
+        without = "with every GPU pool parked" if setup.scale_to_zero is None else "while no model runs"
+        rule = f"is less than the stack costs in a {unit} {without}: ${least:,.2f}"
+        shorter = "; or, if you destroy the stack after use, `period: daily`" if alert.period == "monthly" else ""
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"Write {enough}{shorter}.")
+
+
+def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+    """Warns about a limit that the stack passes, parked by its schedule or not, and about the tag of `scope: stack`."""
+    alert = setup.alert
+    if alert is None:
+        return
+    if alert.scope == "stack":
+        rule = f"has no effect until {TAG_STACK} is an active cost allocation tag of the account that pays"
+        fix = (
+            f"Run `{ACTIVATE}` in that account, a day after the first `up`. It takes up to another day, and earlier "
+            "costs do not count. Do this once for all stacks."
+        )
+        yield Problem("budget.alert.scope", "stack", rule, fix)
+    if bill is None or bill.unpriced:  # Prices of another region never decide about a budget.
+        return
+    if alert.max_usd < (usd := _most_spent(setup, alert, bill)):
+        unit = "the longest day" if setup.park and alert.period == "daily" else f"a {UNITS[alert.period]}"
+        how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
+        rule = f"is less than {unit} of this stack costs{how}: ${usd:,.2f}"
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, _way_to_spend_less(setup, alert, bill))
+
+
+def _spent_while_parked(setup: Setup, alert: CostAlert) -> float:
+    parked = cost(setup.parked())
+    return parked.usd_per_month if alert.period == "monthly" else HOURS_PER_DAY * parked.usd_per_hour
+
+
+def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
+    """Dollars of the period that costs most. Months with a schedule are taken as alike, days are not."""
+    if alert.period == "monthly":
+        return bill.usd_per_month
+    if setup.park is None or bill.week is None:
+        return HOURS_PER_DAY * bill.usd_per_hour
+    running = setup.park.busiest_day_hours
+    return running * bill.week.running_usd_per_hour + (HOURS_PER_DAY - running) * bill.week.parked_usd_per_hour
+
+
+def _way_to_spend_less(setup: Setup, alert: CostAlert, bill: Cost) -> str:
+    if setup.park:
+        return "Park the stack for longer, or write a higher limit."
+    stop = "Destroy" if setup.scale_to_zero else "Park or destroy"
+    return f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. {stop} the stack before then."
+
+
+def _time_to_alert(alert: CostAlert, bill: Cost) -> str:
+    """The time in which the running stack spends the first percentage of the limit."""
+    hours = alert.max_usd * FIRST_PERCENT / 100 / bill.usd_per_hour
+    return f"{hours / 24:.1f} days" if alert.period == "monthly" else f"{hours:.1f} hours"

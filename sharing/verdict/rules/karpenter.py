@@ -1,0 +1,113 @@
+"""Karpenter's view of shared GPUs, and settings that conflict with Karpenter.
+
+Karpenter counts GPUs as EC2 reports them: unless it knows about shares, it launches one node per pod.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sharing.hardware import prices
+from sharing.hardware.gpus import InstanceType
+from sharing.modes.modes import Sharing
+from sharing.problems import Problem
+from sharing.stack.setup import Pool, Setup
+
+MOST_REPLICAS = 2
+"""Useful number of controllers: one is active, the other stands by. The chart puts them on different nodes."""
+
+
+def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
+    """Extended resources of a node once the device plugin shares its GPUs, each with its count.
+
+    The only source of Karpenter's numbers. They come from the mode, as the plugin's config does.
+    """
+    return {shares.resource: str(instance.gpus * shares.per_gpu) for shares in sharing.offers(instance.gpu)}
+
+
+def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> dict[str, str]:
+    """The NodePool's `limits`: nodes, and the shares that this number of the largest nodes offers.
+
+    Within one batch of pods, Karpenter subtracts from its limits only resources of an instance type: shares, no node.
+    With `nodes` alone, 17 pods would launch 17 nodes. It is still needed where types differ in their number of GPUs.
+    Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
+    """
+    largest = max(types, key=lambda known: known.gpus)
+    shares = overlay_capacity(sharing, largest)
+    return {"nodes": str(max_nodes), **{resource: str(max_nodes * int(count)) for resource, count in shares.items()}}
+
+
+def reported_gpus(instance: InstanceType) -> int:
+    """Value of the label `karpenter.k8s.aws/instance-gpu-count`: EC2 reports 0 for a part of a GPU."""
+    return 0 if instance.gpu.is_slice else instance.gpus
+
+
+def controller_replicas(system_nodes: int) -> int:
+    """Number of controllers: a second one on a single system node would block every upgrade."""
+    return min(MOST_REPLICAS, system_nodes)
+
+
+def no_partitions(setup: Setup) -> Iterator[Problem]:
+    """Rejects MIG: mig-manager restarts the kubelet of a new node, and on AL2023 only a new instance may help then.
+
+    Karpenter replaces no unready node by default: its feature gate `nodeRepair` is off.
+    """
+    for pool in pools(setup):
+        if pool.sharing.needs_mig_manager:
+            rule = (
+                "does not support MIG: partitioning restarts the kubelet, which may leave a node unready "
+                "(gpu-operator#2415)"
+            )
+            fix = f"Write `{pool.path}.provisioner: node-group`."
+            yield Problem(f"{pool.path}.provisioner", "karpenter", rule, fix)
+
+
+def settings_without_effect(setup: Setup) -> Iterator[Problem]:
+    """Warns about counts: Karpenter launches as many nodes as pods need."""
+    # With `park`, the file has no counts but `max`: they are those of the schedule.
+    for pool in pools(setup):
+        for key, value, default in () if setup.park else (("min", pool.min, 0), ("desired", pool.desired, 1)):
+            if value not in (0, default):
+                rule = "has no effect with Karpenter, which launches as many nodes as the models need"
+                yield Problem(f"{pool.path}.{key}", str(value), rule, f"Remove it: `max: {pool.max}` is the limit.")
+        if pool.replacement != "create-first":
+            rule = "has no effect with Karpenter, which always keeps a drifted node until its replacement is ready"
+            yield Problem(f"{pool.path}.replacement", pool.replacement, rule, "Remove it.")
+
+
+def on_demand_instead(setup: Setup) -> Iterator[Problem]:
+    """Warns that cost and budget use the on-demand price, which is usually more than the stack costs."""
+    for pool in pools(setup):
+        offers = [prices.on_demand(known.name, setup.region, setup.book).usd_per_hour for known in pool.known_types]
+        if pool.capacity == "spot" and pool.on_demand_fallback and offers:
+            rule = (
+                f"lets Karpenter launch on-demand nodes at up to ${max(offers):.3f} per hour when spot is unavailable"
+            )
+            fix = "Write `on-demand-fallback: false` to wait for spot."
+            yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, fix)
+
+
+def unequal_counts(setup: Setup) -> Iterator[Problem]:
+    """Warns about mixed sizes: 17 pods for five small nodes went to one g4dn.metal, at three times the price."""
+    for pool in pools(setup):
+        counts = sorted({known.gpus for known in pool.known_types})
+        if pool.has_unequal_counts:
+            most = pool.most_nodes(pool.smallest)
+            rule = (
+                "make Karpenter limit GPUs instead of nodes while many pods wait, and choose one large node where "
+                f"small ones are cheaper; quotas and budget allow for {most} nodes instead of {pool.max}"
+            )
+            found = f"types with {', '.join(map(str, counts[:-1]))} and {counts[-1]} GPUs"
+            fix = "Keep types with one number of GPUs."
+            yield Problem(f"{pool.path}.instance-types", found, rule, fix)
+
+
+def lonely_controller(setup: Setup) -> Iterator[Problem]:
+    """Warns about one system node, which has room for one controller."""
+    if any(pools(setup)) and controller_replicas(setup.system_nodes) < MOST_REPLICAS:
+        rule = "limits Karpenter to one controller: while its node is replaced, no GPU node starts or stops"
+        fix = f"Write `count: {MOST_REPLICAS}` for a second controller."
+        yield Problem("cluster.system-nodes.count", str(setup.system_nodes), rule, fix)
+
+
+def pools(setup: Setup) -> Iterator[Pool]:
+    """The pools whose nodes Karpenter launches."""
+    return (pool for pool in setup.pools if pool.provisioner == "karpenter")

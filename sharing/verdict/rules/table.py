@@ -1,0 +1,391 @@
+"""Which hardware, versions and settings work together: one table of rules, each with a reason and a fix."""
+
+import datetime
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+
+from sharing import tables, versions
+from sharing.cost.bill import in_extended_support
+from sharing.hardware import offerings
+from sharing.hardware.gpus import instance_types
+from sharing.hardware.prices import Market
+from sharing.hardware.system_instances import system_types
+from sharing.models.catalogue import KvType
+from sharing.modes.modes import Mps
+from sharing.problems import Problem, did_you_mean
+from sharing.stack import zones
+from sharing.stack.paths import rests_on, touches
+from sharing.stack.setup import NODE_IMAGES_GIB, Pool, Setup
+from sharing.verdict.rules import hosts, karpenter, mig, scale_to_zero, spill
+from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
+
+NEAR_END = datetime.timedelta(days=90)
+"""How long before the end of standard support a warning begins: time for one upgrade."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table. Breaking a rule that `refuses` is an error; breaking another one is a warning."""
+
+    name: str
+    refuses: bool
+    check: Callable[[Setup], Iterator[Problem]]
+    reads: tuple[str, ...] = ()
+    """Settings that the rule reads besides the one it names: if one is unreadable, the rule is skipped.
+
+    As a file with one pool names them; `rests_on` translates them for one of several pools.
+    """
+
+
+AMI_OF_NEW_GPUS = "in EKS AMIs since 20260917"
+"""They hold two drivers and pick one by instance type. Source: awslabs/amazon-eks-ami#2768, 2026-09-21."""
+NOT_LOADED = {"mllama": "Choose another vision model, e.g. gemma3:12b."}
+"""Architectures of the catalogue that the pinned engine cannot load, and the fix.
+
+Source: ollama v0.32.15 `integration/reg_release_test.go`: "re-enable when llama.cpp supports mllama".
+"""
+
+
+def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
+    """The errors of `setup`, in the order of the table. Rules that read an unreadable setting are skipped."""
+    return [*dict.fromkeys(refusals(setup, unreadable))]
+
+
+def refusals(setup: Setup, unreadable: Collection[str] = ()) -> Iterator[Problem]:
+    """The same errors, one at a time, for callers that stop early. Pools with the same sharing may repeat an error."""
+    return _broken(setup, unreadable, refuses=True)
+
+
+def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
+    """The warnings about `setup`."""
+    return [*dict.fromkeys(_broken(setup, unreadable, refuses=False))]
+
+
+def first_broken(setup: Setup) -> Rule | None:
+    """The first rule that refuses `setup`: the one that `problems` begins with."""
+    return next((rule for rule in RULES if rule.refuses and any(rule.check(setup))), None)
+
+
+def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> Iterator[Problem]:
+    for rule in RULES:
+        if rule.refuses is refuses:
+            yield from _readable(rule, setup, unreadable) if unreadable else rule.check(setup)
+
+
+def _readable(rule: Rule, setup: Setup, unreadable: Collection[str]) -> Iterator[Problem]:
+    """The problems of the pools whose settings the rule can read."""
+    readable = [pool for pool in setup.pools if not touches(rests_on(rule.reads, pool), unreadable)]
+    found = rule.check(replace(setup, pools=tuple(readable))) if readable else ()
+    return (problem for problem in found if not touches((problem.path,), unreadable))
+
+
+def _known_types(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, name in enumerate(pool.instance_types):
+            path = f"{pool.path}.instance-types[{index}]"
+            if name in system_types():
+                yield Problem(path, name, "has no GPU", _example(pool, setup))
+            elif name not in instance_types():
+                yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
+
+
+def _nvidia_only(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for path, known in pool.placed_types:
+            if known.gpu.vendor != "nvidia":
+                rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
+                yield Problem(path, "", rule, _example(pool, setup))
+
+
+def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for path, known in pool.placed_types:
+            first = pool.known_types[0]
+            if known.gpu != first.gpu or known.arch != first.arch:
+                rule = f"must have the same GPU as {first.name} ({first.gpu.title})"
+                fix = f"Keep types with {first.gpu.title} here."
+                yield Problem(path, f"{known.name} ({known.gpu.title})", rule, fix)
+
+
+def _gpu_supports_mode(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
+        market = Market(region=setup.region, is_spot=is_spot, book=setup.book)
+        for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
+            yield from pool.sharing.check(gpu, pool.sharing_path, market)
+
+
+def _driver_supports_gpu(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for path, known in pool.placed_types:
+            gpu, driver = known.gpu, versions.NVIDIA_DRIVER
+            if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
+                older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
+                bound = newer if gpu.min_driver > driver else older
+                rule = f"needs NVIDIA driver {bound} for its {gpu.title}; the pinned AMI has {driver}"
+                yield Problem(path, known.name, rule, f"Use another GPU: {_others(pool, setup)}.")
+
+
+def _arm64_parts(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for path, known in pool.placed_types:
+            for part in versions.PARTS:
+                if known.arch not in part.architectures:
+                    rule = f"{known.name} is {known.arch}, and {part.name} {part.version} has no {known.arch} build"
+                    fix = "Use g4dn.xlarge, which has the same GPU and is amd64."
+                    yield Problem(path, "", rule, fix)
+
+
+def _system_types(setup: Setup) -> Iterator[Problem]:
+    known, path = system_types(), "cluster.system-nodes.instance-types"
+    for index, name in enumerate(setup.system_types):
+        if name in instance_types():
+            fix = "Write t3.medium, for example; GPU types belong under `gpu-nodes`."
+            yield Problem(f"{path}[{index}]", name, "has a GPU, which system nodes do not need", fix)
+        elif name not in known:
+            yield Problem(f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, known))
+    if len({known[name].arch for name in setup.system_types if name in known}) > 1:
+        found = ", ".join(setup.system_types)
+        yield Problem(path, found, "have different architectures", "Keep the amd64 or the arm64 types.")
+
+
+def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
+    path, version = "cluster.kubernetes", setup.kubernetes
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    pinned, newest = sorted(versions.AMI_KUBERNETES, key=_numbers), _newer_kubernetes(setup)
+    if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
+        yield Problem(
+            path, version, f"is unsupported: EKS ended all support on {rows[version]['extended_until']}", newest
+        )
+    elif version not in versions.AMI_KUBERNETES:
+        yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest)
+    elif in_extended_support(version, setup.today) and setup.support == "standard":
+        rule = f"lacks standard support since {rows[version]['standard_until']}, so EKS would upgrade it automatically"
+        yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
+
+
+def _shares_for_all(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        tenants = setup.tenants_of(pool)
+        if not pool.known_types or not pool.offers or len(tenants) <= pool.total_shares:
+            continue
+        nodes = -(-len(tenants) // pool.shares_per_node)
+        where = f" on {pool.name}" if pool.listed else ""
+        found = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
+        most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
+        is_counted = pool.desired and pool.provisioner == "node-group" and not setup.park
+        fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
+        if more := mig.more_shares(pool, len(tenants), setup.compared_modes):
+            fix += f"; or {more}"
+        yield Problem("models", found, "every model needs a share", f"{fix}.")
+
+
+def _engine_loads_models(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        model = tenant.served.model
+        if model.architecture in NOT_LOADED:
+            rule = f"has the architecture `{model.architecture}`, which the pinned Ollama cannot load"
+            yield Problem(f"{tenant.path}.name", model.name, rule, NOT_LOADED[model.architecture])
+
+
+def _engine_quantizes_cache(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        model, kind = tenant.served.model, tenant.served.kv_type
+        if kind is not KvType.F16 and not model.can_quantize_kv:
+            rule = f"is not possible: Ollama cannot quantize the KV cache for the attention heads of {model.name}"
+            grouped = replace(model, heads=32 * model.kv_heads)
+            more = ", or add `heads`" if not model.heads and grouped.can_quantize_kv else ""
+            yield Problem(f"{tenant.path}.kv-type", kind.value, rule, f"Write `kv-type: f16`{more}.")
+
+
+def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        wanted = setup.disk_gib(pool)
+        if pool.volume_gib < wanted:
+            rule = f"is too small: images ({NODE_IMAGES_GIB} GiB) and model files need {wanted} GiB"
+            yield Problem(
+                f"{pool.path}.volume-gib", str(pool.volume_gib), rule, f"Write `volume-gib: {wanted}` or more."
+            )
+
+
+def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    if row := rows.get(setup.kubernetes):
+        end = datetime.date.fromisoformat(row["standard_until"])
+        if setup.today < end <= setup.today + NEAR_END:
+            rule = f"has standard support only until {end}"
+            yield Problem("cluster.kubernetes", setup.kubernetes, rule, _newer_kubernetes(setup))
+
+
+def _newer_kubernetes(setup: Setup) -> str:
+    newest = max(versions.AMI_KUBERNETES, key=_numbers)
+    if newest == setup.kubernetes:
+        return "Install a newer release of tandem: this one has no newer version."
+    return f'Write `kubernetes: "{newest}"`.'
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _extended_price(setup: Setup) -> Iterator[Problem]:
+    if setup.support == "extended" and in_extended_support(setup.kubernetes, setup.today):
+        rule = "makes the control plane six times as expensive"
+        yield Problem("cluster.support", "extended", rule, "Upgrade Kubernetes and remove `support: extended`.")
+
+
+def _unused_settings(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for key, value in pool.sharing.without_effect().items():
+            rule = f"has no effect with `mode: {pool.sharing.mode}`"
+            fix = "Remove it, or keep it for a later switch to a mode that uses it."
+            found = f"{len(value)} entries" if isinstance(value, list) else str(value)
+            yield Problem(f"{pool.sharing_path}.{key}", found, rule, fix)
+
+
+def _mps_unverified(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if isinstance(pool.sharing, Mps):
+            rule = "is not officially supported by Ollama (ollama#9765)"
+            path = f"{pool.sharing_path}.mode"
+            yield Problem(path, "mps", rule, "Check the pod logs after `up`, or use `timeslice`.")
+
+
+def _part_of_gpu(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for path, known in pool.placed_types:
+            if known.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
+                rule = f"has only part of a GPU, on which {pool.sharing.mode} is unverified"
+                fix = "Use `mode: exclusive`, or g6.xlarge for an entire L4."
+                yield Problem(path, known.name, rule, fix)
+
+
+def _ollama_limits(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        served = tenant.served
+        if served.effective_context != served.context:
+            rule = f"is more than the {served.effective_context:,} tokens that {served.model.name} supports"
+            if served.effective_context > served.context:
+                rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
+            fix = f"Write `context: {served.effective_context}`."
+            yield Problem(f"{tenant.path}.context", str(served.context), rule, fix)
+        if served.effective_slots < served.slots:
+            kind = "the embedding model " if served.model.encoder else ""
+            rule = f"has no effect: Ollama serves {kind}{served.model.name} one request at a time"
+            yield Problem(f"{tenant.path}.slots", str(served.slots), rule, "Write `slots: 1`.")
+
+
+def _parked(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if pool.desired == 0:
+            rule = "parks the pool: no GPU cost, no models available"
+            yield Problem(f"{pool.path}.desired", "0", rule, "To resume, write `desired: 1` and run `pulumi up`.")
+
+
+def _unused_pool(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if not setup.residents_of(pool):
+            fix = "Name it in `models[].pool`, or remove it."
+            yield Problem(pool.path, "", f"no model runs on the pool {pool.name}", fix)
+
+
+def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        tenants = [tenant for tenant in setup.tenants_of(pool) if tenant.cache == "volume"]
+        if tenants:
+            rule = f"limits the pool {pool.name} to one zone, which is that of the volume"
+            yield Problem(f"{tenants[0].path}.cache", "volume", rule, "Write `cache: node` to allow any zone.")
+
+
+def _nat_traffic(setup: Setup) -> Iterator[Problem]:
+    if setup.nat != "none" and not setup.nat_is_written:
+        rule = "downloads of images and model files through the NAT gateway are billed per GB"
+        fix = "Write `nat: none` for nodes with public addresses, or `nat: single` to accept it."
+        yield Problem("cluster.nat", "", rule, fix)
+
+
+def _open_endpoint(setup: Setup) -> Iterator[Problem]:
+    path = "cluster.public-access-cidrs"
+    if not setup.public_access_is_written:
+        rule = "is missing, so the Kubernetes API is reachable from the internet; IAM still applies"
+        yield Problem(path, "", rule, 'Write your own address, e.g. ["203.0.113.7/32"], or ["0.0.0.0/0"] to accept it.')
+    elif not setup.public_access_cidrs:
+        rule = "limits the Kubernetes API to the VPC, and `pulumi up` must reach it"
+        fix = (
+            "Run `pulumi up` through a bastion, a VPN or CI inside the VPC, or write your address, e.g. 203.0.113.7/32."
+        )
+        yield Problem(path, "[]", rule, fix)
+
+
+def _example(pool: Pool, setup: Setup) -> str:
+    """The cheapest type that supports the mode of `pool`."""
+    return f"Write {offerings.examples(_candidates(pool), setup.region, setup.book, most=1)}, for example."
+
+
+def _others(pool: Pool, setup: Setup) -> str:
+    """Types whose GPU every pinned driver supports."""
+    newer = (name for name in _candidates(pool) if name != "g4dn.xlarge")
+    return offerings.examples(newer, setup.region, setup.book) or "other regions offer some"
+
+
+def _candidates(pool: Pool) -> tuple[str, ...]:
+    """Types to start with, the cheapest first."""
+    if pool.sharing.needs_mig_manager:
+        return "g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"
+    return "g4dn.xlarge", "g6.xlarge", "g6e.xlarge", "g5.xlarge"
+
+
+TYPES = "gpu-nodes.instance-types"
+OFFERS = "gpu-nodes.check-offers"
+NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
+
+RULES: tuple[Rule, ...] = (
+    Rule("GPU types are known", True, _known_types),
+    Rule("GPUs are NVIDIA's", True, _nvidia_only),
+    Rule("the region is known", True, unknown_region, (OFFERS,)),
+    Rule("the region offers the types", True, not_offered, ("aws:region", "sharing", OFFERS)),
+    Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
+    Rule("the GPU supports the mode", True, _gpu_supports_mode, (TYPES, "sharing")),
+    Rule("the driver supports the GPU", True, _driver_supports_gpu),
+    Rule("the driver can partition the GPU", True, mig.driver_partitions),
+    Rule("every part has a build for the architecture", True, _arm64_parts),
+    Rule("system types are known", True, _system_types),
+    Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
+    Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
+    Rule("the engine loads the models", True, _engine_loads_models, ("models",)),
+    Rule("the engine quantizes the caches", True, _engine_quantizes_cache, ("models",)),
+    Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
+    Rule("the node's CPU and RAM hold the models", True, hosts.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
+    Rule("the node takes enough pods", True, hosts.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
+    Rule("system nodes hold their pods", True, hosts.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
+    Rule("scale-to-zero needs Karpenter", True, scale_to_zero.on_node_groups, ("gpu-nodes.provisioner",)),
+    Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start, ("models",)),
+    Rule("models can move to the pools of `spill`", True, spill.find_obstacles, ("models", "sharing", TYPES)),
+    Rule("models fit the pools of `spill`", True, spill.find_misfits, ("models", "sharing", TYPES, *NODES)),
+    Rule("the provisioner partitions the GPU", True, karpenter.no_partitions, ("sharing",)),
+    Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
+    Rule("the zones belong to the region", True, zones.misnamed, ("aws:region",)),
+    Rule("pools with MIG have one configuration", True, mig.one_configuration, ("sharing",)),
+    Rule("an unknown region is left to AWS", False, region_left_to_aws, (OFFERS,)),
+    Rule("the offers of the region are known", False, unknown_offers, ("aws:region", OFFERS)),
+    Rule("standard support does not end soon", False, _kubernetes_near_end),
+    Rule("extended support is expensive", False, _extended_price, ("cluster.kubernetes",)),
+    Rule("every setting has an effect", False, _unused_settings, ("sharing.mode",)),
+    Rule("MPS with Ollama is unverified", False, _mps_unverified, ("sharing.mode",)),
+    Rule("MIG with Ollama is unverified", False, mig.ollama_on_slices),
+    Rule("MIG needs no reboot", False, mig.reboots, (TYPES,)),
+    Rule("slices are not shared again", False, mig.turns, ("sharing.mode",)),
+    Rule("no slice is idle", False, mig.idle_slices, ("models", "sharing", TYPES, *NODES)),
+    Rule("sharing part of a GPU is unverified", False, _part_of_gpu, ("sharing",)),
+    Rule("models get their settings", False, _ollama_limits, ("models",)),
+    Rule("a prompt cache saves time", False, hosts.wasted_caches, ("models", "sharing", TYPES)),
+    Rule("the pool is awake", False, _parked),
+    Rule("every pool has a model", False, _unused_pool, ("models",)),
+    Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
+    Rule("Karpenter's nodes are counted by the models", False, karpenter.settings_without_effect),
+    Rule("Karpenter falls back to on-demand", False, karpenter.on_demand_instead, (TYPES,)),
+    Rule("Karpenter's types have one number of GPUs", False, karpenter.unequal_counts),
+    Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
+    Rule("NAT traffic is billed", False, _nat_traffic),
+    Rule("the API endpoint is not public", False, _open_endpoint),
+)

@@ -1,0 +1,380 @@
+"""Kinds of resources outside EC2: EKS, logs, events, schedules, queues, IAM."""
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sharing.aws.partitions import COMMERCIAL, partition_of
+from sharing.cost.bill import HOURS_PER_MONTH, in_extended_support
+from sharing.hardware import prices
+from sharing.names import PROJECT
+from tandem.aws.resources import Kind, Owner, Resource, Tags, from_list
+from tandem.aws.session import Account, InUseError, code
+
+GONE = (
+    "ResourceNotFoundException",
+    "NotFoundException",
+    "NoSuchEntity",
+    "QueueDoesNotExist",
+    "AWS.SimpleQueueService.NonExistentQueue",
+)
+DELETING = "DELETING"
+LOG_GROUPS = "/aws/eks/"
+"""Where EKS writes its logs; the tagging service finds log groups elsewhere."""
+ALL_REGIONS = "{} is shared by all regions, so it stays while the stack has a cluster in any region."
+
+
+def clusters(account: Account) -> Iterator[str]:
+    """Names of all EKS clusters in the region."""
+    for page in account.pages("eks", "list_clusters"):
+        yield from page["clusters"]
+
+
+def there(ask: Callable[[], Any]) -> Any:
+    """The answer, or None if AWS reports that the resource does not exist."""
+    try:
+        return ask()
+    except Exception as error:
+        if code(error) in GONE:
+            return None
+        raise
+
+
+def cluster(account: Account, name: str) -> Any:
+    """EKS's description of the cluster; None if it does not exist."""
+    answer = there(lambda: account.client("eks").describe_cluster(name=name))
+    return answer and answer["cluster"]
+
+
+def node_groups(account: Account, name: str) -> list[str]:
+    """Names of the cluster's node groups."""
+    found = there(lambda: list(account.pages("eks", "list_nodegroups", clusterName=name)))
+    return [group for page in found or () for group in page["nodegroups"]]
+
+
+def _find_clusters(account: Account, owner: Owner) -> Iterator[Resource]:
+    for name in clusters(account):
+        raw = cluster(account, name)
+        if raw and owner.owns(raw.get("tags") or {}):
+            yield Resource(
+                kind=CLUSTERS.title,
+                id=name,
+                tags=raw["tags"],
+                detail=f"Kubernetes {raw['version']}, {raw['status']}",
+                usd_per_day=_cluster_day(raw["version"], account.region),
+                raw=raw,
+                going=raw["status"] == DELETING,
+            )
+
+
+def _cluster_day(version: str, region: str) -> float:
+    support = "extended" if in_extended_support(version, datetime.date.today()) else "standard"
+    return 24 * prices.service(f"eks-{support}", region).usd_per_hour
+
+
+def _cluster_tags(account: Account, resource: Resource) -> Tags | None:
+    raw = cluster(account, resource.id)
+    return None if raw is None else raw.get("tags") or {}
+
+
+def _named(resource: Resource, kind: str) -> dict[str, str]:
+    """EKS's arguments for a node group or an add-on."""
+    within, _, name = resource.id.partition("/")
+    return {"clusterName": within, f"{kind}Name": name}
+
+
+def _part(account: Account, resource: Resource, kind: str) -> Any:
+    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**_named(resource, kind)))
+    return answer and answer[kind]
+
+
+def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterator[Resource]:
+    """Node groups, or add-ons, of every cluster: someone else's cluster may contain a component."""
+    for within in clusters(account):
+        pages = there(lambda name=within: list(account.pages("eks", f"list_{kind}s", clusterName=name)))  # type: ignore[misc]
+        for name in (name for page in pages or () for name in page[f"{kind}s"]):
+            probe = Resource(kind=title, id=f"{within}/{name}", tags={})
+            raw = _part(account, probe, kind)
+            if raw and owner.owns(tags := raw.get("tags") or {}):
+                going = raw["status"] == DELETING
+                yield Resource(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
+
+
+def _part_tags(kind: str) -> Callable[[Account, Resource], Tags | None]:
+    def tags(account: Account, resource: Resource) -> Tags | None:
+        raw = _part(account, resource, kind)
+        return None if raw is None else raw.get("tags") or {}
+
+    return tags
+
+
+NODE_GROUPS = Kind(
+    title="node groups",
+    find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
+    tags=_part_tags("nodegroup"),
+    delete=lambda account, resource: account.client("eks").delete_nodegroup(**_named(resource, "nodegroup")),
+    slow=True,
+    minutes=25,
+    note="Their instances are deleted with them.",
+)
+ADDONS = Kind(
+    title="add-ons",
+    find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
+    tags=_part_tags("addon"),
+    # Its objects are deleted with the cluster: no node remains to clean up on.
+    delete=lambda account, resource: account.client("eks").delete_addon(**_named(resource, "addon"), preserve=True),
+    slow=True,
+    minutes=10,
+)
+CLUSTERS = Kind(
+    title="EKS clusters",
+    find=_find_clusters,
+    tags=_cluster_tags,
+    delete=lambda account, resource: account.client("eks").delete_cluster(name=resource.id),
+    # Not after add-ons: one that cannot be deleted is deleted with its cluster.
+    after=("node groups",),
+    slow=True,
+    minutes=20,
+)
+
+
+def _find_logs(account: Account, owner: Owner) -> Iterator[Resource]:
+    for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=LOG_GROUPS):
+        for raw in page["logGroups"]:
+            tags = _log_tags_of(account, raw["arn"])
+            if tags and owner.owns(tags):
+                gigabytes = raw.get("storedBytes", 0) / 1e9
+                usd = gigabytes * prices.service("log-storage", account.region).usd_per_hour * 24 / HOURS_PER_MONTH
+                detail = f"{gigabytes:.2f} GB"
+                yield Resource(
+                    kind="log groups", id=raw["logGroupName"], tags=tags, detail=detail, usd_per_day=usd, raw=raw
+                )
+
+
+def _log_tags_of(account: Account, arn: str) -> Tags | None:
+    # The ARN for tags lacks the `:*` that stands for the streams.
+    answer = there(lambda: account.client("logs").list_tags_for_resource(resourceArn=arn.removesuffix(":*")))
+    return None if answer is None else dict(answer["tags"])
+
+
+LOGS = Kind(
+    title="log groups",
+    find=_find_logs,
+    tags=lambda account, resource: _log_tags_of(account, resource.raw["arn"]),
+    delete=lambda account, resource: account.client("logs").delete_log_group(logGroupName=resource.id),
+    # EKS writes to it until the cluster is deleted, and creates it again (terraform-aws-modules/terraform-aws-eks#920).
+    after=("EKS clusters",),
+)
+
+
+def _without_tags(
+    title: str,
+    service: str,
+    operation: str,
+    key: str,
+    id_key: str = "",
+    *,
+    tags: Callable[[Account, Resource], Tags | None],
+    detail: str = "",
+    asked: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Kind:
+    """A kind whose list shows no tags, or only ids; `how`: the other fields of `Kind`."""
+
+    def find(account: Account, owner: Owner) -> Iterator[Resource]:
+        for page in account.pages(service, operation, **asked or {}):
+            for each in page.get(key, ()):
+                raw = each if id_key else {}
+                resource = Resource(kind=title, id=raw.get(id_key, each), tags={}, detail=raw.get(detail, ""), raw=raw)
+                if (now := tags(account, resource)) and owner.owns(now):
+                    yield replace(resource, tags=now)
+
+    return Kind(title=title, find=find, tags=tags, **how)
+
+
+def _rule_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("events").list_tags_for_resource(ResourceARN=resource.raw["Arn"]))
+    return None if answer is None else from_list(answer["Tags"])
+
+
+def _delete_rule(account: Account, resource: Resource) -> None:
+    client = account.client("events")
+    pages = account.pages("events", "list_targets_by_rule", Rule=resource.id)
+    if targets := [target["Id"] for page in pages for target in page["Targets"]]:
+        client.remove_targets(Rule=resource.id, Ids=targets)
+    client.delete_rule(Name=resource.id)
+
+
+RULES = _without_tags(
+    "EventBridge rules", "events", "list_rules", "Rules", "Name", tags=_rule_tags, delete=_delete_rule
+)
+
+
+def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
+    client = account.client("scheduler")
+    # Tags alone do not tell whether the group exists.
+    if there(lambda: client.get_schedule_group(Name=resource.id)) is None:
+        return None
+    answer = there(lambda: client.list_tags_for_resource(ResourceArn=resource.raw["Arn"]))
+    return None if answer is None else from_list(answer["Tags"])
+
+
+SCHEDULE_GROUPS = _without_tags(
+    *("schedule groups", "scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
+    tags=_schedule_group_tags,
+    delete=lambda account, resource: account.client("scheduler").delete_schedule_group(Name=resource.id),
+    # It is DELETING until its last schedule is deleted (API_DeleteScheduleGroup).
+    slow=True,
+    note="Their schedules are deleted with them.",
+)
+
+
+def _queue_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("sqs").list_queue_tags(QueueUrl=resource.id))
+    return None if answer is None else answer.get("Tags", {})
+
+
+QUEUES = _without_tags(
+    *("SQS queues", "sqs", "list_queues", "QueueUrls"),
+    # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
+    asked={"MaxResults": 1000},
+    tags=_queue_tags,
+    delete=lambda account, resource: account.client("sqs").delete_queue(QueueUrl=resource.id),
+    # SQS deletes it at any time, and what is sent there is lost (EventBridge User Guide, eb-monitoring;
+    # EventBridge Scheduler User Guide, monitoring-cloudwatch).
+    after=("EventBridge rules", "schedule groups"),
+)
+
+
+def _find_roles(account: Account, owner: Owner) -> Iterator[Resource]:
+    # The one call of IAM that lists roles with their tags: without it, one more call for each role.
+    for page in account.pages("iam", "get_account_authorization_details", Filter=["Role"]):
+        for raw in page["RoleDetailList"]:
+            if owner.owns(tags := from_list(raw.get("Tags"))):
+                yield Resource(kind="IAM roles", id=raw["RoleName"], tags=tags)
+
+
+def _role_tags(account: Account, resource: Resource) -> Tags | None:
+    answer = there(lambda: account.client("iam").get_role(RoleName=resource.id))
+    return None if answer is None else from_list(answer["Role"].get("Tags"))
+
+
+def _delete_role(account: Account, resource: Resource) -> None:
+    client, role = account.client("iam"), {"RoleName": resource.id}
+    for page in account.pages("iam", "list_instance_profiles_for_role", **role):
+        for profile in page["InstanceProfiles"]:
+            # Not ours, or kept: checked before anything is detached from the role.
+            raise InUseError(f"the instance profile {profile['InstanceProfileName']} uses it")
+    for page in account.pages("iam", "list_attached_role_policies", **role):
+        for policy in page["AttachedPolicies"]:
+            client.detach_role_policy(**role, PolicyArn=policy["PolicyArn"])
+    for page in account.pages("iam", "list_role_policies", **role):
+        for name in page["PolicyNames"]:
+            client.delete_role_policy(**role, PolicyName=name)
+    client.delete_role(**role)
+
+
+ROLES = Kind(
+    title="IAM roles",
+    find=_find_roles,
+    tags=_role_tags,
+    delete=_delete_role,
+    # EKS then reports IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
+    # A schedule assumes its role for each call (EventBridge Scheduler User Guide, setting-up).
+    after=("node groups", "instances", "EKS clusters", "schedule groups", "instance profiles"),
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
+)
+
+
+def _profile(account: Account, resource: Resource) -> Any:
+    answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=resource.id))
+    return answer and answer["InstanceProfile"]
+
+
+def _profile_tags(account: Account, resource: Resource) -> Tags | None:
+    raw = _profile(account, resource)
+    return None if raw is None else from_list(raw.get("Tags"))
+
+
+def _delete_profile(account: Account, resource: Resource) -> None:
+    client, profile = account.client("iam"), {"InstanceProfileName": resource.id}
+    # Read again: a second attempt must not remove what the first has removed.
+    for role in (_profile(account, resource) or {}).get("Roles", ()):
+        client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
+    client.delete_instance_profile(**profile)
+
+
+PROFILES = _without_tags(
+    *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+    tags=_profile_tags,
+    delete=_delete_profile,
+    # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
+    after=("node groups", "instances"),
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
+)
+
+
+def _policy_tags(account: Account, resource: Resource) -> Tags | None:
+    pages = there(lambda: list(account.pages("iam", "list_policy_tags", PolicyArn=resource.id)))
+    return None if pages is None else from_list(tag for page in pages for tag in page["Tags"])
+
+
+def _delete_policy(account: Account, resource: Resource) -> None:
+    client, policy = account.client("iam"), {"PolicyArn": resource.id}
+    if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
+        raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
+    versions = [one for page in account.pages("iam", "list_policy_versions", **policy) for one in page["Versions"]]
+    for version in versions:
+        if not version["IsDefaultVersion"]:
+            client.delete_policy_version(**policy, VersionId=version["VersionId"])
+    client.delete_policy(**policy)
+
+
+POLICIES = _without_tags(
+    *("IAM policies", "iam", "list_policies", "Policies", "Arn"),
+    asked={"Scope": "Local"},
+    detail="PolicyName",
+    tags=_policy_tags,
+    delete=_delete_policy,
+    after=("IAM roles",),
+    shared_service="IAM",
+    note=ALL_REGIONS.format("IAM"),
+)
+
+
+def _find_budgets(account: Account, owner: Owner) -> Iterator[Resource]:
+    if partition_of(account.region) != COMMERCIAL:
+        return
+    for page in account.pages("budgets", "describe_budgets", AccountId=account.id):
+        for raw in page.get("Budgets", ()):
+            resource = Resource(kind="budgets", id=raw["BudgetName"], tags={})
+            # Tags are one request for each budget; an account can have 20,000 budgets.
+            is_candidate = resource.id.startswith(f"{PROJECT}-")
+            if is_candidate and (tags := _budget_tags(account, resource)) and owner.owns(tags):
+                yield replace(resource, tags=tags)
+
+
+def _budget_tags(account: Account, resource: Resource) -> Tags | None:
+    arn = f"arn:aws:budgets::{account.id}:budget/{resource.id}"
+    answer = there(lambda: account.client("budgets").list_tags_for_resource(ResourceARN=arn))
+    return None if answer is None else from_list(answer.get("ResourceTags"))
+
+
+def _delete_budget(account: Account, resource: Resource) -> None:
+    account.client("budgets").delete_budget(AccountId=account.id, BudgetName=resource.id)
+
+
+BUDGETS = Kind(
+    title="budgets",
+    find=_find_budgets,
+    tags=_budget_tags,
+    delete=_delete_budget,
+    shared_service="AWS Budgets",
+    # The root user must first let IAM users and roles see billing (AWS Billing user guide, "Overview of managing access
+    # permissions"), and a budget without actions is free: without that permission, no cost is missed.
+    is_free=True,
+    note=ALL_REGIONS.format("AWS Budgets"),
+)
