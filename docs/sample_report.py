@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from tandem.measured.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
-from tandem.measured.summary import summary
+from tandem.bench_results.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
+from tandem.bench_results.summary import summary
 from tandem.report.document import document
 from tandem.report.figures import draw
 from tandem.report.page import FILE, page

@@ -31,7 +31,7 @@ FLOORS = (
     {"verdict"},
 )
 """The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""
-SHARED = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "aws", "deployed")
+SHARED = ("extras", "markdown", "svg", "terminal", "parser", "bench_results", "planned", "arguments", "aws", "deployed")
 """The packages that several commands of `tandem` share: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},

@@ -16,12 +16,12 @@ from tandem.bench.progress import Progress, show
 from tandem.bench.run import Bench, Case, cases
 from tandem.bench.session import now, open_session, server_changes
 from tandem.bench.stream import LATE
+from tandem.bench_results.measures import reason_against_place
+from tandem.bench_results.result import Load, Memory, Plan, Result, Run, Server, Session
+from tandem.bench_results.result_file import NotWrittenError, read, reserve, write
+from tandem.bench_results.summary import Summary, summary
 from tandem.deployed.connection import connected
 from tandem.deployed.ollama import Ollama, OllamaError
-from tandem.measured.measures import reason_against_place
-from tandem.measured.result import Load, Memory, Plan, Result, Run, Server, Session
-from tandem.measured.result_file import NotWrittenError, read, reserve, write
-from tandem.measured.summary import Summary, summary
 from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, note, print_json, print_line, warn
 
 

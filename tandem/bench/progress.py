@@ -7,9 +7,9 @@ from rich import progress as bars
 from rich.console import Console
 
 from tandem.bench.run import Case
-from tandem.measured.measures import Spread, answered, reasons_against, tokens_per_s
-from tandem.measured.result import Run
-from tandem.measured.summary import Summary
+from tandem.bench_results.measures import Spread, answered, reasons_against, tokens_per_s
+from tandem.bench_results.result import Run
+from tandem.bench_results.summary import Summary
 from tandem.terminal import announce, in_markup, new_table, open_console
 
 

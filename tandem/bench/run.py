@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from tandem.bench.prompts import moments, prompt
 from tandem.bench.stream import Exchange, Sender
-from tandem.measured.result import Load, Row, Server
+from tandem.bench_results.result import Load, Row, Server
 
 PAUSE_AFTER_FAILURE = 0.05
 """Seconds: a server that refuses immediately is not asked a thousand times per second."""

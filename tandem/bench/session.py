@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpcore
 
+from tandem.bench_results.result import Machine, Result, Server, Session, difference, identity
+from tandem.bench_results.summary import usual_servers
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.ollama_replies import Details
 from tandem.extras import version
-from tandem.measured.result import Machine, Result, Server, Session, difference, identity
-from tandem.measured.summary import usual_servers
 
 
 def now() -> str:

@@ -16,11 +16,11 @@ import httpcore
 
 from sharing.printable import printable
 from tandem.bench.clocked import ClockedBackend, ClockedStream
+from tandem.bench_results.result import Row, ServerTimes
 from tandem.deployed.ollama import most_said_bytes
 from tandem.deployed.ollama_replies import Generated, refusal
 from tandem.deployed.replies import MalformedError, checked
 from tandem.deployed.wire import ERROR, Lines, Room, WireError, reason, refuse_packed
-from tandem.measured.result import Row, ServerTimes
 
 LONGEST_ERROR = 300
 LATE = "not complete within"

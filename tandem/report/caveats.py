@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from tandem.measured.measures import GOOD_REPEATS
-from tandem.measured.result import Memory, Result, difference, identity
-from tandem.measured.summary import Goals, Summary
+from tandem.bench_results.measures import GOOD_REPEATS
+from tandem.bench_results.result import Memory, Result, difference, identity
+from tandem.bench_results.summary import Goals, Summary
 from tandem.terminal import count, in_words
 
 GOOD_REQUESTS = 300

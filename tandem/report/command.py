@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from tandem.arguments import amount
-from tandem.measured.result import Result, Run
-from tandem.measured.result_file import ResultError, read
-from tandem.measured.summary import Goals, Summary, compare_costs, summary
+from tandem.bench_results.result import Result, Run
+from tandem.bench_results.result_file import ResultError, read
+from tandem.bench_results.summary import Goals, Summary, compare_costs, summary
 from tandem.parser import Commands, add_command
 from tandem.report.document import document
 from tandem.report.figures import draw

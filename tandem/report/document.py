@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from tandem.bench_results.comparison import Comparison
+from tandem.bench_results.first_token import FirstToken
+from tandem.bench_results.measures import MIB, Span, Spread
+from tandem.bench_results.result import Result
+from tandem.bench_results.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
 from tandem.markdown import as_code, change_text, in_markdown
-from tandem.measured.comparison import Comparison
-from tandem.measured.first_token import FirstToken
-from tandem.measured.measures import MIB, Span, Spread
-from tandem.measured.result import Result
-from tandem.measured.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
 from tandem.report.caveats import caveats, meanings
 from tandem.report.figures import Figure, number
 from tandem.terminal import count, in_words

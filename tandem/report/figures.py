@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from tandem import svg
-from tandem.measured.summary import Figures, Summary, Workload, reference
+from tandem.bench_results.summary import Figures, Summary, Workload, reference
 
 PANEL = 200
 """Width of a column of panels: two of them fit a phone."""

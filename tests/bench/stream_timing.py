@@ -13,8 +13,8 @@ import time
 from multiprocessing.connection import Connection
 
 from tandem.bench.run import Bench, Case, Measured
-from tandem.measured.measures import itl_ms, percentile, ttft_ms
-from tandem.measured.result import Load, Row, Server
+from tandem.bench_results.measures import itl_ms, percentile, ttft_ms
+from tandem.bench_results.result import Load, Row, Server
 from tests.tandem.fake_ollama import ollama
 
 STREAMS = 32

@@ -68,7 +68,7 @@ def test_twice_as_many_requests_for_one_model_are_measured_for_every_load_that_b
     ids=["kept under load", "left alone"],
 )
 def test_a_model_that_was_measured_while_the_other_was_idle_is_known(last: str | None, idle: float) -> None:
-    # In the form of `tandem bench` (tandem/measured/result.py): the slower model's last reply ends after 9 s.
+    # In the form of `tandem bench` (tandem/bench_results/result.py): the slower model's last reply ends after 9 s.
     rows = [
         {"endpoint": "slow", "counted": True, "sent_us": 5_000_000, "arrivals_us": [4_000_000], "error": None},
         {"endpoint": "fast", "counted": True, "sent_us": 1_000_000, "arrivals_us": [2_000_000], "error": None},

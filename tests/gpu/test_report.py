@@ -42,7 +42,7 @@ def test_what_spoils_a_figure_is_shown_beside_it(first: Any) -> None:
     pair = first["pairs"]["mps"]
     pair["summary"] |= {"excluded": [["mistral, repeat 2", ["3 requests failed"]]], "errors": {"timeout": 3}}
     pair["idle_seconds"] = 2.5
-    # As `tandem bench` reports it (tandem/measured/first_token.py).
+    # As `tandem bench` reports it (tandem/bench_results/first_token.py).
     pair["summary"]["figures"][0]["first_token"] = {"waiting_ms": 12.0, "prompt_ms": 65.0, "rest_ms": 1721.3}
     pair["summary"]["warnings"] = ["llama2 alone: 96% of the time to first token is neither."]
     text = describe(first)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tandem.bench_results.result_file import read
+from tandem.bench_results.summary import summary
 from tandem.command import main
-from tandem.measured.result_file import read
-from tandem.measured.summary import summary
 from tests.command import Printed
 from tests.ollama.test_model_start import OWN, on_a_gpu
 

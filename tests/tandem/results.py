@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tandem.measured.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
+from tandem.bench_results.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
 
 GIB = 2**30
 NO_TIMES = ServerTimes(total_ns=0, load_ns=0, prompt_eval_ns=0, eval_ns=0)

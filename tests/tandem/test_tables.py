@@ -25,6 +25,7 @@ from tandem.aws.resources import Owner, Resource
 from tandem.aws.session import Account
 from tandem.bench import progress
 from tandem.bench.run import Case
+from tandem.bench_results.summary import summary
 from tandem.chat.screen import Screen as Chat
 from tandem.chat.talk import Speaker, Turn
 from tandem.deployed.ollama import Memory, Piece
@@ -32,7 +33,6 @@ from tandem.doctor import screen as doctor
 from tandem.doctor.case import Case as Examined
 from tandem.doctor.checks import CHECKS, Answered
 from tandem.doctor.finding import ok, stops, unknown, warning
-from tandem.measured.summary import summary
 from tandem.planned.kept_prices import Kept
 from tandem.terminal import open_console
 from tandem.verify import screen as verify

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from moto.eks.models import eks_backends
 
 from tandem import command
+from tandem.bench_results.result_file import write
 from tandem.command import main
-from tandem.measured.result_file import write
 from tandem.terminal import open_console
 from tandem.verify import screen
 from tandem.verify import verify as verification

@@ -15,8 +15,8 @@ import pytest
 
 from tandem.bench.run import Bench, Case, Measured, cases
 from tandem.bench.stream import Exchange
-from tandem.measured.result import Load, Row
-from tandem.measured.result_file import ResultError, read, write
+from tandem.bench_results.result import Load, Row
+from tandem.bench_results.result_file import ResultError, read, write
 from tests.command import Ended, call
 from tests.tandem.conftest import LOAD
 from tests.tandem.fake_ollama import FakeOllama, ollama

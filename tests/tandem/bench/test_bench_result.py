@@ -19,7 +19,7 @@ import pytest
 from tandem.bench.prompts import TASK
 from tandem.bench.run import Measured
 from tandem.bench.stream import Sender
-from tandem.measured.result_file import NotWrittenError, read, reserve, write
+from tandem.bench_results.result_file import NotWrittenError, read, reserve, write
 from tandem.terminal import CallError
 from tests.command import Ended
 from tests.tandem.conftest import Servers
@@ -181,7 +181,7 @@ def test_the_file_is_reserved_from_the_first_request_to_the_last(
 
 def test_a_killed_benchmark_leaves_no_lock_and_its_remains_do_no_harm(servers: Servers, tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from tandem.measured.result_file import reserve\n"
+        "import os, sys; from pathlib import Path; from tandem.bench_results.result_file import reserve\n"
         "with reserve(Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(servers.path)], cwd=ROOT)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tandem.bench.interrupt import run_until_ctrl_c
-from tandem.measured.result_file import read
+from tandem.bench_results.result_file import read
 from tests.command import Ended
 from tests.tandem.conftest import Servers
 
 ROOT = Path(__file__).parents[3]
-HERE = (str(ROOT / "tandem" / "bench"), str(ROOT / "tandem" / "measured"))
+HERE = (str(ROOT / "tandem" / "bench"), str(ROOT / "tandem" / "bench_results"))
 
 
 def lines_of(servers: Servers, interrupt_at: int) -> tuple[Ended, int]:

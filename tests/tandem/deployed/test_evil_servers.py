@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem.bench.stream import Exchange, Sender
+from tandem.bench_results.result import Row
 from tandem.deployed import ollama
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
-from tandem.measured.result import Row
 from tandem.models.from_ollama import read_tag
 from tandem.terminal import CallError
 from tandem.verify.servers import examine

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tandem.measured.result import Memory, Result
-from tandem.measured.summary import Goals, summary
+from tandem.bench_results.result import Memory, Result
+from tandem.bench_results.summary import Goals, summary
 from tandem.report.command import name_models
 from tandem.report.document import document
 from tandem.report.figures import draw

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem import svg
-from tandem.measured.result import Result, Run
-from tandem.measured.summary import Summary, summary
+from tandem.bench_results.result import Result, Run
+from tandem.bench_results.summary import Summary, summary
 from tandem.report.figures import _ticks, draw
 from tests.conftest import Golden
 from tests.tandem.results import paced, result, run, steady

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tandem.measured.result import Result
-from tandem.measured.summary import summary
+from tandem.bench_results.result import Result
+from tandem.bench_results.summary import summary
 from tandem.report.command import name_models
 from tandem.report.document import document
 from tandem.report.figures import draw

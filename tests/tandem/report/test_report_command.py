@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tandem.measured.result import Memory, Result
-from tandem.measured.result_file import write
+from tandem.bench_results.result import Memory, Result
+from tandem.bench_results.result_file import write
 from tests.command import Ended, call
 from tests.conftest import Golden
 from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session, shared, timed
@@ -215,7 +215,7 @@ def test_a_file_that_exhausts_its_reader_is_one_line(
     content: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if content.isspace():
-        monkeypatch.setattr("tandem.measured.result_file.MOST_BYTES", 1024)
+        monkeypatch.setattr("tandem.bench_results.result_file.MOST_BYTES", 1024)
     path = tmp_path / "r.json"
     path.write_bytes(content)
     shown = refusal(path)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tandem.measured.comparison import compare, t_quantile
+from tandem.bench_results.comparison import compare, t_quantile
 
 TABLE = {
     0.975: {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 8: 2.306, 10: 2.228, 30: 2.042},

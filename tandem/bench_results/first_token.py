@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from tandem.measured.measures import answered
-from tandem.measured.result import Row
+from tandem.bench_results.measures import answered
+from tandem.bench_results.result import Row
 
 MOST_REST = 1 / 3
 """Above it, a benchmark measures something other than the model's speed: docs/decisions/0160."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tandem.bench.prompts import TASK, moments, prompt
 from tandem.bench.run import Bench, Case, Measured
-from tandem.measured import measures
-from tandem.measured.result import Row
-from tandem.measured.summary import Goals, Sharing, Workload, summary
+from tandem.bench_results import measures
+from tandem.bench_results.result import Row
+from tandem.bench_results.summary import Goals, Sharing, Workload, summary
 from tests.tandem.conftest import Servers
 from tests.tandem.results import SPILLED, failed, result, row, run, server, session, shared, steady
 

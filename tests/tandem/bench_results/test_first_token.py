@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.measured.first_token import FirstToken, split
-from tandem.measured.measures import ttft_ms
-from tandem.measured.result import Row, ServerTimes
-from tandem.measured.summary import Summary, summary
+from tandem.bench_results.first_token import FirstToken, split
+from tandem.bench_results.measures import ttft_ms
+from tandem.bench_results.result import Row, ServerTimes
+from tandem.bench_results.summary import Summary, summary
 from tests.tandem.results import PLAN, result, row, run, server, session
 
 H100 = (664, 935, 1263, 1550, 1830, 2072)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from tandem.measured import measures
-from tandem.measured.comparison import Comparison, compare
-from tandem.measured.first_token import MOST_REST, FirstToken, most_at_once, split
-from tandem.measured.measures import Span, Spread, answered, span, spread
-from tandem.measured.result import Result, Row, Run, Server, difference, identity
+from tandem.bench_results import measures
+from tandem.bench_results.comparison import Comparison, compare
+from tandem.bench_results.first_token import MOST_REST, FirstToken, most_at_once, split
+from tandem.bench_results.measures import Span, Spread, answered, span, spread
+from tandem.bench_results.result import Result, Row, Run, Server, difference, identity
 
 
 class Workload(NamedTuple):

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharing.files import lock, write_whole
 from sharing.printable import as_json
-from tandem.measured.result import SCHEMA_VERSION, Result
+from tandem.bench_results.result import SCHEMA_VERSION, Result
 from tandem.terminal import FAILED, CallError
 
 MOST_BYTES = 512 * 2**20

@@ -6,7 +6,7 @@ aiperf, inference-perf and guidellm share them; the comparisons of alone and tog
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tandem.measured.result import Memory, Row, Run
+from tandem.bench_results.result import Memory, Row, Run
 
 GOOD_REPEATS = 3
 MIB = 2**20

@@ -1,1 +1,0 @@
-"""The measurements of a benchmark: the file, the figures, the comparison."""
