@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 from html import escape
 
-from tandem.command import COMMANDS, parser
-from tandem.parser import Parser, all_parsers
+from tandem.arguments import Parser, all_parsers
+from tandem.main import COMMANDS, parser
 
 HEAD = """# Command line
 

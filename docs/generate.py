@@ -44,7 +44,7 @@ from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
 from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
 from stacks.stack_file.ui_shape import UiSettings
 from tandem.doctor.checks import CHECKS
-from tandem.planned.report import PlanReport
+from tandem.dry_run.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"

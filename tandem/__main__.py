@@ -1,5 +1,5 @@
 """`python -m tandem`."""
 
-from tandem.command import entry
+from tandem.main import entry
 
 entry()

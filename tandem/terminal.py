@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from sharing.printable import as_json, one_line, printable, without_secrets
-from tandem.extras import missing
+from tandem.installation import missing
 
 # rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:

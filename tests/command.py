@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from tandem.command import main
+from tandem.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")

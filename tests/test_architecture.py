@@ -31,7 +31,20 @@ FLOORS = (
     {"verdict"},
 )
 """The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""
-SHARED = ("extras", "markdown", "svg", "terminal", "parser", "bench_results", "planned", "arguments", "aws", "deployed")
+SHARED = (
+    "installation",
+    "markdown",
+    "svg",
+    "terminal",
+    "arguments",
+    "lookup",
+    "price_cache",
+    "dry_run",
+    "search",
+    "bench_results",
+    "aws",
+    "deployed",
+)
 """The packages that several commands of `tandem` share: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},
@@ -48,10 +61,10 @@ WITHOUT_PULUMI = (
     "sharing.versions",
     "stacks.stack_file.judge",
     "tandem.arguments",
-    "tandem.command",
+    "tandem.main",
     "tandem.plan.command",
-    "tandem.parser",
-    "tandem.planned.plan",
+    "tandem.lookup",
+    "tandem.dry_run.program",
     "tandem.terminal",
 )
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "markdown_it", "asyncio")
@@ -104,7 +117,7 @@ def test_the_package_of_a_command_imports_no_other_command() -> None:
     """Commands share only the packages in `SHARED`, each of which imports only those before it."""
     for module, others in import_graph("tandem").items():
         _, own, *_ = [*module.split("."), ""]
-        if own in ("", "command", "__main__"):
+        if own in ("", "main", "__main__"):
             continue
         below = SHARED[: SHARED.index(own)] if own in SHARED else SHARED
         rooms = {other.split(".")[1] for other in others if other.startswith("tandem.")}

@@ -11,7 +11,7 @@ import pytest
 from botocore import xform_name
 
 from tandem.aws.quota import SPOT_ROLE_COMMAND
-from tandem.command import parser
+from tandem.main import parser
 from tests import pages
 from tests.shipped import STACKS
 from tests.tandem.account.emulated import LOADER

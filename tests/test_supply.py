@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.extras import install_command
+from tandem.installation import install_command
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("sharing", "components", "stacks", "sandbox", "tandem")

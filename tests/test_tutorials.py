@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.command import GROUPS
+from tandem.main import GROUPS
 from tests.pages import PAGES, ROOT, TUTORIALS, Block, blocks, commands, environment
 from tests.shipped import copy_project
 from tests.test_guides import assert_exists

@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_profile, add_region, add_stack, existing, known_region, stack_file
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_profile, add_region, add_stack
+from tandem.lookup import accepted, existing, require_region, stack_file
 from tandem.terminal import FAILED, FINE, USAGE, CallError, complain, print_json, status
 
 if TYPE_CHECKING:
@@ -111,29 +111,29 @@ def _prices(parsed: argparse.Namespace) -> int:
     import datetime
 
     from stacks.stack_file.errors import UnreadableError
+    from tandem import price_cache
     from tandem.account import prices
     from tandem.account.prices_screen import show
     from tandem.aws.session import AccountError
-    from tandem.planned import kept_prices
 
     now = datetime.datetime.now(datetime.UTC)
     regions = list(dict.fromkeys(parsed.region or [_stack_and_region(parsed)[1]]))
     for region in regions:
-        known_region(region)
+        require_region(region)
     kept, failures = [], []
     for region in regions:
         try:
             if parsed.kept:
-                kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
+                kept.append((price_cache.load(region, now.date()), price_cache.home() / f"{region}.json"))
                 continue
             with status(f"Reading prices of {region} from AWS"):
                 read = prices.read(_account(parsed, region), now)
-            kept.append((read, kept_prices.keep(read)))
+            kept.append((read, price_cache.keep(read)))
         except (AccountError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
         except OSError as error:
             failures.append(
-                f"cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
+                f"cannot write {price_cache.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
             )
     if parsed.json:
         regions_read = [read.model_dump(mode="json") for read, _ in kept]
@@ -163,7 +163,7 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
         if not isinstance(found, str):
             raise UnreadableError(f"{path} has no `aws:region`. Set it there, or pass --region.")
         region = found
-    known_region(region)
+    require_region(region)
     return stack, region
 
 

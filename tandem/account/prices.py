@@ -10,7 +10,7 @@ from typing import Any
 from sharing import tables
 from sharing.hardware.gpus import instance_types
 from tandem.aws.session import Account, AccountError, explained
-from tandem.planned.kept_prices import Kept
+from tandem.price_cache import Kept
 
 LIST_REGION = "us-east-1"
 """Where AWS serves its price list, for every region of the partition `aws`."""

@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 
 from sharing.hardware.gpus import instance_types
-from tandem.planned.kept_prices import Kept
+from tandem.price_cache import Kept
 from tandem.terminal import count, in_markup, new_table, open_console
 
 

@@ -17,7 +17,7 @@ from sharing.hardware.offerings import family
 from sharing.hardware.prices import HOME_REGION
 from tandem.account import prices
 from tandem.aws.session import Account, AccountError, connect, explained
-from tandem.planned.kept_prices import Kept
+from tandem.price_cache import Kept
 from tandem.terminal import print_line
 
 DATA = Path(tables.__file__).parent / "data"

@@ -2,8 +2,7 @@
 
 import argparse
 
-from tandem.arguments import add_servers, amount, amounts, count, counts, not_negative, whole
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_servers, amount, amounts, count, counts, not_negative, whole
 
 PROMPT_WORDS = "64,512"
 FEWEST_WORDS = 8

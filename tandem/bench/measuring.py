@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from tandem.arguments import existing
 from tandem.bench.interrupt import run_until_ctrl_c
 from tandem.bench.progress import Progress, show
 from tandem.bench.run import Bench, Case, cases
@@ -22,6 +21,7 @@ from tandem.bench_results.result_file import NotWrittenError, read, reserve, wri
 from tandem.bench_results.summary import Summary, summary
 from tandem.deployed.connection import connected
 from tandem.deployed.ollama import Ollama, OllamaError
+from tandem.lookup import existing
 from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, note, print_json, print_line, warn
 
 
@@ -225,7 +225,7 @@ class _Measuring:
 def _plan(stack: str) -> dict[str, Any]:
     """The stack's plan, without its resources, which are long and irrelevant to speed."""
     from stacks.stack_file.judge import judge_file
-    from tandem.planned.report import report
+    from tandem.dry_run.report import report
 
     shown = report(judge_file(existing(stack)), None).as_dict()
     del shown["resources"]

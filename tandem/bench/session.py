@@ -12,7 +12,7 @@ from tandem.bench_results.result import Machine, Result, Server, Session, differ
 from tandem.bench_results.summary import usual_servers
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.ollama_replies import Details
-from tandem.extras import version
+from tandem.installation import version
 
 
 def now() -> str:

@@ -2,8 +2,7 @@
 
 import argparse
 
-from tandem.arguments import add_servers, amount, count, not_negative, whole
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_servers, amount, count, not_negative, whole
 
 OPENING = "Introduce yourself in two sentences, then ask me a question about sharing resources."
 TURNS = 6

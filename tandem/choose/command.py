@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import add_region, budget, called, count, existing, resolve_path
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_region, budget, count
+from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
     from sharing.stack.setup import Capacity
     from sharing.verdict.choices import Choice, Choices
-    from tandem.planned.base_stack import BaseStack
+    from tandem.search.base_stack import BaseStack
 
 SCHEMA_VERSION = 1
 HOME_REGION = "us-east-1"
@@ -76,7 +76,7 @@ def add(commands: Commands) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.verdict.choices import choose
-    from tandem.planned import new_stack_file
+    from tandem.search import new_stack_file
 
     target = _target(parsed)
     base = _base(parsed)
@@ -86,9 +86,9 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print_json(as_dict(base, found, parsed, written))
     else:
-        from tandem.planned import choices_screen
+        from tandem.search import screen
 
-        choices_screen.table(base.setup, found, parsed.rows)
+        screen.table(base.setup, found, parsed.rows)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
@@ -121,7 +121,7 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
 def _choice(choice: "Choice") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from tandem.planned.base_stack import sharing_values
+    from tandem.search.base_stack import sharing_values
 
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
     return {
@@ -151,7 +151,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     import datetime
     from dataclasses import replace
 
-    from tandem.planned import base_stack
+    from tandem.search import base_stack
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
@@ -161,7 +161,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
     limits = parsed.budget.settings if parsed.budget else {}
     if parsed.region:
-        base_stack.require_region(parsed.region)
+        require_region(parsed.region)
     try:
         if parsed.stack:
             base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, limits, today)
@@ -173,9 +173,9 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
         raise CallError(_about_arguments(str(error), names)) from None
     if not parsed.live_prices:
         return base
-    from tandem.planned import kept_prices
+    from tandem import price_cache
 
-    return replace(base, setup=replace(base.setup, book=kept_prices.load(base.setup.region, today).book))
+    return replace(base, setup=replace(base.setup, book=price_cache.load(base.setup.region, today).book))
 
 
 def _about_arguments(message: str, names: dict[str, str]) -> str:
@@ -192,7 +192,7 @@ def _about_arguments(message: str, names: dict[str, str]) -> str:
 
 def _target(parsed: argparse.Namespace) -> Path | None:
     """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
-    from tandem.planned import new_stack_file
+    from tandem.search import new_stack_file
 
     if parsed.write:
         path = resolve_path(parsed.write)

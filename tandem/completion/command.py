@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command
 from tandem.terminal import FINE, print_line
 
 SHELLS = ("bash", "zsh", "fish")

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tandem.parser import Parser, all_parsers
+from tandem.arguments import Parser, all_parsers
+from tandem.lookup import regions, stack_file
 
 
 def suggest(parser: Parser) -> None:
@@ -17,7 +18,7 @@ def suggest(parser: Parser) -> None:
         "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
         "INSTANCE-TYPE": lambda **_: _instance_types(),
         **dict.fromkeys(("MODEL", "TAG"), lambda **_: _models()),
-        "REGION": lambda **_: _regions(),
+        "REGION": lambda **_: regions(),
         **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
     }
     for each in all_parsers(parser):
@@ -30,8 +31,6 @@ def suggest(parser: Parser) -> None:
 
 
 def _stacks() -> list[str]:
-    from tandem.arguments import stack_file
-
     names = [path.name.split(".")[1] for path in stack_file("x").parent.glob("Pulumi.*.yaml")]
     # The shell shows what it gets, and no stack has such a name.
     return [name for name in names if name.isprintable()]
@@ -47,9 +46,3 @@ def _models() -> list[str]:
     from sharing.models.catalogue import models
 
     return [*models()]
-
-
-def _regions() -> list[str]:
-    from tandem.planned import kept_prices
-
-    return [*kept_prices.regions()]

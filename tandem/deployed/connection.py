@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tandem.arguments import accepted, stack_file
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
+from tandem.deployed.expected import ExpectedStack
 from tandem.deployed.kubeconfig import Chosen
 from tandem.deployed.objects import INSTANCE_LABEL
 from tandem.deployed.outputs import project_of, stack_outputs
 from tandem.deployed.patience import Patience
-from tandem.planned.expected import ExpectedStack
+from tandem.lookup import accepted, stack_file
 
 if TYPE_CHECKING:
     from tandem.deployed.forwarding import Forward
@@ -113,12 +113,12 @@ def trouble_of(way: Reached) -> Callable[[], str]:
 
 @contextmanager
 def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "Iterator[Connected]":
-    """The stack that the arguments mean; raises what `tandem.arguments.accepted` raises, and `NotConnectedError`."""
+    """The stack that the arguments mean; raises what `tandem.lookup.accepted` raises, and `NotConnectedError`."""
     if parsed.context and parsed.kubeconfig is None:
         raise NotConnectedError("--context selects from a kubeconfig. Pass --kubeconfig FILE, too.")
     judged = accepted(parsed.stack)
 
-    from tandem.planned.expected import expect
+    from tandem.deployed.expected import expect
 
     expected = expect(judged)
     if parsed.kubeconfig is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
     from tandem.aws.session import Account, AccountError
     from tandem.aws.stack_account import Identity
-    from tandem.planned.plan import Planned
+    from tandem.dry_run.program import Planned
 
 NOT_DEPLOYED = "not deployed yet"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -21,7 +21,7 @@ from tandem.doctor import (
 )
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, parts_of, unknown
-from tandem.extras import missing
+from tandem.installation import missing
 from tandem.terminal import CallError
 
 AT_ONCE = 4

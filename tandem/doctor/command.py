@@ -4,13 +4,13 @@ import argparse
 import datetime
 from pathlib import Path
 
-from tandem.arguments import accepted, add_profile, add_region, known_region, stack_file
+from tandem.arguments import Commands, add_command, add_profile, add_region
 from tandem.deployed.outputs import project_of
 from tandem.doctor import screen
 from tandem.doctor.case import Case, Stack
 from tandem.doctor.checks import examine
 from tandem.doctor.finding import exit_code
-from tandem.parser import Commands, add_command
+from tandem.lookup import accepted, require_region, stack_file
 from tandem.terminal import print_json, status
 
 
@@ -49,13 +49,13 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _case(parsed: argparse.Namespace) -> Case:
     if parsed.region:
-        known_region(parsed.region)
+        require_region(parsed.region)
     now = datetime.datetime.now(datetime.UTC)
     if parsed.stack is None:
         region = parsed.region or _ambient_region(parsed.profile)
         return Case(project=project_of(Path("Pulumi.yaml")), region=region, profile=parsed.profile, now=now)
 
-    from tandem.planned import plan
+    from tandem.dry_run import program
 
     judged = accepted(parsed.stack)
     return Case(
@@ -63,7 +63,7 @@ def _case(parsed: argparse.Namespace) -> Case:
         region=parsed.region or judged.setup.region,
         profile=parsed.profile or judged.config.profile,
         now=now,
-        stack=Stack(judged, plan.run(judged)),
+        stack=Stack(judged, program.run(judged)),
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command
 from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
@@ -36,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.hardware.gpus import instance_types
     from sharing.problems import did_you_mean
-    from tandem.planned.base_stack import require_region
+    from tandem.lookup import require_region
 
     require_region(parsed.region)
     wanted = parsed.filter.lower()

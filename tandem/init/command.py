@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import add_region, called, resolve_path
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_region
+from tandem.lookup import called, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
     from sharing.verdict.choices import Choice, Choices
     from tandem.init.questions import Questions
-    from tandem.planned.base_stack import BaseStack, Values
+    from tandem.search.base_stack import BaseStack, Values
 
 SCHEMA_VERSION = 1
 STACK = "mine"
@@ -87,7 +87,7 @@ def run(parsed: argparse.Namespace) -> int:
     from stacks.stack_file.judge import stack_name
     from tandem.init import project
     from tandem.init.questions import Questions, number_of
-    from tandem.planned import new_stack_file
+    from tandem.search import new_stack_file
 
     questions = Questions(asks=_may_ask(parsed))
     path = questions.answer("Name of the stack", STACK, lambda name: _free(name, parsed, questions), parsed.stack)
@@ -124,7 +124,7 @@ def _may_ask(parsed: argparse.Namespace) -> bool:
 
 def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path:
     """The stack file of that name, which the command may write."""
-    from tandem.planned import new_stack_file
+    from tandem.search import new_stack_file
 
     path = resolve_path(name)
     new_stack_file.check(path, force=parsed.force, asks=questions.asks)
@@ -135,7 +135,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     """The setups for the answers, shown; the user is asked for others while nothing fits."""
     from sharing.verdict.choices import choose
     from tandem.init import questions as ask
-    from tandem.planned import base_stack, choices_screen
+    from tandem.search import base_stack, screen
 
     today = datetime.date.today()
     region = questions.answer("AWS region", REGION, ask.region, parsed.region)
@@ -179,7 +179,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         with status("Comparing setups"):
             found = choose(base.setup, ("spot", "on-demand"))
         if not parsed.json:
-            choices_screen.table(base.setup, found, ROWS, numbered=questions.asks)
+            screen.table(base.setup, found, ROWS, numbered=questions.asks)
         elif not found.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:
@@ -195,7 +195,7 @@ def _joined(given: list[str] | None) -> str | None:
 def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *, overwrites: bool) -> None:
     """What was written; the plan of the stack follows."""
     from stacks.stack_file.judge import stack_name
-    from tandem.planned.new_stack_file import shown
+    from tandem.search.new_stack_file import shown
 
     stack = written[-1]
     if parsed.json:

@@ -14,7 +14,8 @@ from sharing.printable import printable
 from sharing.schedule.week import judge_timezone
 from sharing.verdict.rules.cost_alerts import is_email
 from tandem import arguments
-from tandem.planned import base_stack
+from tandem.lookup import require_region
+from tandem.search import base_stack
 from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
@@ -60,7 +61,7 @@ def _folded(question: str) -> str:
 
 def region(text: str) -> str:
     """An AWS region."""
-    base_stack.require_region(text)
+    require_region(text)
     return text
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tandem.arguments import add_servers
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_servers
 from tandem.terminal import FAILED, FINE, CallError, complain, note, print_json, print_line
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 import argparse
 
+from tandem.arguments import EXIT_CODES, Commands, add_command
 from tandem.models import listing
-from tandem.parser import EXIT_CODES, Commands, add_command
 
 OLLAMA = "http://127.0.0.1:11434"
 

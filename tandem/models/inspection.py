@@ -15,9 +15,9 @@ from sharing.models.metadata import UnclearModelError, describe
 from sharing.printable import address, printable
 from stacks.stack_file.edit import as_yaml, describe_model
 from stacks.stack_file.model_settings import MODEL_NAME, own_keys
-from tandem.arguments import existing
 from tandem.deployed.endpoints import Endpoint, wrong_with
 from tandem.deployed.ollama import Ollama
+from tandem.lookup import existing
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown

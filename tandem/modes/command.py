@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import add_region, existing
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_region
+from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
@@ -84,13 +84,13 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
     from sharing import tables
     from sharing.hardware.gpus import instance_types
     from sharing.problems import did_you_mean
-    from tandem.planned import base_stack
+    from tandem.search import base_stack
 
     name, day = parsed.type, datetime.date.fromisoformat(tables.read("gpu_prices").date)
     if name is not None and name not in instance_types():
         raise CallError(f"unknown GPU instance type '{short(name)}'. {did_you_mean(name, instance_types())}")
     if parsed.region:
-        base_stack.require_region(parsed.region)
+        require_region(parsed.region)
     if parsed.stack:
         return base_stack.of_file(existing(parsed.stack), {}, parsed.region, {}, day).setup
     return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).setup

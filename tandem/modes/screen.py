@@ -11,7 +11,7 @@ from sharing.hardware.prices import on_demand, spot
 from sharing.modes.modes import Shares
 from sharing.stack.setup import Setup
 from sharing.verdict.matrix import MODELS_FIT, Cell
-from tandem.planned.base_stack import context_of
+from tandem.search.base_stack import context_of
 from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}

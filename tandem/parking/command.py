@@ -4,8 +4,8 @@ import argparse
 import datetime
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_cluster, add_profile, add_stack, existing, minutes
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_cluster, add_command, add_profile, add_stack, minutes
+from tandem.lookup import accepted, existing
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import add_stack, existing
-from tandem.parser import REFUSED, Commands, add_command
+from tandem.arguments import REFUSED, Commands, add_command, add_stack
+from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
     FAILED,
@@ -105,8 +105,8 @@ def _run(parsed: argparse.Namespace) -> int:
         return FAILED if judged.refused else FINE
     switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
     if parsed.json:
-        from tandem.planned.plan import run
-        from tandem.planned.report import report
+        from tandem.dry_run.program import run
+        from tandem.dry_run.report import report
 
         planned = None if judged.refused else run(judged.plan())
         if planned and parsed.graph:
@@ -176,9 +176,9 @@ def _not_compared(parsed: argparse.Namespace) -> list[str]:
 
 
 def _live_prices(region: object) -> "Book | None":
-    from tandem.planned import kept_prices
+    from tandem import price_cache
 
-    return kept_prices.of_region(region)
+    return price_cache.of_region(region)
 
 
 def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
@@ -197,8 +197,8 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
 def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:
     plan = judged.plan()
 
+    from tandem.dry_run.program import run
     from tandem.plan import screen
-    from tandem.planned.plan import run
 
     console = open_console()
     with status(f"Planning {judged.name}"):

@@ -16,9 +16,9 @@ from sharing.verdict.matrix import WAYS
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
-from tandem.planned.base_stack import sharing_values
-from tandem.planned.plan import Planned, run
-from tandem.planned.report import report
+from tandem.dry_run.program import Planned, run
+from tandem.dry_run.report import report
+from tandem.search.base_stack import sharing_values
 from tandem.terminal import CallError
 
 SCHEMA_VERSION = 1

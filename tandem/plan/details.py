@@ -12,9 +12,9 @@ from sharing.schedule.week import Park
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict.assessment import Fit
 from stacks.stack_file.judge import Plan
+from tandem.dry_run.program import Planned
+from tandem.dry_run.startup import Startup, name_stage
 from tandem.plan.screen import bill_of, dollars
-from tandem.planned.plan import Planned
-from tandem.planned.startup import Startup, name_stage
 from tandem.terminal import count, line, print_folded, print_rows
 
 

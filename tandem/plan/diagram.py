@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 from sandbox.graph import IN_STATE_ALONE, STACK_TYPE, Graph, Resource
 from sandbox.preview.timeline import waits
-from tandem.planned.plan import Planned
+from tandem.dry_run.program import Planned
 from tandem.terminal import count
 
 OURS = "tandem:index:"

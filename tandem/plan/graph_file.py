@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tandem.terminal import CallError
 
 if TYPE_CHECKING:
-    from tandem.planned.plan import Planned
+    from tandem.dry_run.program import Planned
 
 ENDINGS = (".svg", ".mmd", ".md")
 

@@ -15,8 +15,8 @@ from sharing.verdict.assessment import Fit
 from sharing.verdict.rules import cost_alerts
 from sharing.verdict.rules.scale_to_zero import sleepers, slow_start_minutes
 from stacks.stack_file.judge import Plan
-from tandem.planned.plan import Planned
-from tandem.planned.startup import name_stages
+from tandem.dry_run.program import Planned
+from tandem.dry_run.startup import name_stages
 from tandem.terminal import KEPT_SPACE, count, in_words, line, print_folded, print_rows
 
 TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}

@@ -19,8 +19,8 @@ from sharing.stack.startup import (
 )
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
+from tandem.dry_run.startup import RELEASE
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
-from tandem.planned.startup import RELEASE
 from tandem.terminal import count
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.tree import Tree
 
 from sandbox.graph import STACK_TYPE, Graph, Resource
+from tandem.dry_run.startup import CLUSTER, STAGES
 from tandem.plan.diagram import kind_of
-from tandem.planned.startup import CLUSTER, STAGES
 from tandem.terminal import in_markup
 
 ORDER = (CLUSTER, *STAGES)

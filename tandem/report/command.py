@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tandem.arguments import amount
+from tandem.arguments import Commands, add_command, amount
 from tandem.bench_results.result import Result, Run
 from tandem.bench_results.result_file import ResultError, read
 from tandem.bench_results.summary import Goals, Summary, compare_costs, summary
-from tandem.parser import Commands, add_command
 from tandem.report.document import document
 from tandem.report.figures import draw
 from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from stacks.stack_file.judge import stack_name
-from tandem.arguments import accepted, add_stack, existing, minutes, not_negative, stack_file
-from tandem.parser import EXIT_CODES, Commands, add_command
+from tandem.arguments import EXIT_CODES, Commands, add_command, add_stack, minutes, not_negative
+from tandem.lookup import accepted, existing, stack_file
 from tandem.sandbox.verbs import Place, command
 from tandem.terminal import CallError
 
@@ -26,7 +26,7 @@ VERB_EXIT_CODES = {
 REPORTING = ("up", "refresh", "destroy", "status", "wait", "delete")
 """Verbs with `--json`. The others show the output of `pulumi`, which has its own `--json` after the `--`."""
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
-"""Verbs that pass the arguments after `--` to pulumi. argparse never sees these: `tandem.command` removes them."""
+"""Verbs that pass the arguments after `--` to pulumi. argparse never sees these: `tandem.main` removes them."""
 PACED = ("up", "destroy", "pulumi")
 """Verbs that wait for resources of the emulated cloud."""
 

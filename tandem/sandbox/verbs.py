@@ -363,7 +363,7 @@ def _graph(place: Place) -> "Graph | None":
     """The program's graph; None if the stack file is missing or refused."""
     from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import RefusedError, judge_file
-    from tandem.planned.plan import program_graph
+    from tandem.dry_run.program import program_graph
 
     try:
         plan = judge_file(place.stack_file).plan()

@@ -2,8 +2,7 @@
 
 import argparse
 
-from tandem.arguments import add_cluster, add_stack
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_cluster, add_command, add_stack
 from tandem.terminal import FINE
 
 PORT = 8080

@@ -8,11 +8,11 @@ from time import sleep
 from typing import TYPE_CHECKING
 
 from sharing.names import UI_LABELS, UI_NAMESPACE, UI_PORT
-from tandem.arguments import accepted
 from tandem.deployed.connection import reached
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
 from tandem.deployed.wire import Wire, WireError
+from tandem.lookup import accepted
 from tandem.terminal import CallError, note, print_json_line, print_line, progress
 
 if TYPE_CHECKING:

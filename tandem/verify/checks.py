@@ -9,6 +9,7 @@ from sharing.names import MODE_TAINT, POOL_LABEL, TYPE_LABEL
 from sharing.printable import one_line
 from tandem.deployed.change import compare
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.expected import BATCH, Daemon, ExpectedModel, ExpectedPool, ExpectedStack
 from tandem.deployed.objects import (
     Facts,
     Object,
@@ -28,7 +29,6 @@ from tandem.deployed.objects import (
     taint,
 )
 from tandem.deployed.outputs import read_outputs
-from tandem.planned.expected import BATCH, Daemon, ExpectedModel, ExpectedPool, ExpectedStack
 from tandem.verify import causes
 from tandem.verify.servers import Server
 

@@ -2,8 +2,7 @@
 
 import argparse
 
-from tandem.arguments import add_cluster, add_stack, not_negative
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_cluster, add_command, add_stack, not_negative
 from tandem.terminal import FAILED, FINE, print_json, progress
 
 WAIT_SECONDS = 1800

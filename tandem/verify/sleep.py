@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sharing.names import KEDA_NAMESPACE
+from tandem.deployed.expected import ExpectedModel, ExpectedPool, ExpectedStack
 from tandem.deployed.objects import Facts, name
-from tandem.planned.expected import ExpectedModel, ExpectedPool, ExpectedStack
 from tandem.verify.checks import Check
 
 WAKERS = ("keda-operator", "keda-add-ons-http-interceptor", "keda-add-ons-http-external-scaler")

@@ -3,8 +3,7 @@
 import argparse
 from contextlib import closing, suppress
 
-from tandem.arguments import add_cluster, add_stack, not_negative
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_cluster, add_command, add_stack, not_negative
 from tandem.terminal import FINE, print_json_line
 
 REFRESH_SECONDS = 2.0

@@ -10,9 +10,9 @@ from typing import Any
 from tandem.deployed import objects
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.expected import ExpectedModel
 from tandem.deployed.objects import Facts, nodes_of, pod_of
 from tandem.deployed.ollama import Memory, Ollama, OllamaError
-from tandem.planned.expected import ExpectedModel
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
 

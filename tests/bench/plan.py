@@ -32,8 +32,8 @@ from sharing.verdict.choices import choose
 from stacks.stack_file.judge import judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
-from tandem.planned.base_stack import of_models
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
+from tandem.search.base_stack import of_models
 from tests.shipped import STACKS
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -21,10 +21,10 @@ import httpx
 import pytest
 
 from sandbox.graph import Graph
-from tandem.command import main
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected, endpoints
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.main import main
 from tandem.verify.overfill import MARK, overfill
 from tests.cluster.deployment import Deployment, Graphs, is_ready
 from tests.cluster.kubelet import Kubelet, kubelet

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sandbox.graph import Graph, plain
-from tandem.command import main
+from tandem.main import main
 from tests.cluster.deployment import Deployment, manifests
 from tests.cluster.nodes import nodes
 from tests.program.conftest import graph_with

@@ -18,7 +18,7 @@ import pytest
 from sandbox.graph import IN_STATE_ALONE, Graph
 from sandbox.world import Fault, World
 from sandbox.world.faults import Kind, Operation
-from tandem.command import main
+from tandem.main import main
 from tests.engine.emulated import EVERY_TYPE, Raise, Stack
 from tests.shipped import STACKS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.command import main
+from tandem.main import main
 from tests.command import Printed
 from tests.ollama.test_model_start import OWN, TINY, Server, on_a_gpu
 from tests.tandem.models.gguf_files import write

@@ -8,7 +8,7 @@ import pytest
 
 from tandem.bench_results.result_file import read
 from tandem.bench_results.summary import summary
-from tandem.command import main
+from tandem.main import main
 from tests.command import Printed
 from tests.ollama.test_model_start import OWN, on_a_gpu
 

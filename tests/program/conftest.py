@@ -15,7 +15,7 @@ from sandbox.graph import Graph, masked
 from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
 from tests import several_pools
 from tests.sharing.builders import TODAY
 from tests.shipped import STACKS

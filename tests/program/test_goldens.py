@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.share_proof.jobs import script_texts
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
 from tests.program.conftest import VARIANTS, described, plan_of
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

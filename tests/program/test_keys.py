@@ -16,7 +16,7 @@ from sandbox.graph import Graph, plain
 from stacks.stack_file.judge import Judged, judge
 from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import Source
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
 from tests.sharing.builders import TODAY
 
 Sections = Mapping[str, Any]

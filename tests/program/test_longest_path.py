@@ -12,7 +12,7 @@ from sandbox.graph import Graph
 from sharing import tables
 from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
 from stacks.stack_file.judge import Plan
-from tandem.planned import startup
+from tandem.dry_run import startup
 
 Graphs = Callable[[str], Graph]
 Plans = Callable[[str], Plan]

@@ -15,7 +15,7 @@ from sandbox.graph import Graph, Resource, plain
 from sandbox.preview.program import run
 from stacks import program
 from stacks.stack_file.judge import Plan
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
 from tests.program.conftest import graph_with, judge_with, source_of
 
 Graphs = Callable[[str], Graph]

@@ -11,7 +11,7 @@ from sandbox.world.rules import tags as rules
 from sandbox.world.rules.rule import Case
 from sharing.names import own_tags
 from stacks.stack_file.judge import judge
-from tandem.planned.plan import program_graph
+from tandem.dry_run.program import program_graph
 from tests.program.conftest import source_of
 from tests.sharing.builders import TODAY
 

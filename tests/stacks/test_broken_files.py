@@ -16,7 +16,7 @@ from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import RefusedError, judge, judge_file
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, parse
-from tandem.command import main
+from tandem.main import main
 
 GOOD = {
     "aws:region": "us-east-1",

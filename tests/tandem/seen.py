@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from stacks.stack_file.judge import judge_file
+from tandem.deployed.expected import ExpectedStack, expect
 from tandem.deployed.objects import Facts
-from tandem.planned.expected import ExpectedStack, expect
 from tandem.verify.checks import Check, model_checks, pool_checks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem.command import COMMANDS, parser
-from tandem.extras import EXTRAS
-from tandem.parser import Parser, all_parsers
+from tandem.arguments import Parser, all_parsers
+from tandem.installation import EXTRAS
+from tandem.main import COMMANDS, parser
 from tests.command import ROOT, Ended, call
 from tests.conftest import Golden
 
@@ -20,7 +20,7 @@ from tests.conftest import Golden
 PROGRAM = """
 import sys
 sys.modules.update(dict.fromkeys({packages!r}))
-from tandem.command import main
+from tandem.main import main
 for command in {commands!r}:
     try:
         main([command, "--help"])
@@ -137,7 +137,7 @@ def _described(parser: Parser) -> Iterator[str]:
 def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
     """`pip install .` without `-e` copies the rules, and `pulumi up` runs those of the checkout."""
     assert call("gpus", "--filter", "g4dn.xlarge").stderr == ""
-    for name in ("distribution/layout.py", "tandem/command.py"):
+    for name in ("distribution/layout.py", "tandem/main.py"):
         # A project that has the first of them alone is somebody else's.
         assert call("gpus", "--filter", "g4dn.xlarge", cwd=tmp_path).stderr == ""
         (tmp_path / name).parent.mkdir()

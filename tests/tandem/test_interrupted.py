@@ -58,6 +58,6 @@ def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_pat
 
 
 def test_almost_nothing_is_imported_before_ctrl_c_is_handled() -> None:
-    program = "import sys; before = set(sys.modules); import tandem.command; print(sorted(set(sys.modules) - before))"
+    program = "import sys; before = set(sys.modules); import tandem.main; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == "['gc', 'tandem', 'tandem.command']\n"
+    assert done.stdout == "['gc', 'tandem', 'tandem.main']\n"

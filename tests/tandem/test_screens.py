@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
-from tandem.planned.report import PlanReport
+from tandem.dry_run.report import PlanReport
 from tests.command import ROOT, call, on_screen
 from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants

@@ -33,7 +33,7 @@ from tandem.doctor import screen as doctor
 from tandem.doctor.case import Case as Examined
 from tandem.doctor.checks import CHECKS, Answered
 from tandem.doctor.finding import ok, stops, unknown, warning
-from tandem.planned.kept_prices import Kept
+from tandem.price_cache import Kept
 from tandem.terminal import open_console
 from tandem.verify import screen as verify
 from tandem.verify.checks import Check as Looked

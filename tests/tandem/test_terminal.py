@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem.arguments import stack_file
-from tandem.command import main
-from tandem.extras import EXTRAS, NEEDED
+from tandem.installation import EXTRAS, NEEDED
+from tandem.lookup import stack_file
+from tandem.main import main
 from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[2]
@@ -62,16 +62,16 @@ def test_a_missing_package_that_no_extra_contains_raises(monkeypatch: pytest.Mon
     def broken(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'ours'", name="ours")
 
-    monkeypatch.setattr("tandem.arguments.existing", broken)
+    monkeypatch.setattr("tandem.lookup.existing", broken)
     with pytest.raises(ModuleNotFoundError, match="ours"):
         main(["verify"])
 
 
 def test_an_exceeded_disk_quota_is_a_full_disk() -> None:
     program = (
-        "import errno; from tandem import command\n"
-        "def main(): raise OSError(errno.EDQUOT, 'Disk quota exceeded', 'r.json')\n"
-        "command.main = main; command.entry()"
+        "import errno; from tandem import main\n"
+        "def full(): raise OSError(errno.EDQUOT, 'Disk quota exceeded', 'r.json')\n"
+        "main.main = full; main.entry()"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     said = "error: r.json cannot be written (Disk quota exceeded). Free some space.\n"

@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moto.eks.models import eks_backends
 
-from tandem import command
 from tandem.bench_results.result_file import write
-from tandem.command import main
+from tandem.main import main, parser
 from tandem.terminal import open_console
 from tandem.verify import screen
 from tandem.verify import verify as verification
@@ -84,7 +83,7 @@ def said(*call: str) -> str:
 
 
 def test_every_command_is_here() -> None:
-    [commands] = [one for one in command.parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    [commands] = [one for one in parser()._actions if isinstance(one, argparse._SubParsersAction)]
     assert set(commands.choices) == ASKS_WITH
 
 

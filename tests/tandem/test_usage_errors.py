@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem.command import COMMANDS, parser
-from tandem.parser import all_parsers
+from tandem.arguments import all_parsers
+from tandem.main import COMMANDS, parser
 from tests.command import ROOT, call, on_screen
 from tests.conftest import Golden
 from tests.shipped import copy_project

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tandem import command
+from tandem import main
 from tandem.terminal import open_console
 from tandem.watch import screen as watch
 from tests.command import Screen, on_screen
@@ -117,7 +117,7 @@ def test_no_color_takes_the_colours_away(show: Callable[[], None], monkeypatch: 
 
 @pytest.mark.parametrize("show", [show for show in SHOWN if show != chat], ids=lambda show: show.__name__)
 def test_an_encoding_without_our_signs_gets_others_for_each(show: Callable[[], None]) -> None:
-    codecs.register_error("tandem", command._substitute)
+    codecs.register_error("tandem", main._substitute)
     plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="tandem")
     with contextlib.redirect_stdout(plain), contextlib.redirect_stderr(plain):
         show()

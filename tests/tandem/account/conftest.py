@@ -18,7 +18,7 @@ from moto.core.utils import method_names_from_class
 
 from tandem.account import clean_up
 from tandem.aws.session import Account
-from tandem.command import main
+from tandem.main import main
 from tests.tandem.account import whole_stack
 from tests.tandem.account.asked import Requests
 from tests.tandem.account.cleaning import Cleaning

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sharing.hardware.prices import FRESH_DAYS
-from tandem.planned import kept_prices
+from tandem import price_cache
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import Emulated
 
@@ -53,7 +53,7 @@ def market(emulated: Emulated) -> Emulated:
 
 
 def file(region: str = "us-east-1") -> Path:
-    return kept_prices.home() / f"{region}.json"
+    return price_cache.home() / f"{region}.json"
 
 
 def test_prices_of_the_catalogue_are_saved(market: Emulated, tandem: Run) -> None:
@@ -66,7 +66,7 @@ def test_prices_of_the_catalogue_are_saved(market: Emulated, tandem: Run) -> Non
     # EC2's answer as moto recorded it: P3 is retired, P5e is elsewhere.
     assert {"g4dn.xlarge", "g7e.2xlarge", "p3dn.24xlarge"} <= {*kept["offered"]}
     assert not {"p3.2xlarge", "p5e.48xlarge", "t3.medium"} & {*kept["offered"]}
-    assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
+    assert [path.name for path in price_cache.home().iterdir()] == ["us-east-1.json"]
     assert "us-east-1: $ per hour, read from AWS just now" in out
     (line,) = [line for line in out.splitlines() if "g4dn.xlarge" in line]
     assert line.split() == ["g4dn.xlarge", "1", "×", "T4", "0.5500", "0.2000", "b", "0.3000", "a"]
@@ -121,8 +121,8 @@ def test_a_failed_write_leaves_the_saved_prices_and_no_partial_file(
     monkeypatch.setattr(os, "replace", full)
     code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
-    assert f"cannot write {kept_prices.home()}: No space left on device" in err
-    assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
+    assert f"cannot write {price_cache.home()}: No space left on device" in err
+    assert [path.name for path in price_cache.home().iterdir()] == ["us-east-1.json"]
 
 
 def test_saved_prices_are_shown_without_a_request(market: Emulated, tandem: Run) -> None:
@@ -155,7 +155,7 @@ def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
         "g4dn.2xlarge": {"us-east-1a": 0.35, "us-east-1b": 0.3},
     }
     values = {"on_demand": on_demand, "spot": spot, **changed}
-    return kept_prices.keep(kept_prices.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
+    return price_cache.keep(price_cache.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
 
 
 def planned(tandem: Run, *more: str) -> dict[str, Any]:
@@ -244,7 +244,7 @@ BROKEN = {
     "an endless price": json.dumps({**GOOD, "on_demand": {"g4dn.xlarge": float("inf")}}).encode(),
     "no date": json.dumps({key: GOOD[key] for key in GOOD if key != "read_at"}).encode(),
     "a time without a zone": json.dumps({**GOOD, "read_at": "2026-11-20T00:00:00"}).encode(),
-    "too large": json.dumps(GOOD).encode() + b" " * kept_prices.MOST_BYTES,
+    "too large": json.dumps(GOOD).encode() + b" " * price_cache.MOST_BYTES,
 }
 
 

@@ -279,7 +279,7 @@ def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, m
     of_the_checkout = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     [session] = read(servers.path.with_name("of-the-checkout.json")).sessions
     assert session.versions["tandem"] == of_the_checkout
-    monkeypatch.setattr("tandem.extras.is_checkout", lambda: False)
+    monkeypatch.setattr("tandem.installation.is_checkout", lambda: False)
     monkeypatch.setattr("importlib.metadata.version", {"tandem-gpu": "1.2.3", "tandem": "9"}.__getitem__)
     servers.bench()
     assert read(servers.path).sessions[0].versions["tandem"] == "1.2.3"

@@ -15,7 +15,7 @@ from sharing.verdict.choices import choose
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
-from tandem.planned import base_stack
+from tandem.search import base_stack
 from tests.command import call, on_screen
 from tests.sharing.builders import TODAY
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tandem.command import end_on_signals, main
+from tandem.main import end_on_signals, main
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes, serving
 from tests.tandem.seen import ROOT
 

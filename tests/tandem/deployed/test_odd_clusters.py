@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 from kr8s.asyncio import Api
 
-from tandem.command import main
 from tandem.deployed import connection, kubeconfig
 from tandem.deployed.answers import AdmissionError
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.forwarding import Forward, Target
 from tandem.deployed.kubernetes import cluster
 from tandem.deployed.patience import Patience
+from tandem.main import main
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
 from tests.tandem.deployed.pretended import Clock

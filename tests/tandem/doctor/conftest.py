@@ -10,7 +10,7 @@ import pytest
 from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
-from tandem.planned.plan import run
+from tandem.dry_run.program import run
 from tests.tandem.account.conftest import cleaning, creation, emulated, requests
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import REGION, Emulated

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tandem.command import main
 from tandem.doctor import checks, screen
 from tandem.doctor.checks import CHECKS, Answered, Check, checks_for
 from tandem.doctor.finding import Finding, exit_code, ok, stops, unknown, warning
+from tandem.main import main
 from tests.command import Screen
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
@@ -97,7 +97,7 @@ def test_a_missing_package_is_named_with_the_extra_that_contains_it(case: Cases)
 def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     call = ["doctor", *arguments, "--json"]
     blocked = "import sys; sys.modules.update(dict.fromkeys(('boto3', 'botocore', 'kr8s')))"
-    program = f"{blocked}; from tandem.command import main; sys.exit(main({call!r}))"
+    program = f"{blocked}; from tandem.main import main; sys.exit(main({call!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True)
     found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
     assert found["python"]["verdict"] in ("ok", "warning")

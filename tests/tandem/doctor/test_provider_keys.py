@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from stacks.stack_file.provider_shape import AssumedRole
-from tandem.command import main
 from tandem.doctor.releases import _kubeconfig
+from tandem.main import main
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
 from tests.tandem.doctor.findings import finding

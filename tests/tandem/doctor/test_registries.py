@@ -7,7 +7,7 @@ import pytest
 
 from tandem.doctor.case import Stack
 from tandem.doctor.checks import checks_for
-from tandem.planned.plan import run
+from tandem.dry_run.program import run
 from tests.program.conftest import plan_of
 from tests.tandem.doctor.conftest import Cases, planned
 from tests.tandem.doctor.findings import finding, summary

@@ -15,10 +15,10 @@ from markdown_it import MarkdownIt
 from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import longest_path
 from stacks.stack_file.judge import judge_file
+from tandem.dry_run.program import Planned, run
+from tandem.dry_run.startup import Startup
 from tandem.plan import drawing, mermaid
 from tandem.plan.diagram import Diagram, make_diagram
-from tandem.planned.plan import Planned, run
-from tandem.planned.startup import Startup
 from tests.command import call
 from tests.conftest import Golden
 

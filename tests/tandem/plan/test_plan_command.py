@@ -92,7 +92,7 @@ def test_no_secret_is_shown(stack: str) -> None:
 
 def test_a_refusal_needs_neither_pulumi_nor_rich(refused: Path) -> None:
     program = (
-        "import sys; from tandem.command import main; code = main(['plan', sys.argv[1]]); "
+        "import sys; from tandem.main import main; code = main(['plan', sys.argv[1]]); "
         "print(code, sorted({name.split('.')[0] for name in sys.modules} & "
         "{'pulumi', 'pulumi_aws', 'pulumi_eks', 'pulumi_kubernetes', 'rich', 'grpc', 'sandbox'}))"
     )
@@ -105,7 +105,7 @@ def test_a_refusal_needs_neither_pulumi_nor_rich(refused: Path) -> None:
 def test_a_plan_loads_no_component_and_no_service_that_the_stack_lacks(stack: str) -> None:
     """The SDK of a service loads as a whole with its first class. CloudWatch's alone is 45 modules."""
     program = (
-        "import sys; from tandem.command import main; main(['plan', sys.argv[1], '--json']); "
+        "import sys; from tandem.main import main; main(['plan', sys.argv[1], '--json']); "
         "print(*(name for name in sys.modules if name.startswith(('pulumi_', 'components.'))))"
     )
     ended = subprocess.run([sys.executable, "-c", program, stack], cwd=ROOT, capture_output=True, text=True)
@@ -127,7 +127,7 @@ def test_a_plan_loads_no_component_and_no_service_that_the_stack_lacks(stack: st
 
 def test_help_needs_neither_pydantic_nor_yaml() -> None:
     program = (
-        "import sys\nfrom tandem.command import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+        "import sys\nfrom tandem.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
         "print({'pydantic', 'yaml', 'pulumi', 'rich'} & set(sys.modules))"
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
@@ -172,7 +172,7 @@ def test_a_closed_pipe_ends_without_a_traceback(arguments: tuple[str, ...]) -> N
 
 
 def test_a_real_ctrl_c_while_the_program_runs_ends_with_130() -> None:
-    program = "from tandem import command, terminal; terminal.PATIENCE_SECONDS = 0.01; command.entry()"
+    program = "from tandem import main, terminal; terminal.PATIENCE_SECONDS = 0.01; main.entry()"
     command, pipe = [sys.executable, "-c", program, "plan", "timeslice"], subprocess.PIPE
     process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
     assert process.stderr

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
-from tandem.planned.report import PlanReport
+from tandem.dry_run.report import PlanReport
 from tests.command import Ended, call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi

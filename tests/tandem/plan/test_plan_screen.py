@@ -274,7 +274,7 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
 @pytest.mark.slow
 def test_json_has_no_progress_beside_it() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = "from tandem import command, terminal; terminal.PATIENCE_SECONDS = 1e-4; command.entry()"
+    program = "from tandem import main, terminal; terminal.PATIENCE_SECONDS = 1e-4; main.entry()"
     for more, is_reported in ((["--json"], False), ([], True)):
         command = [sys.executable, "-c", program, "plan", "dev", *more]
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tandem.command import main
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
+from tandem.main import main
 from tandem.ui import page
 from tests.tandem.deployed.fake_kubernetes import CORE, FakeKubernetes, serving
 from tests.tandem.deployed.pretended import Clock

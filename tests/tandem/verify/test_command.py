@@ -32,7 +32,7 @@ from tests.tandem.seen import ROOT, checks, facts, node, pending, pod
 )
 def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_path: Path) -> None:
     call = [command, str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(FakeKubernetes().kubeconfig(tmp_path))]
-    program = f"import sys; sys.modules[{package!r}] = None; from tandem.command import main; sys.exit(main({call!r}))"
+    program = f"import sys; sys.modules[{package!r}] = None; from tandem.main import main; sys.exit(main({call!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     install = f"`.venv/bin/python -m pip install --no-build-isolation -e '.[{extras}]'`"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from tandem.deployed.expected import ExpectedStack
 from tandem.deployed.objects import Facts
-from tandem.planned.expected import ExpectedStack
 from tandem.verify.sleep import sleep_check, waker_checks, without_sleepers
 from tests.tandem.seen import deployment, expected, facts
 

@@ -8,7 +8,7 @@ from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
-    from tandem.planned.startup import Startup
+    from tandem.dry_run.startup import Startup
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Planned:
 
 def run(plan: Plan) -> Planned:
     """Runs the program in this process: no AWS, no CLI, no network."""
-    from tandem.planned.startup import estimate_startup
+    from tandem.dry_run.startup import estimate_startup
 
     graph = program_graph(plan)
     return Planned(

@@ -10,7 +10,7 @@ from sharing.printable import printable
 from sharing.verdict.choices import Choice
 from sharing.verdict.judgement import judge
 from stacks.stack_file import schema
-from tandem.planned.base_stack import ANYWHERE, BaseStack
+from tandem.search.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError, InputEndedError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)

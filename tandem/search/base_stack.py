@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sharing import tables
 from sharing.cost.bill import cost
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import Problem
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict import matrix
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
@@ -21,6 +20,7 @@ from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
+from tandem.lookup import require_region
 from tandem.terminal import CallError
 
 OF_POOLS = ("pool", "spill")
@@ -107,13 +107,6 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
         sections["gpu-nodes"] = {}
     provider = {**found.provider, **({REGION: region} if region else {})}
     return _read(sections, provider, today, path.name, [path.parent])
-
-
-def require_region(region: str) -> None:
-    """Raises `CallError` for a region that the tables do not have."""
-    regions = [row["region"] for row in tables.read("regions").rows]
-    if region not in regions:
-        raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions)}")
 
 
 def context_of(setup: Setup) -> str:

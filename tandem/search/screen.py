@@ -10,7 +10,7 @@ from sharing.stack.setup import Setup
 from sharing.verdict.choices import Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
-from tandem.planned.base_stack import context_of
+from tandem.search.base_stack import context_of
 from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
 
 MOST_DOUBTS = 4

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.parser import Parser
+    from tandem.arguments import Parser
 
 GROUPS = {
     "Plan": {
@@ -170,7 +170,7 @@ def _answer(given: list[str]) -> int:
     while given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] in (["-V"], ["--version"]):
-        from tandem.extras import version
+        from tandem.installation import version
 
         terminal.print_line(f"tandem {version()}", sys.stdout)
         return terminal.FINE
@@ -184,7 +184,7 @@ def _answer(given: list[str]) -> int:
     )
     if called not in QUICK:
         gc.enable()
-    checkout = ("distribution/layout.py", "tandem/command.py")
+    checkout = ("distribution/layout.py", "tandem/main.py")
     if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
         terminal.warn(
             f"this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect on it. "
@@ -215,7 +215,7 @@ def parser(called: str = "") -> "Parser":
 
     No package of another command is imported.
     """
-    from tandem.parser import Parser, shorten_usage
+    from tandem.arguments import Parser, shorten_usage
 
     root = Parser(prog="tandem")
     commands = root.add_subparsers(metavar="COMMAND", dest="command")

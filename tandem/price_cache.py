@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from sharing import tables
 from sharing.files import write_whole
 from sharing.hardware.prices import Book
 from stacks.stack_file.errors import UnreadableError
+from tandem.lookup import regions
 
 MOST_BYTES = 4 * 2**20
 """A file of all regions' types would be smaller."""
@@ -85,8 +85,3 @@ def keep(kept: Kept) -> Path:
     path = folder / f"{kept.region}.json"
     write_whole(path, kept.model_dump_json(indent=1) + "\n", mode=0o600)
     return path
-
-
-def regions() -> list[str]:
-    """Every region of AWS that is known."""
-    return [row["region"] for row in tables.read("regions").rows]

@@ -16,7 +16,7 @@ from stacks.stack_file.judge import Judged
 
 # Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
-    from tandem.planned.plan import Planned
+    from tandem.dry_run.program import Planned
 
 SCHEMA_VERSION = 2
 
