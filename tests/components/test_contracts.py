@@ -1,7 +1,6 @@
 """The contract of every component: parents, names, tokens, outputs, providers, tags."""
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -17,7 +16,7 @@ import components
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
 from sandbox.preview.program import run
 from tests.conftest import Golden
-from tests.program.conftest import described
+from tests.goldens import describe, in_full
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 NAMES = ("one", "two")
@@ -90,10 +89,7 @@ def test_a_component_registers_the_resources_of_its_golden(
 ) -> None:
     """`--regen` writes `tests/golden/components`. Arguments that a caller omits appear with their defaults."""
     graph = run(lambda: builders[component]("one", None), project="test", stack="test")
-    golden(
-        f"components/{component}.json",
-        f"{json.dumps(described(graph), indent=1, sort_keys=True, ensure_ascii=False)}\n",
-    )
+    golden(f"components/{component}.json", f"{in_full(describe(graph))}\n")
 
 
 def test_a_component_registers_under_its_token_and_its_name(own: list[Resource]) -> None:

@@ -1,6 +1,5 @@
 """Whole stacks, run in this process: the stack files of the repository, and variants of them."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.ollama_pair.values import start_script
-from sandbox.graph import Graph, masked
+from sandbox.graph import Graph
 from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
@@ -62,27 +60,6 @@ def plan_of(name: str) -> Plan:
 @cache
 def graph_of(name: str) -> Graph:
     return program_graph(plan_of(name))
-
-
-def described(graph: Graph) -> dict[str, Any]:
-    """Resources by the part of their URN that is the same in every stack, and the outputs that `pulumi up` shows."""
-    outputs = dict(masked(graph.stack_outputs))
-    if "parking" in outputs:
-        # It changes with every version (tests/program/test_parking.py).
-        outputs["parking"] = {**outputs["parking"], "plan": "[digest]"}
-    shown = {"outputs": outputs, "logs": [f"{log.severity}: {log.message}" for log in graph.logs]}
-    return {"stack": shown} | {
-        resource.urn.split("::", 2)[2]: {
-            "inputs": json.loads(json.dumps(masked(resource.inputs)).replace(json.dumps(start_script())[1:-1], "…")),
-            "depends_on": [urn.rsplit("::", 1)[1] for urn in resource.dependencies],
-            "options": {
-                key: value for key, value in masked(resource.options).items() if key not in ("version", "aliases")
-            },
-            **({"outputs": masked(graph.outputs[resource.urn])} if resource.urn in graph.outputs else {}),
-        }
-        for resource in graph
-        if resource.type != "pulumi:pulumi:Stack"
-    }
 
 
 @pytest.fixture(params=[*STACKS, *VARIANTS])

@@ -56,7 +56,8 @@ def test_no_module_imports_by_a_name_of_the_checkout(wheel: Path) -> None:
 
 def test_pods_run_the_same_text_as_from_the_checkout(wheel: Path) -> None:
     """The goldens hold the scripts that the cluster gets; a changed import would fail only in the cluster."""
-    texts = set(scripts(json.loads((ROOT / "tests" / "golden" / "timeslice.json").read_text(encoding="utf-8"))))
+    golden = ROOT / "tests" / "golden" / "stacks" / "timeslice.json"
+    texts = set(scripts(json.loads(golden.read_text(encoding="utf-8"))))
     assert len(texts) >= 4
     in_wheel = {content.decode() for name, content in files(wheel).items() if name.endswith(".py")}
     assert [text[:60] for text in texts if text not in in_wheel] == []
@@ -65,9 +66,9 @@ def test_pods_run_the_same_text_as_from_the_checkout(wheel: Path) -> None:
 def scripts(value: object) -> list[str]:
     """The Python texts in a golden."""
     if isinstance(value, dict):
-        own = [one for key, one in value.items() if key.endswith(".py") and isinstance(one, str)]
-        return [*own, *(text for one in value.values() for text in scripts(one))]
-    return [text for one in value for text in scripts(one)] if isinstance(value, list) else []
+        own = [text for key, text in value.items() if key.endswith(".py") and isinstance(text, str)]
+        return [*own, *(text for inner in value.values() for text in scripts(inner))]
+    return [text for inner in value for text in scripts(inner)] if isinstance(value, list) else []
 
 
 def test_an_sdist_makes_the_same_wheel(sources: Path, wheel: Path, tmp_path: Path) -> None:
