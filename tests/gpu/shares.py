@@ -15,7 +15,7 @@ from tests.gpu.progress import FailedError, Result
 
 IN_POD = Path(__file__).resolve().parents[2] / "components" / "share_proof" / "in_pod"
 SHIPPED = ("cuda.py", "shares.py", "verdict.py")
-"""The files that components/share_proof/jobs.py ships to the cluster: tests/gpu/test_plan.py compares them."""
+"""The prober, without what looks at a node: the files that components/share_proof/jobs.py ships to the cluster."""
 SHARES = 2
 TOLERANCE = 0.1
 """As in components/share_proof/expectation.py."""

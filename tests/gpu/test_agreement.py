@@ -1,0 +1,69 @@
+"""What the tier measures is what a stack does: the engine's arguments, the expectation of a share, the GPU's name.
+
+A difference would show only in the figures, on a machine with a GPU.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from components.share_proof.expectation import expectations
+from sharing.hardware.gpus import gpus
+from sharing.models.catalogue import KvType, Served
+from sharing.modes.modes import Mps, TimeSlicing
+from tests.gpu import machine, shares
+from tests.gpu.engine import llama_arguments
+from tests.gpu.shapes import SHAPES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_tier_needs_no_package() -> None:
+    """Machines with a GPU may have no network."""
+    # `-S`: without the folders of packages.
+    command = [sys.executable, "-S", "-c", "import tests.gpu.__main__"]
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", [KvType.F16, KvType.Q8_0])
+def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> None:
+    served = Served(id="m", model=SHAPES["llama2:7b"].model, context=2048, slots=4, kv_type=kind)
+    given = " ".join(llama_arguments(served, Path("/m.gguf"), 8080))
+    # `starting llama-server` in the log of Ollama 0.32.15 (llm/llama_server.go), with this project's settings.
+    cache = " --cache-type-k q8_0 --cache-type-v q8_0" if kind is KvType.Q8_0 else ""
+    assert given == (
+        "--model /m.gguf --port 8080 --host 127.0.0.1 --no-webui --offline -c 8192 -np 4 --log-verbosity 4 "
+        f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {served.batch} -ub {served.batch} -ngl 999"
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        # `nvidia-smi -L` of each.
+        ("Tesla T4", "t4"),
+        ("Tesla V100-SXM2-32GB", "v100-32gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-server-6000"),
+        # Not in the catalogue, and not taken for another GPU.
+        ("NVIDIA GeForce RTX 5090", None),
+    ],
+)
+def test_a_gpu_is_found_in_the_catalogue_by_the_name_that_the_driver_gives_it(title: str, name: str | None) -> None:
+    gpu = machine.in_catalogue(title)
+    assert (gpu and gpu.name) == name
+
+
+@pytest.mark.parametrize(
+    ("mode", "limit"), [(TimeSlicing(replicas=2), None), (Mps(replicas=2), 15360 // 2)], ids=["time-slicing", "mps"]
+)
+def test_two_processes_expect_what_two_pods_do(mode: TimeSlicing | Mps, limit: int | None) -> None:
+    [expected] = expectations(mode, gpus()["t4"], 1)
+    here = shares.expectation(expected.summary, expected.device_mib, limit)
+    assert here == json.loads(json.dumps(asdict(expected.to_pods())))
