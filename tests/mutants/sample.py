@@ -3,7 +3,6 @@
 import random
 import re
 import tomllib
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -46,12 +45,12 @@ def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
     return path.split("/")[0]
 
 
-def draw(root: Path, seed: int, count: int) -> Iterator[tuple[str, Mutant]]:
+def draw(root: Path, seed: int, count: int) -> list[tuple[str, Mutant]]:
     """`count` mutants with their parts, in random order. The same seed and code give the same ones."""
     parts: dict[str, list[Mutant]] = {part: [] for part in SAMPLE}
-    sources = {path.relative_to(root).as_posix(): path.read_bytes() for path in _files(root)}
-    for path, source in sources.items():
-        for mutant in find_mutants(path, source):
+    for file in (file for room in ROOMS for file in sorted((root / room).glob("**/*.py"))):
+        source = file.read_bytes()
+        for mutant in find_mutants(file.relative_to(root).as_posix(), source):
             parts[part_of(mutant, mutant.change(source))].append(mutant)
     chance = random.Random(seed)
     drawn = []
@@ -59,15 +58,10 @@ def draw(root: Path, seed: int, count: int) -> Iterator[tuple[str, Mutant]]:
         chance.shuffle(parts[part])
         drawn += [(part, mutant) for mutant in parts[part][: round(size * count / 200)]]
     chance.shuffle(drawn)
-    yield from drawn
+    return drawn
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for room in ROOMS:
-        yield from sorted((root / room).glob("**/*.py"))
-
-
-def read_equivalent() -> dict[tuple[str, str, str], str]:
-    """Mutants that no test can notice, with the reason: by path and changed lines, which outlive line numbers."""
-    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    return {(entry["path"], entry["before"], entry["after"]): entry["reason"] for entry in entries}
+def read_equivalent() -> set[tuple[str, str, str]]:
+    """Mutants that no test can notice: by path and changed lines, which outlive line numbers."""
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
+    return {(entry["path"], entry["before"], entry["after"]) for entry in entries}
