@@ -8,8 +8,9 @@ import pulumi_aws as aws
 
 from components.arguments import check_arguments
 from sharing.names import TOKEN
-from sharing.stack.setup import AlertPeriod
-from sharing.verdict.rules.cost_alerts import FIRST_PERCENT, LEAST_USD, MOST_EMAILS, is_email
+from sharing.section import is_email
+from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
+from sharing.verdict.rules.cost_alerts import FIRST_PERCENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from components.containers import NOBODY, UNPRIVILEGED, pod_security, run_as
 from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
 from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
-from sharing.verdict.rules.cost_alerts import is_email
+from sharing.section import is_email
 
 SERVICE = "open-webui"
 DATA = "/app/backend/data"

@@ -30,19 +30,22 @@ from pydantic.fields import FieldInfo
 
 from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
+from sharing.models.served import ModelSettings
 from sharing.modes.modes import TimeSlicing, mode_names
+from sharing.stack.budget import Alert, Budget
+from sharing.stack.cluster import ClusterSettings, SystemNodes
+from sharing.stack.config import StackConfig
+from sharing.stack.monitoring import MonitoringSettings
+from sharing.stack.park import ParkSettings
+from sharing.stack.pools import GpuNodes, GpuPool
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.setup import Setup
+from sharing.stack.ui import UiSettings
 from sharing.verdict.assessment import assess
 from stacks.stack_file import schema, write
-from stacks.stack_file.budget_shape import Alert, Budget
 from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
-from stacks.stack_file.model_settings import ModelSettings
-from stacks.stack_file.monitoring_shape import MonitoringSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
-from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
-from stacks.stack_file.shape import ClusterSettings, GpuNodes, GpuPool, ParkSettings, StackConfig, SystemNodes
-from stacks.stack_file.ui_shape import UiSettings
 from tandem.doctor.checks import CHECKS
 from tandem.dry_run.report import PlanReport
 

@@ -26,6 +26,7 @@ from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, TAG_STACK, cluster_name, filled, stack_tags
+from sharing.stack.config import StackConfig
 from sharing.stack.setup import Pool
 from sharing.stack.zones import demands, pool_demand
 from sharing.verdict.rules.karpenter import controller_replicas
@@ -36,7 +37,6 @@ from stacks.outputs import describe
 from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.stack_file.judge import Plan
-from stacks.stack_file.shape import StackConfig
 from stacks.ui import find_clients, serve_ui
 
 # Optional parts of a stack are imported where it uses them, here and in the modules beside this one.

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sharing.stack.setup import Capacity, Pool, Provisioner
+from sharing.stack.pools import Capacity, Provisioner
+from sharing.stack.setup import Pool
 from stacks.stack_file.judge import Plan
 
 

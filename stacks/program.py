@@ -11,9 +11,9 @@ from pulumi.runtime.config import CONFIG, get_config_env, get_config_secret_keys
 from pulumi.runtime.settings import get_engine
 
 from sharing.names import PROJECT
+from sharing.stack.config import SECTIONS
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Judged, Plan, RefusedError, judge
-from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, decode
 
 AWS_CLI_MISSING = (

@@ -14,9 +14,9 @@ from components.containers import NOBODY
 from sharing import versions
 from sharing.aws import tags
 from sharing.names import MODE_TAINT, POOL_LABEL
+from sharing.stack.config import StackConfig
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file
-from stacks.stack_file.shape import StackConfig
 from tests import several_pools
 from tests.command import call
 

@@ -17,7 +17,7 @@ from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
 from components.node_group import FAILED, NodeShape, managed_node_group
 from sharing import versions
 from sharing.names import TOKEN
-from sharing.stack.setup import SYSTEM_VOLUME_GIB
+from sharing.stack.cluster import SYSTEM_VOLUME_GIB
 from sharing.stack.zones import CONTROL_PLANE_ZONES, Demand, system_demand
 
 __all__ = ["GpuCluster", "GpuClusterArgs"]

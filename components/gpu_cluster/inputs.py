@@ -8,7 +8,7 @@ from components.arguments import check_arguments, check_least
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
-from sharing.stack.setup import Nat, Support
+from sharing.stack.cluster import Nat, Support
 from sharing.stack.zones import Demand
 
 

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from sharing.names import POOL_LABEL, TAG_ZONES
-from sharing.stack.setup import ZONES_WITHOUT_EKS
+from sharing.stack.cluster import ZONES_WITHOUT_EKS
 from sharing.stack.zones import Demand, Group, NoZoneError, Offers, choose, place, unsold
 
 Groups = dict[str, list[Group]]

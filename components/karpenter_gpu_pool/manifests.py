@@ -22,7 +22,7 @@ from sharing.names import (
     TYPE_LABEL,
     ZONE_LABEL,
 )
-from sharing.stack.setup import NODE_IMAGES_GIB, Capacity
+from sharing.stack.pools import NODE_IMAGES_GIB, Capacity
 from sharing.verdict.rules.karpenter import limits, overlay_capacity, reported_gpus
 from sharing.versions import AMI_DATE
 

@@ -12,8 +12,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.disks import Claim, claim_volume, ebs_volume
+from sharing.models.served import Cache
 from sharing.names import NODE_MODELS_DIRECTORY
-from sharing.stack.setup import Cache
 
 NOMINAL_SIZE = "1Gi"
 """Nominal size of a directory. Kubernetes requires one but does not enforce it."""

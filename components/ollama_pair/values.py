@@ -17,6 +17,7 @@ from sharing.fit import host
 from sharing.models.catalogue import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
 from sharing.models.importance import Importance
 from sharing.models.ollama import ALL_LAYERS, server_environment
+from sharing.models.served import Cache
 from sharing.modes.modes import GPU_RESOURCE
 from sharing.names import (
     METRICS_ANNOTATIONS,
@@ -27,7 +28,7 @@ from sharing.names import (
     model_id,
     tolerations,
 )
-from sharing.stack.setup import POD_CPU_MILLIS, Cache
+from sharing.stack.pools import POD_CPU_MILLIS
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Directory in which the server keeps models. The disk is mounted here, so `OLLAMA_MODELS` keeps its default."""

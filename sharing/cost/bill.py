@@ -10,7 +10,9 @@ from sharing.cost.quotas import added_nodes, added_system_nodes
 from sharing.hardware import prices
 from sharing.modes.modes import Exclusive
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.setup import SYSTEM_VOLUME_GIB, Capacity, Pool, Setup
+from sharing.stack.cluster import SYSTEM_VOLUME_GIB
+from sharing.stack.pools import Capacity
+from sharing.stack.setup import Pool, Setup
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""

@@ -7,7 +7,8 @@ from functools import cache
 
 from sharing import tables
 from sharing.hardware.system_instances import system_types
-from sharing.stack.setup import Capacity, Pool, Setup
+from sharing.stack.pools import Capacity
+from sharing.stack.setup import Pool, Setup
 from sharing.stack.zones import CONTROL_PLANE_ZONES
 
 FAMILIES = {

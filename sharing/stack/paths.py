@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from sharing.stack.setup import ONE_POOL, Pool
+from sharing.stack.pools import ONE_POOL
+from sharing.stack.setup import Pool
 
 
 def touches(paths: Collection[str], others: Collection[str]) -> bool:

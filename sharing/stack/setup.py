@@ -3,37 +3,18 @@
 import datetime
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import Book
 from sharing.models.catalogue import Served
 from sharing.models.importance import Importance
+from sharing.models.served import Cache
 from sharing.modes.modes import Shares, Sharing
 from sharing.schedule.week import Park
-
-Capacity = Literal["spot", "on-demand"]
-Provisioner = Literal["node-group", "karpenter"]
-Replacement = Literal["create-first", "delete-first"]
-Nat = Literal["none", "single", "per-zone"]
-Support = Literal["standard", "extended"]
-Cache = Literal["node", "volume"]
-AlertPeriod = Literal["monthly", "daily"]
-AlertScope = Literal["account", "stack"]
-ColdRequests = Literal["wait", "refuse"]
-
-ONE_POOL = "gpu-nodes"
-"""Path of the only pool in a stack file that has no list of them."""
-SYSTEM_VOLUME_GIB = 20
-"""Root volume of a system node: the default of EKS, enough for the add-ons."""
-NODE_IMAGES_GIB = 45
-"""Disk that a GPU node takes before any model file: the NVIDIA AMI (about 25 GiB) and the unpacked images."""
-POD_CPU_MILLIS = 250
-"""CPU that a model's pod requests; its RAM is `sharing.fit.host.host_need`."""
-NODE_CPU_MILLIS = 500
-"""CPU that kubelet and the DaemonSets of a GPU node request."""
-ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
-"""Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
+from sharing.stack.budget import AlertPeriod, AlertScope
+from sharing.stack.cluster import Nat, Support
+from sharing.stack.pools import NODE_IMAGES_GIB, ONE_POOL, Capacity, Provisioner, Replacement
+from sharing.stack.scale_to_zero import ColdRequests
 
 
 @dataclass(frozen=True, kw_only=True)

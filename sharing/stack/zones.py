@@ -6,7 +6,8 @@ from itertools import combinations
 
 from sharing import tables
 from sharing.problems import Problem
-from sharing.stack.setup import ZONES_WITHOUT_EKS, Pool, Setup
+from sharing.stack.cluster import ZONES_WITHOUT_EKS
+from sharing.stack.setup import Pool, Setup
 
 Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None if unknown, which allows every zone."""

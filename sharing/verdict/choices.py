@@ -9,7 +9,8 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import HOME_REGION
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
-from sharing.stack.setup import Capacity, Setup
+from sharing.stack.pools import Capacity
+from sharing.stack.setup import Setup
 from sharing.verdict.judgement import Fit, Judgement
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
 from sharing.verdict.rules.budget import limits_of

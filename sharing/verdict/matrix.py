@@ -12,7 +12,8 @@ from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
 from sharing.stack.paths import touches
-from sharing.stack.setup import ONE_POOL, Pool, Provisioner, Setup
+from sharing.stack.pools import ONE_POOL, Provisioner
+from sharing.stack.setup import Pool, Setup
 from sharing.verdict.advice import with_room
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import Judgement, judge

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sharing.names import OLLAMA_NAMESPACE
 from sharing.problems import Problem
+from sharing.stack.config import ModelClients
 from sharing.stack.paths import touches
-from stacks.stack_file.shape import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {
     # EKS puts the address of every pod of a listed namespace into the rules, also of those with `hostNetwork`

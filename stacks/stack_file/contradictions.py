@@ -5,13 +5,15 @@ from collections.abc import Collection, Iterator
 from sharing.aws.principals import judge_principal
 from sharing.aws.tags import NODE, STACK, judge_tags
 from sharing.models.catalogue import DEFAULT_TAG, full_name, models
+from sharing.models.served import OF_CUSTOM, OWN_KEYS
 from sharing.problems import Problem, did_you_mean
+from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
+from sharing.stack.config import StackConfig, pool_name
 from sharing.stack.paths import touches
+from sharing.stack.pools import GpuNodes
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
-from stacks.stack_file.model_settings import OF_CUSTOM, OWN_KEYS
 from stacks.stack_file.parking import find_counts_of_schedule, find_wrong_schedules
-from stacks.stack_file.shape import FEWEST_ZONES, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 
 def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

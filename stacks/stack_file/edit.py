@@ -10,8 +10,8 @@ import yaml
 
 from sharing.files import ChangedError, write_whole
 from sharing.models.catalogue import full_name
+from sharing.models.served import DECIMALS, OWN_KEYS
 from stacks.stack_file.errors import UnreadableError
-from stacks.stack_file.model_settings import DECIMALS, OWN_KEYS
 from stacks.stack_file.yaml import load
 
 MODELS = "tandem:models"

@@ -18,7 +18,7 @@ from sharing.modes.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, in_quotes, near
 from sharing.schedule import week as parking
-from stacks.stack_file.shape import StackConfig
+from sharing.stack.config import StackConfig
 from stacks.stack_file.yaml import EXAMPLE
 
 Loc = tuple[int | str, ...]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
+from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.setup import Setup
 from sharing.verdict.assessment import Assessment, assess
 from sharing.verdict.rules.budget import find_wrong_limits
@@ -21,9 +22,7 @@ from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
 from stacks.stack_file.parking import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
-from stacks.stack_file.section import from_json
-from stacks.stack_file.shape import SECTIONS, StackConfig
-from stacks.stack_file.yaml import Source, as_json, read
+from stacks.stack_file.yaml import Source, as_json, from_json, read
 
 
 class RefusedError(Exception):

@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterator
 from sharing.problems import Problem
 from sharing.schedule.cron import Cron, CronError, read_cron
 from sharing.schedule.week import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
+from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
 from sharing.stack.paths import touches
+from sharing.stack.pools import GpuNodes
 from sharing.stack.setup import Setup
-from stacks.stack_file.shape import GpuNodes, ParkSettings, StackConfig
 
 FIXES = {
     "schedule": f"Leave at least {SHORTEST_MINUTES} minutes between `wake` and `schedule`.",

@@ -5,8 +5,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from sharing.names import PROJECT
-from stacks.stack_file.section import NUMBER_IN_TEXT
-from stacks.stack_file.shape import StackConfig
+from sharing.section import NUMBER_IN_TEXT
+from sharing.stack.config import StackConfig
 from stacks.stack_file.yaml import FILE_KEYS
 
 FILE = "stack.schema.json"

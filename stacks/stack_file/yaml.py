@@ -278,3 +278,14 @@ def construct(node: yaml.Node) -> Any:
 def as_json(value: object) -> str:
     """The value as Pulumi passes it to a program: JSON, in which YAML types such as dates are text."""
     return json.dumps(value, default=str)
+
+
+def from_json(value: object) -> object:
+    """The value, with each list or mapping that is written as JSON text, as `pulumi config set` writes it with and
+    without `--path` (pulumi, resource/config/object.go)."""
+    if isinstance(value, dict):
+        return {key: from_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
+    return decode(value) if is_json else value

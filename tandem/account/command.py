@@ -149,9 +149,9 @@ def _prices(parsed: argparse.Namespace) -> int:
 
 def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
     """Name of the stack and its region. With --region the file may be missing, or wrong elsewhere."""
+    from sharing.stack.config import SECTIONS
     from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import stack_name
-    from stacks.stack_file.shape import SECTIONS
     from stacks.stack_file.yaml import read
 
     stack = stack_name(stack_file(parsed.stack))

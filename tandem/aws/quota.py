@@ -10,7 +10,9 @@ from sharing.cost import quotas
 from sharing.cost.quotas import Need
 from sharing.hardware.gpus import instance_types
 from sharing.stack import zones
-from sharing.stack.setup import ZONES_WITHOUT_EKS, Capacity, Setup
+from sharing.stack.cluster import ZONES_WITHOUT_EKS
+from sharing.stack.pools import Capacity
+from sharing.stack.setup import Setup
 from sharing.stack.zones import NoZoneError
 from tandem.aws import services
 from tandem.aws.leftovers import owner_of

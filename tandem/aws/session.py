@@ -10,7 +10,7 @@ from sharing.printable import one_line, without_secrets
 from tandem.terminal import CallError
 
 if TYPE_CHECKING:
-    from stacks.stack_file.provider_shape import AssumedRole
+    from sharing.stack.provider import AssumedRole
 
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")

@@ -8,12 +8,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sharing.problems import Problem
+from sharing.stack.config import SECTIONS
+from sharing.stack.provider import AccountId, AssumedRole
 from stacks.stack_file.positions import Document, locate
 from stacks.stack_file.provider_keys import ALLOWED, FORBIDDEN, refuse_keys
-from stacks.stack_file.provider_shape import AccountId, AssumedRole
-from stacks.stack_file.section import from_json
-from stacks.stack_file.shape import SECTIONS
-from stacks.stack_file.yaml import Source, read
+from stacks.stack_file.yaml import Source, from_json, read
 from tandem.aws.session import Account, AccountError, connect
 from tandem.terminal import CallError
 

@@ -12,7 +12,7 @@ from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
-    from sharing.stack.setup import Capacity
+    from sharing.stack.pools import Capacity
     from sharing.verdict.choices import Choice, Choices
     from tandem.search.base_stack import BaseStack
 

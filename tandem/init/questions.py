@@ -12,7 +12,7 @@ from typing import TypeVar
 from sharing.models.catalogue import Served, find
 from sharing.printable import printable
 from sharing.schedule.week import judge_timezone
-from sharing.verdict.rules.cost_alerts import is_email
+from sharing.section import is_email
 from tandem import arguments
 from tandem.lookup import require_region
 from tandem.search import base_stack

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from sharing.models.catalogue import Model, find
 from sharing.models.metadata import UnclearModelError, describe
+from sharing.models.served import MODEL_NAME, own_keys
 from sharing.printable import address, printable
 from stacks.stack_file.edit import as_yaml, describe_model
-from stacks.stack_file.model_settings import MODEL_NAME, own_keys
+from tandem.arguments import existing
 from tandem.deployed.endpoints import Endpoint, wrong_with
 from tandem.deployed.ollama import Ollama
 from tandem.lookup import existing

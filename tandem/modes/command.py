@@ -10,7 +10,8 @@ from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
-    from sharing.stack.setup import Provisioner, Setup
+    from sharing.stack.pools import Provisioner
+    from sharing.stack.setup import Setup
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1

@@ -8,13 +8,13 @@ from typing import Any
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
+from sharing.stack.config import SECTIONS
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict.advice import with_room
 from sharing.verdict.choices import isolation
 from sharing.verdict.judgement import Fit
 from sharing.verdict.matrix import WAYS
 from stacks.stack_file.judge import Judged
-from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report

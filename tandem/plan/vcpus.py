@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sharing.cost.quotas import Quota, quotas, vcpu_quota
 from sharing.hardware.gpus import instance_types
-from sharing.stack.setup import Capacity
+from sharing.stack.pools import Capacity
 from tandem.deployed.change import Change
 
 

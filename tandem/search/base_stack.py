@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from sharing.cost.bill import cost
+from sharing.models.served import OF_CUSTOM
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
+from sharing.stack.config import SECTIONS
+from sharing.stack.pools import GpuNodes
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict import matrix
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
-from stacks.stack_file.model_settings import OF_CUSTOM
 from stacks.stack_file.positions import locate_given, read_documents
 from stacks.stack_file.provider_keys import REGION
-from stacks.stack_file.shape import SECTIONS, GpuNodes
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.lookup import require_region

@@ -14,8 +14,8 @@ import tandem
 from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
+from sharing.models.served import ModelSettings
 from sharing.names import stack_tags
-from stacks.stack_file.model_settings import ModelSettings
 from tandem import (
     BucketCheckpoints,
     CostAlertArgs,

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from sandbox.graph import Graph
+from sharing.stack.config import SECTIONS
 from stacks.stack_file.judge import Judged, Plan, judge
-from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import program_graph
 from tests import several_pools

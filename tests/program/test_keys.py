@@ -13,8 +13,8 @@ import yaml
 from pydantic import BaseModel
 
 from sandbox.graph import Graph, plain
+from sharing.stack.config import StackConfig
 from stacks.stack_file.judge import Judged, judge
-from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import Source
 from tandem.dry_run.program import program_graph
 from tests.sharing.builders import TODAY

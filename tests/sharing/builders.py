@@ -13,8 +13,9 @@ from pydantic import TypeAdapter
 from sharing.fit.memory import need
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.models.catalogue import MIB, KvType, Model, Served, models
+from sharing.models.served import Cache
 from sharing.modes.modes import Sharing, TimeSlicing, switched
-from sharing.stack.setup import Cache, Pool, Setup, Tenant
+from sharing.stack.setup import Pool, Setup, Tenant
 from tests.rows import read_rows
 
 TODAY = datetime.date(2026, 11, 21)

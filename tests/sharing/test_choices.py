@@ -8,7 +8,8 @@ import pytest
 
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, TimeSlicing
-from sharing.stack.setup import Capacity, Setup
+from sharing.stack.pools import Capacity
+from sharing.stack.setup import Setup
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.judgement import judge
 from sharing.verdict.matrix import one_pool, trials

@@ -7,9 +7,10 @@ import pytest
 
 from sharing.schedule.cron import read_cron
 from sharing.schedule.week import Park
-from sharing.stack.setup import AlertPeriod, AlertScope, CostAlert, ScaleToZero, Setup
+from sharing.section import is_email
+from sharing.stack.budget import AlertPeriod, AlertScope
+from sharing.stack.setup import CostAlert, ScaleToZero, Setup
 from sharing.verdict.assessment import assess
-from sharing.verdict.rules.cost_alerts import is_email
 from tests.sharing.builders import pool, setup
 
 # us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and

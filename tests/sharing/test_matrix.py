@@ -10,7 +10,7 @@ from sharing import versions
 from sharing.fit.memory import need
 from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
-from sharing.stack.setup import Provisioner
+from sharing.stack.pools import Provisioner
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import judge
 from sharing.verdict.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials

@@ -9,7 +9,8 @@ from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.cost.bill import cost
 from sharing.models.catalogue import Served
-from sharing.stack.setup import Cache, ScaleToZero, Setup, Tenant
+from sharing.models.served import Cache
+from sharing.stack.setup import ScaleToZero, Setup, Tenant
 from sharing.stack.startup import cold_start
 from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
 from sharing.verdict.rules.table import problems

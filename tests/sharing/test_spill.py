@@ -14,7 +14,8 @@ from sharing.models.catalogue import Served
 from sharing.modes.modes import Mig, TimeSlicing
 from sharing.schedule.cron import read_cron
 from sharing.schedule.week import Park
-from sharing.stack.setup import NODE_IMAGES_GIB, Pool, Setup, Tenant
+from sharing.stack.pools import NODE_IMAGES_GIB
+from sharing.stack.setup import Pool, Setup, Tenant
 from sharing.verdict.rules import spill as spill_rules
 from sharing.verdict.rules import table as compatibility
 from tests.sharing.builders import keeping, listed, pool, setup, weighing

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.problems import Problem
+from sharing.stack.config import SECTIONS
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import RefusedError, judge, judge_file
-from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, parse
 from tandem.main import main
 

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sharing.models.served import OWN_KEYS, ModelSettings
 from stacks.stack_file.edit import describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge_file
-from stacks.stack_file.model_settings import OWN_KEYS, ModelSettings
 from tests.shipped import FILES
 
 ROOT = Path(__file__).parents[2]

@@ -19,10 +19,10 @@ from sharing import versions
 from sharing.fit.memory import need
 from sharing.hardware.gpus import gpus
 from sharing.models.catalogue import KvType, largest_vocabulary
+from sharing.stack.config import SECTIONS, StackConfig
 from stacks.program import load_plan
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
 from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys
-from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source
 from tests.conftest import Golden
 from tests.shipped import FILES

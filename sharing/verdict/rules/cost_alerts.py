@@ -1,18 +1,15 @@
 """An e-mail from AWS Budgets when costs pass a limit: what AWS offers, and whether the limit suits the stack."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.cost.bill import Cost, cost
 from sharing.names import TAG_STACK
 from sharing.problems import Problem
-from sharing.stack.setup import AlertPeriod, CostAlert, Setup
+from sharing.stack.budget import AlertPeriod
+from sharing.stack.setup import CostAlert, Setup
 
-MOST_EMAILS = 10
-"""E-mail subscribers of one notification (AWS Budgets API reference, NotificationWithSubscribers)."""
-LEAST_USD = 0.01
 FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
 HOURS_PER_DAY = 24
@@ -25,17 +22,6 @@ ACTIVATE = (
     f"--cost-allocation-tags-status TagKey={TAG_STACK},Status=Active --region us-east-1"
 )
 """Activates the stack's tag for billing; only the account that pays may run it."""
-
-# RFC 5321, 4.5.3.1: at most 64 characters before the @, and 254 in total. Quoted local parts and addresses without a
-# domain exist, but no mail provider issues them.
-_EMAIL = re.compile(
-    r"(?=.{3,254}$)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
-)
-
-
-def is_email(text: str) -> bool:
-    """Whether AWS can send e-mail to this address, as far as its form shows."""
-    return _EMAIL.fullmatch(text) is not None
 
 
 def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:

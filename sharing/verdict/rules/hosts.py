@@ -11,7 +11,8 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.system_instances import SystemType, system_types
 from sharing.models.catalogue import Served
 from sharing.problems import Problem
-from sharing.stack.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup, Tenant
+from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS
+from sharing.stack.setup import Pool, Setup, Tenant
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.

@@ -15,7 +15,8 @@ from sharing.modes.modes import Mps
 from sharing.problems import Problem, did_you_mean
 from sharing.stack import zones
 from sharing.stack.paths import rests_on, touches
-from sharing.stack.setup import NODE_IMAGES_GIB, Pool, Setup
+from sharing.stack.pools import NODE_IMAGES_GIB
+from sharing.stack.setup import Pool, Setup
 from sharing.verdict.rules import hosts, karpenter, mig, scale_to_zero, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
 

@@ -13,7 +13,7 @@ import pytest
 from botocore import exceptions
 from botocore.config import Config
 
-from stacks.stack_file.provider_shape import AssumedRole
+from sharing.stack.provider import AssumedRole
 from tandem.aws import session
 from tests.rows import read_rows
 from tests.tandem.account.conftest import Run

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from moto.eks.models import eks_backends
 
-from stacks.stack_file.provider_shape import AssumedRole
+from sharing.stack.provider import AssumedRole
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import RELEASE, Access, Case, Stack
 from tests.tandem.account.creation import Creation

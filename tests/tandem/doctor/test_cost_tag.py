@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from sharing.stack.setup import AlertScope, CostAlert
+from sharing.stack.budget import AlertScope
+from sharing.stack.setup import CostAlert
 from tandem.doctor.account import wants_cost_tag
 from tandem.doctor.case import Case, Stack
 from tests.tandem.account.emulated import Emulated

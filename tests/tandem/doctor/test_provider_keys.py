@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stacks.stack_file.provider_shape import AssumedRole
+from sharing.stack.provider import AssumedRole
 from tandem.doctor.releases import _kubeconfig
 from tandem.main import main
 from tests.tandem.account.emulated import Emulated

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sharing.models.catalogue import models
+from sharing.models.served import OWN_KEYS, own_keys
 from stacks.stack_file.judge import judge_file
-from stacks.stack_file.model_settings import OWN_KEYS, own_keys
 from tandem.deployed.ollama import Ollama
 from tandem.models.gguf_file import Contents, read
 from tests.command import call

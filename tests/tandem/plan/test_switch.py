@@ -15,8 +15,9 @@ from rich.console import Console
 
 from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
+from sharing.models.served import Cache
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.setup import Cache, Setup
+from sharing.stack.setup import Setup
 from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from stacks.stack_file.go_duration import NANOSECONDS, nanoseconds
-from stacks.stack_file.section import Section
+from sharing.section import Section
+from sharing.stack.go_duration import NANOSECONDS, nanoseconds
 
 
 def _account_from_number(value: object) -> object:

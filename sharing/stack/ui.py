@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from stacks.stack_file.section import Email, Section
+from sharing.section import Email, Section
 
 
 class UiSettings(Section):

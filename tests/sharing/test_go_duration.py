@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from stacks.stack_file.provider_shape import AssumedRole
+from sharing.stack.provider import AssumedRole
 
 # Printed by time.ParseDuration of go 1.26.8, in whole seconds.
 READ = {

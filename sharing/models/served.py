@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from sharing.models.catalogue import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
 from sharing.models.importance import Importance
 from sharing.problems import Problem
-from sharing.stack.setup import Cache
-from stacks.stack_file.section import Number, Section, kebab
+from sharing.section import Number, Section, kebab
 
+Cache = Literal["node", "volume"]
 GIB = 2**30
 DECIMALS = 10
 """Decimals of a number of GiB that is exact to the byte."""

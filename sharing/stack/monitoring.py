@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.stack_file.section import Section
+from sharing.section import Section
 
 
 class MonitoringSettings(Section):

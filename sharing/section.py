@@ -5,21 +5,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from sharing.verdict.rules.cost_alerts import is_email
-from stacks.stack_file.yaml import decode
-
+# RFC 5321, 4.5.3.1: at most 64 characters before the @, and 254 in total. Quoted local parts and addresses without a
+# domain exist, but no mail provider issues them.
+_EMAIL = re.compile(
+    r"(?=.{3,254}$)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
+)
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
-
-
-def from_json(value: object) -> object:
-    """The value, with each list or mapping that is written as JSON text, as `pulumi config set` writes it with and
-    without `--path` (pulumi, resource/config/object.go)."""
-    if isinstance(value, dict):
-        return {key: from_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [from_json(item) for item in value]
-    is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
-    return decode(value) if is_json else value
 
 
 def kebab(name: str) -> str:
@@ -46,6 +37,11 @@ def _number_from_text(value: object) -> object:
     if isinstance(value, str) and re.fullmatch(NUMBER_IN_TEXT, value):
         return float(value)
     return value
+
+
+def is_email(text: str) -> bool:
+    """Whether AWS can send e-mail to this address, as far as its form shows."""
+    return _EMAIL.fullmatch(text) is not None
 
 
 def _email(text: str) -> str:

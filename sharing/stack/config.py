@@ -4,176 +4,24 @@ import datetime
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from sharing import versions
 from sharing.aws.tags import MOST_OF_A_STACK
 from sharing.models.catalogue import Served
+from sharing.models.served import ModelSettings
 from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park, judge_timezone
-from sharing.stack.setup import (
-    ONE_POOL,
-    Capacity,
-    CostAlert,
-    Nat,
-    Pool,
-    Provisioner,
-    Replacement,
-    ScaleToZero,
-    Setup,
-    Support,
-    Tenant,
-)
-from stacks.stack_file.budget_shape import Budget
-from stacks.stack_file.model_settings import ModelSettings
-from stacks.stack_file.monitoring_shape import MonitoringSettings
-from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
-from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags
-from stacks.stack_file.scale_to_zero_shape import ScaleToZeroSettings
-from stacks.stack_file.section import Section, kebab
-from stacks.stack_file.ui_shape import UiSettings
-
-POOL = "gpu"
-"""Name of the only pool of GPU nodes, if the file has no list of them."""
-MOST_POOLS = 10
-FEWEST_ZONES = 2
-"""EKS needs at least two zones for its control plane."""
-
-
-class GpuNodes(Section):
-    """A pool of GPU nodes: one kind of GPU and one sharing mode."""
-
-    provisioner: Provisioner = Field(
-        default="node-group",
-        description="What launches the nodes: an EKS managed node group, or `karpenter` when pods wait.",
-    )
-    instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["g4dn.xlarge"],
-        description="EC2 types with the same GPU. Several types make spot capacity more likely.",
-    )
-    capacity: Capacity = Field(
-        default="spot", description="`spot` is cheaper, but AWS can reclaim it at two minutes' notice."
-    )
-    min: int = Field(default=0, ge=0, le=100, description="Minimum number of nodes.")
-    desired: int = Field(
-        default=1,
-        ge=0,
-        le=100,
-        description="Number of nodes; 0 parks the pool: nothing runs on a GPU. With `park`, the schedule sets it.",
-    )
-    max: int = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="Maximum number of nodes. With `park`, also their number while the stack runs.",
-    )
-    volume_gib: int = Field(
-        default=100,
-        ge=50,
-        le=16384,
-        description="Root volume in GiB, for the NVIDIA AMI, unpacked images and model files.",
-    )
-    on_demand_fallback: bool = Field(
-        default=False,
-        description="Karpenter with `capacity: spot`: launch on-demand nodes, at two to three times the price, when "
-        "there is no spot capacity.",
-    )
-    replacement: Replacement = Field(
-        default="create-first",
-        description="How nodes are replaced: `create-first` needs quota for both groups, `delete-first` stops the "
-        "models first.",
-    )
-    check_offers: bool = Field(
-        default=True,
-        description="Refuse types that the region is known not to offer. `false` leaves this to AWS.",
-    )
-
-
-class GpuPool(GpuNodes):
-    """One of several pools of GPU nodes."""
-
-    name: str = Field(
-        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."
-    )
-    sharing: Sharing | None = Field(
-        default=None, description="In a list of pools: the sharing mode of this one. Default: `sharing`."
-    )
-
-
-def _form(nodes: object) -> str:
-    return LIST if isinstance(nodes, list) else MAPPING
-
-
-LIST, MAPPING = ("list", "mapping")
-"""How `gpu-nodes` may be written: several pools, or one."""
-Pools = Annotated[
-    Annotated[GpuNodes, Tag(MAPPING)] | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
-    Discriminator(_form),
-]
-
-
-class SystemNodes(Section):
-    """Nodes without a GPU, for DNS, storage driver and node feature discovery."""
-
-    instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["t3.medium"], description="EC2 types of one architecture."
-    )
-    count: int = Field(
-        default=2, ge=1, le=20, description="Number of system nodes. Use two to survive the loss of a zone."
-    )
-
-
-class ClusterSettings(Section):
-    """Network and control plane."""
-
-    kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
-    support: Support = Field(
-        default="standard",
-        description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
-    )
-    zones: int = Field(
-        default=FEWEST_ZONES,
-        ge=FEWEST_ZONES,
-        le=6,
-        description="Number of Availability Zones, chosen among those that offer the stack's instance types.",
-    )
-    zone_names: Annotated[list[str], Field(max_length=6)] = Field(
-        default=[], description="Names of at least two zones to use instead, e.g. `[us-east-1a, us-east-1d]`."
-    )
-    cidr: VpcCidr = Field(default="10.0.0.0/16", description="CIDR block of the VPC.")
-    nat: Nat = Field(
-        default="single",
-        description="NAT gateways: `single`, `per-zone`, or `none` (cheapest: nodes in public subnets, no ingress).",
-    )
-    public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
-        default=["0.0.0.0/0"],
-        description="CIDR blocks that may reach the public Kubernetes API. `[]` disables public access.",
-    )
-    admins: Annotated[list[str], Field(max_length=50)] = Field(
-        default=[],
-        description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the one that ran `up` last.",
-    )
-    logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
-    system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
-
-
-class ParkSettings(Section):
-    """When the stack has no GPU nodes. Cron text has five fields: minute, hour, day of month, month, weekday."""
-
-    schedule: str = Field(description="When the stack parks: its GPU nodes stop. Cron text, e.g. `0 20 * * MON-FRI`.")
-    wake: str = Field(description="When the stack wakes: it gets `max` GPU nodes again. Cron text.")
-    timezone: str = Field(default="UTC", description="Time zone of both, e.g. `Europe/Paris`.")
-
-    def park(self) -> Park | None:
-        """The schedules; None for those that `stack_file.parking` refuses."""
-        if judge_timezone(self.timezone):
-            return None
-        try:
-            return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)
-        except ValueError:
-            return None
+from sharing.section import Section, kebab
+from sharing.stack.budget import Budget
+from sharing.stack.cluster import ClusterSettings
+from sharing.stack.monitoring import MonitoringSettings
+from sharing.stack.network import LabelKey, LabelValue, NamespaceName
+from sharing.stack.park import ParkSettings
+from sharing.stack.pools import ONE_POOL, POOL, GpuNodes, GpuPool, Pools
+from sharing.stack.provider import AccountId, AssumedRole, DefaultTags
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.stack.setup import CostAlert, Pool, ScaleToZero, Setup, Tenant
+from sharing.stack.ui import UiSettings
 
 
 class ModelClients(Section):

@@ -1,9 +1,12 @@
 """The `scale-to-zero` section of a stack file."""
 
+from typing import Literal
+
 from pydantic import Field
 
-from sharing.stack.setup import ColdRequests
-from stacks.stack_file.section import Section
+from sharing.section import Section
+
+ColdRequests = Literal["wait", "refuse"]
 
 
 class ScaleToZeroSettings(Section):

@@ -1,13 +1,16 @@
 """The `budget` section of a stack file."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sharing.stack.setup import AlertPeriod, AlertScope
-from sharing.verdict.rules.cost_alerts import LEAST_USD, MOST_EMAILS
-from stacks.stack_file.section import Email, Number, Section
+from sharing.section import Email, Number, Section
 
+MOST_EMAILS = 10
+"""E-mail subscribers of one notification (AWS Budgets API reference, NotificationWithSubscribers)."""
+LEAST_USD = 0.01
+AlertPeriod = Literal["monthly", "daily"]
+AlertScope = Literal["account", "stack"]
 Limit = Annotated[Number, Field(allow_inf_nan=False, json_schema_extra={"exclusiveMinimum": 0})]
 """`sharing.verdict.rules.budget` refuses 0 and less: it knows the value to write."""
 

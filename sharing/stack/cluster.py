@@ -1,0 +1,64 @@
+"""The section `cluster` of a stack file: network, control plane and system nodes."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sharing import versions
+from sharing.section import Section
+from sharing.stack.network import Cidr, VpcCidr
+
+Nat = Literal["none", "single", "per-zone"]
+Support = Literal["standard", "extended"]
+
+FEWEST_ZONES = 2
+"""EKS needs at least two zones for its control plane."""
+SYSTEM_VOLUME_GIB = 20
+"""Root volume of a system node: the default of EKS, enough for the add-ons."""
+ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
+"""Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
+
+
+class SystemNodes(Section):
+    """Nodes without a GPU, for DNS, storage driver and node feature discovery."""
+
+    instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
+        default=["t3.medium"], description="EC2 types of one architecture."
+    )
+    count: int = Field(
+        default=2, ge=1, le=20, description="Number of system nodes. Use two to survive the loss of a zone."
+    )
+
+
+class ClusterSettings(Section):
+    """Network and control plane."""
+
+    kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
+    support: Support = Field(
+        default="standard",
+        description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
+    )
+    zones: int = Field(
+        default=FEWEST_ZONES,
+        ge=FEWEST_ZONES,
+        le=6,
+        description="Number of Availability Zones, chosen among those that offer the stack's instance types.",
+    )
+    zone_names: Annotated[list[str], Field(max_length=6)] = Field(
+        default=[], description="Names of at least two zones to use instead, e.g. `[us-east-1a, us-east-1d]`."
+    )
+    cidr: VpcCidr = Field(default="10.0.0.0/16", description="CIDR block of the VPC.")
+    nat: Nat = Field(
+        default="single",
+        description="NAT gateways: `single`, `per-zone`, or `none` (cheapest: nodes in public subnets, no ingress).",
+    )
+    public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
+        default=["0.0.0.0/0"],
+        description="CIDR blocks that may reach the public Kubernetes API. `[]` disables public access.",
+    )
+    admins: Annotated[list[str], Field(max_length=50)] = Field(
+        default=[],
+        description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the one that ran `up` last.",
+    )
+    logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
+    system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")

@@ -1,0 +1,24 @@
+"""The section `park` of a stack file."""
+
+from pydantic import Field
+
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park, judge_timezone
+from sharing.section import Section
+
+
+class ParkSettings(Section):
+    """When the stack has no GPU nodes. Cron text has five fields: minute, hour, day of month, month, weekday."""
+
+    schedule: str = Field(description="When the stack parks: its GPU nodes stop. Cron text, e.g. `0 20 * * MON-FRI`.")
+    wake: str = Field(description="When the stack wakes: it gets `max` GPU nodes again. Cron text.")
+    timezone: str = Field(default="UTC", description="Time zone of both, e.g. `Europe/Paris`.")
+
+    def park(self) -> Park | None:
+        """The schedules; None for those that `stack_file.parking` refuses."""
+        if judge_timezone(self.timezone):
+            return None
+        try:
+            return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)
+        except ValueError:
+            return None
