@@ -106,7 +106,7 @@ bench: .venv/test  ## Measure the command and the clock of `tandem bench`
 
 # Reads the offers and prices of AWS by region into sharing/data, with credentials of any account. It changes nothing in AWS.
 refresh: .venv/test  ## Read offers and prices from AWS into the tables
-	.venv/bin/python -m tandem.account.refresh $(REGIONS)
+	.venv/bin/python -m tandem.prices.refresh $(REGIONS)
 	.venv/bin/python docs/generate.py
 
 # Locked packages, images and charts as CycloneDX JSON.

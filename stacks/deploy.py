@@ -34,7 +34,7 @@ from stacks.caller import find_caller
 from stacks.models import describe_model
 from stacks.monitoring import find_scrapers, watch_metrics
 from stacks.outputs import describe
-from stacks.parking import OUTPUT, Parking, find_parking, park_nodes, record
+from stacks.parked_pools import OUTPUT, Parking, find_parking, park_nodes, record
 from stacks.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.stack_file.judge import Plan
 from stacks.ui import find_clients, serve_ui

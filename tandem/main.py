@@ -21,8 +21,8 @@ GROUPS = {
         "modes": ("modes", "Compare sharing modes and prices across instance types"),
         "models": ("models", "List the known models, or describe another from its file"),
         "gpus": ("gpus", "List GPU instance types with memory and prices"),
-        "prices": ("account", "Read today's prices from AWS, for `tandem plan --live-prices`"),
-        "quota": ("account", "Check AWS quotas and instance availability before `pulumi up`"),
+        "prices": ("prices", "Read today's prices from AWS, for `tandem plan --live-prices`"),
+        "quota": ("quota", "Check AWS quotas and instance availability before `pulumi up`"),
         "doctor": ("doctor", "Check machine, account and cluster before `pulumi up`"),
     },
     "Operate": {
@@ -32,7 +32,7 @@ GROUPS = {
         "watch": ("watch", "Live view of models, GPUs, and pods"),
         "open": ("ui", "Open the web page of a stack in the browser"),
         "metrics": ("metrics", "Print or serve the models' metrics for Prometheus"),
-        "leftovers": ("account", "Find (and delete) what `pulumi destroy` left behind"),
+        "leftovers": ("leftovers", "Find (and delete) what `pulumi destroy` left behind"),
     },
     "Measure": {
         "chat": ("chat", "Let the two models talk to each other"),

@@ -14,7 +14,7 @@ from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser
 from tests import pages
 from tests.shipped import STACKS
-from tests.tandem.account.emulated import LOADER
+from tests.tandem.aws.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
 HOW_TO = ROOT / "docs" / "how-to"

@@ -15,7 +15,7 @@ class ParkSettings(Section):
     timezone: str = Field(default="UTC", description="Time zone of both, e.g. `Europe/Paris`.")
 
     def park(self) -> Park | None:
-        """The schedules; None for those that `stack_file.parking` refuses."""
+        """The schedules; None for those that `stack_file.park_schedules` refuses."""
         if judge_timezone(self.timezone):
             return None
         try:

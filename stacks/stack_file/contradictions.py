@@ -13,7 +13,7 @@ from sharing.stack.paths import touches
 from sharing.stack.pools import GpuNodes
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
-from stacks.stack_file.parking import find_counts_of_schedule, find_wrong_schedules
+from stacks.stack_file.park_schedules import find_counts_of_schedule, find_wrong_schedules
 
 
 def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from sharing.verdict.rules.budget import find_wrong_limits
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
-from stacks.stack_file.parking import warn_of_park
+from stacks.stack_file.park_schedules import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack.zones import Group
-from tandem.aws import services
+from tandem.aws import clusters
 from tandem.aws.session import Account
 
 
@@ -29,7 +29,7 @@ def placed(account: Account, cluster: Any) -> Placed:
     [first, *_] = ec2.describe_subnets(SubnetIds=cluster["resourcesVpcConfig"]["subnetIds"])["Subnets"]
     own = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [first["VpcId"]]}])["Subnets"]
     groups = {}
-    for name in services.node_groups(account, cluster["name"]):
+    for name in clusters.node_groups(account, cluster["name"]):
         raw = account.client("eks").describe_nodegroup(clusterName=cluster["name"], nodegroupName=name)["nodegroup"]
         zones = (raw.get("tags") or {}).get(TAG_ZONES, "").split()
         if pool := (raw.get("labels") or {}).get(POOL_LABEL):

@@ -14,8 +14,8 @@ from sharing.stack.cluster import ZONES_WITHOUT_EKS
 from sharing.stack.pools import Capacity
 from sharing.stack.setup import Setup
 from sharing.stack.zones import NoZoneError
-from tandem.aws import services
-from tandem.aws.leftovers import owner_of
+from tandem.aws import clusters
+from tandem.aws.clusters import owner_of
 from tandem.aws.placed import NOWHERE, Placed
 from tandem.aws.resources import Owner, from_list
 from tandem.aws.session import Account, code, explained
@@ -119,8 +119,8 @@ def _used(account: Account, stack: str) -> Counter[str]:
         used["addresses"] += sum(not mine.owns(from_list(raw.get("Tags"))) for raw in page["Addresses"])
     for page in account.pages("ec2", "describe_vpcs"):
         used["vpcs"] += sum(not mine.owns(from_list(raw.get("Tags"))) for raw in page["Vpcs"])
-    for name in services.clusters(account):
-        raw = services.cluster(account, name) if name == mine.cluster else None
+    for name in clusters.clusters(account):
+        raw = clusters.cluster(account, name) if name == mine.cluster else None
         used["clusters"] += not (raw and mine.owns(raw.get("tags") or {}))
     return used
 

@@ -9,48 +9,14 @@ from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.cost.bill import HOURS_PER_MONTH, in_extended_support
 from sharing.hardware import prices
 from sharing.names import PROJECT
+from tandem.aws.clusters import cluster, clusters, there
 from tandem.aws.resources import Kind, Owner, Resource, Tags, from_list
-from tandem.aws.session import Account, InUseError, code
+from tandem.aws.session import Account, InUseError
 
-GONE = (
-    "ResourceNotFoundException",
-    "NotFoundException",
-    "NoSuchEntity",
-    "QueueDoesNotExist",
-    "AWS.SimpleQueueService.NonExistentQueue",
-)
 DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
 """Where EKS writes its logs; the tagging service finds log groups elsewhere."""
 ALL_REGIONS = "{} is shared by all regions, so it stays while the stack has a cluster in any region."
-
-
-def clusters(account: Account) -> Iterator[str]:
-    """Names of all EKS clusters in the region."""
-    for page in account.pages("eks", "list_clusters"):
-        yield from page["clusters"]
-
-
-def there(ask: Callable[[], Any]) -> Any:
-    """The answer, or None if AWS reports that the resource does not exist."""
-    try:
-        return ask()
-    except Exception as error:
-        if code(error) in GONE:
-            return None
-        raise
-
-
-def cluster(account: Account, name: str) -> Any:
-    """EKS's description of the cluster; None if it does not exist."""
-    answer = there(lambda: account.client("eks").describe_cluster(name=name))
-    return answer and answer["cluster"]
-
-
-def node_groups(account: Account, name: str) -> list[str]:
-    """Names of the cluster's node groups."""
-    found = there(lambda: list(account.pages("eks", "list_nodegroups", clusterName=name)))
-    return [group for page in found or () for group in page["nodegroups"]]
 
 
 def _find_clusters(account: Account, owner: Owner) -> Iterator[Resource]:

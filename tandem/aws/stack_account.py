@@ -10,9 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 from sharing.problems import Problem
 from sharing.stack.config import SECTIONS
 from sharing.stack.provider import AccountId, AssumedRole
+from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.judge import stack_name
 from stacks.stack_file.positions import Document, locate
 from stacks.stack_file.provider_keys import ALLOWED, FORBIDDEN, refuse_keys
 from stacks.stack_file.yaml import Source, from_json, read
+from tandem.arguments import existing, known_region, stack_file
 from tandem.aws.session import Account, AccountError, connect
 from tandem.terminal import CallError
 
@@ -91,3 +94,24 @@ def _listed(shape: TypeAdapter[list[Any]], keys: dict[str, Any], key: str, what:
         return [] if value is None else shape.validate_python(from_json(value))
     except ValidationError:
         raise CallError(f"`{key}` in {path} is not a list of {what}. Check it with `tandem plan`.") from None
+
+
+def stack_and_region(stack: str, region: str | None = None) -> tuple[str, str]:
+    """Name of the stack and its region. With `region`, the file may be missing, or wrong elsewhere."""
+    name = stack_name(stack_file(stack))
+    if not region:
+        region = _region(existing(stack))
+    known_region(region)
+    return name, region
+
+
+def _region(path: Path) -> str:
+    region = read(path, SECTIONS).region
+    if not isinstance(region, str):
+        raise UnreadableError(f"{path} has no `aws:region`. Set it there, or pass --region.")
+    return region
+
+
+def account_in(region: str, stack: str, profile: str | None) -> Account:
+    """The account that Pulumi works in: from `profile` or the file's profile, and the file's roles."""
+    return identity(stack_file(stack) if stack else None, profile or None).connect(region)

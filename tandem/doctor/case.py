@@ -131,11 +131,11 @@ class Case:
     @cached_property
     def _cluster(self) -> Any:
         from sharing import names
-        from tandem.aws import services
-        from tandem.aws.leftovers import owner_of
+        from tandem.aws import clusters
+        from tandem.aws.clusters import owner_of
 
         account, stack = self.account(), self.planned_stack.name
-        raw = services.cluster(account, names.cluster_name(stack))
+        raw = clusters.cluster(account, names.cluster_name(stack))
         return raw if raw and owner_of(account, stack).owns(raw.get("tags") or {}) else None
 
 

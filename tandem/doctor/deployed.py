@@ -20,10 +20,10 @@ PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 def check_cluster(case: Case) -> Iterator[Finding]:
     """No cluster of another stack has the name, and this stack's cluster is ACTIVE."""
-    from tandem.aws import services
+    from tandem.aws import clusters
 
     name = names.cluster_name(case.planned_stack.name)
-    there = services.cluster(case.account(), name)
+    there = clusters.cluster(case.account(), name)
     if there is None:
         yield ok(f"{NOT_DEPLOYED}: `up` creates {name}")
     elif case.cluster is None:

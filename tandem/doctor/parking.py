@@ -16,13 +16,13 @@ def has_schedules(case: Case) -> bool:
 
 def check_parking(case: Case) -> Iterator[Finding]:
     """The schedules of the section `park` have had no failure in 14 days."""
-    from tandem.aws import parking
+    from tandem.aws import parked_nodes
 
     if case.cluster is None:
         yield ok(NOT_DEPLOYED)
         return
     stack = case.planned_stack.name
-    failures = parking.find_failures(case.account(), stack)
+    failures = parked_nodes.find_failures(case.account(), stack)
     for failure in failures[:SHOWN]:
         yield warning(
             f"{failure.verb} of {failure.group} failed on {failure.at:%Y-%m-%d %H:%M} UTC: {failure.code} "

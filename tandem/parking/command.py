@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stacks.stack_file.judge import Plan
-    from tandem.aws.parking import PoolNodes
+    from tandem.aws.parked_nodes import PoolNodes
     from tandem.aws.session import Account
 
 SCHEMA_VERSION = 1
@@ -73,12 +73,12 @@ def _park_later(parsed: argparse.Namespace, plan: "Plan") -> int:
     provisioners = _provisioners(plan)
     names: list[str] = []
     if provisioners != {KARPENTER}:
-        from tandem.aws import parking
+        from tandem.aws import parked_nodes
         from tandem.aws.session import explained
 
         account, _ = _node_groups(parsed, plan)
         with explained(account.region), status("Adding schedules"):
-            names = parking.park_at(account, plan.stack, when)
+            names = parked_nodes.park_at(account, plan.stack, when)
     cron_job = None
     if KARPENTER in provisioners:
         from tandem.parking.models import park_models_at
@@ -110,7 +110,7 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
     """The plan of the stack. Raises `CallError` without the section `park`, or in an account that its file excludes."""
     plan = accepted(parsed.stack)
 
-    from tandem.aws import parking
+    from tandem.aws import parked_nodes
 
     if plan.setup.scale_to_zero is not None:
         raise CallError(
@@ -118,7 +118,9 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
             "endpoints` to start a model."
         )
     if plan.setup.park is None:
-        raise CallError(f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parking.SECTION}")
+        raise CallError(
+            f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parked_nodes.SECTION}"
+        )
     if _provisioners(plan) == {KARPENTER} and plan.config.allowed_account_ids:
         # Nothing else asks AWS for such a stack: its cluster does all the work.
         _account(parsed, plan)
@@ -138,12 +140,12 @@ def _account(parsed: argparse.Namespace, plan: "Plan") -> "Account":
 
 def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
     """The account, and the node groups of the stack's pools."""
-    from tandem.aws import parking
+    from tandem.aws import parked_nodes
     from tandem.aws.session import explained
 
     account = _account(parsed, plan)
     with explained(account.region), status("Reading the node groups"):
-        return account, parking.find_pools(account, plan.stack)
+        return account, parked_nodes.find_pools(account, plan.stack)
 
 
 def _scale(parsed: argparse.Namespace, plan: "Plan", size: "Callable[[PoolNodes], int]") -> int:
@@ -173,13 +175,13 @@ def _resize(
     account: "Account", pools: "list[PoolNodes]", size: "Callable[[PoolNodes], int]"
 ) -> "list[tuple[PoolNodes, int]]":
     """Changes the groups whose size differs, if all of them are ready. Returns all groups with their new sizes."""
-    from tandem.aws import parking
+    from tandem.aws import parked_nodes
     from tandem.aws.session import explained
 
     sizes = [(pool, size(pool)) for pool in pools]
     changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
-    parking.refuse_unready([pool for pool, _ in changing])
+    parked_nodes.refuse_unready([pool for pool, _ in changing])
     with explained(account.region):
         for pool, nodes in changing:
-            parking.resize(account, pool, nodes)
+            parked_nodes.resize(account, pool, nodes)
     return sizes

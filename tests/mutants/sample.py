@@ -38,9 +38,7 @@ def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
         return "quota"
     if path.startswith("tandem/sandbox/") or path in ("sandbox/world/store.py", "sandbox/world/journal.py"):
         return "recovery"
-    if path.startswith("tandem/aws/"):
-        return "deletion"
-    if fnmatch(path, "tandem/account/*") and not fnmatch(path, "*/*pric*") and not path.endswith("refresh.py"):
+    if path.startswith(("tandem/aws/", "tandem/leftovers/")):
         return "deletion"
     return path.split("/")[0]
 

@@ -12,7 +12,7 @@ from sandbox.preview.program import run
 from sharing import versions
 from sharing.names import PROJECT
 from stacks.outputs import ParkingOutputs
-from stacks.parking import Parking, _read_last, digest, find_parking, record
+from stacks.parked_pools import Parking, _read_last, digest, find_parking, record
 from tests.program.conftest import judge_with, plan_of
 
 GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}

@@ -15,8 +15,8 @@ from tandem.verify import verify
 from tests.command import Ended, call
 from tests.pages import ROOT, with_stand_ins
 from tests.shipped import copy_project
-from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import OURS, Emulated
+from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import OURS, Emulated
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 from tests.tandem.deployed.pretended import Clock, Cluster, reaching
 from tests.tandem.doctor.conftest import case, cleaning, creation, emulated, machine, play, quiet_registries

@@ -16,10 +16,6 @@ from typing import Any, cast
 import pytest
 
 from sharing.cost.quotas import Need, Quota
-from tandem.account import prices_screen
-from tandem.account import screen as account
-from tandem.account.deletion import Outcome
-from tandem.aws.leftovers import Inventory
 from tandem.aws.quota import Answer, Check, as_dict
 from tandem.aws.resources import Owner, Resource
 from tandem.aws.session import Account
@@ -33,7 +29,12 @@ from tandem.doctor import screen as doctor
 from tandem.doctor.case import Case as Examined
 from tandem.doctor.checks import CHECKS, Answered
 from tandem.doctor.finding import ok, stops, unknown, warning
+from tandem.leftovers import screen as leftovers_screen
+from tandem.leftovers.deletion import Outcome
+from tandem.leftovers.inventory import Inventory
 from tandem.price_cache import Kept
+from tandem.prices import screen as prices_screen
+from tandem.quota import screen as quota_screen
 from tandem.terminal import open_console
 from tandem.verify import screen as verify
 from tandem.verify.checks import Check as Looked
@@ -61,19 +62,19 @@ def inventory(*resources: Resource, **unseen: str) -> Inventory:
 
 
 def leftovers() -> None:
-    account.inventory(inventory(GPU, VOLUME, POLICY), HERE)
-    account.inventory(inventory(GPU, PRICELESS, volumes="AccessDenied: ec2:DescribeVolumes"), HERE, deleting=True)
-    account.inventory(inventory(), HERE)
-    account.inventory(replace(inventory(), owner=replace(OWNER, stack="the-stack-of-the-platform-team")), HERE)
-    account.inventory(inventory(volumes="throttled"), HERE)
+    leftovers_screen.show(inventory(GPU, VOLUME, POLICY), HERE)
+    leftovers_screen.show(inventory(GPU, PRICELESS, volumes="AccessDenied: ec2:DescribeVolumes"), HERE, deleting=True)
+    leftovers_screen.show(inventory(), HERE)
+    leftovers_screen.show(replace(inventory(), owner=replace(OWNER, stack="the-stack-of-the-platform-team")), HERE)
+    leftovers_screen.show(inventory(volumes="throttled"), HERE)
     outcomes = [
         Outcome(resource=GPU, what="deleted"),
         Outcome(resource=VOLUME, what="failed", why="VolumeInUse: attached to i-1"),
         Outcome(resource=POLICY, what="deleted"),
     ]
     for one in outcomes:
-        account.outcome(one, to_stderr=False)
-    account.counts(outcomes, to_stderr=False)
+        leftovers_screen.outcome(one, to_stderr=False)
+    leftovers_screen.counts(outcomes, to_stderr=False)
 
 
 def quota(name: str, used: int, *needs: int, limit: float | None) -> Check:
@@ -91,8 +92,8 @@ def quotas() -> None:
         quota("P6", 0, 4, 8, 16, limit=None),
     )
     problem, doubt = "gpu-nodes: no zone sells g4dn.xlarge. Write others.", "P6 is not documented"
-    account.quotas(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE)
-    account.quotas(Answer(checks=checks[:1], problems=(), warnings=()), "dev", HERE)
+    quota_screen.show(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE)
+    quota_screen.show(Answer(checks=checks[:1], problems=(), warnings=()), "dev", HERE)
     print(json.dumps(as_dict(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE), indent=1))
 
 

@@ -24,13 +24,13 @@ from tandem.main import main, parser
 from tandem.terminal import open_console
 from tandem.verify import screen
 from tandem.verify import verify as verification
-from tests.tandem.account.conftest import cleaning, creation, emulated
-from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
-from tests.tandem.account.test_parking import PARK, schedules, written
+from tests.tandem.aws.conftest import cleaning, creation, emulated
+from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 from tests.tandem.deployed.pretended import Cluster, connected, well
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.models import gguf_files
+from tests.tandem.parking.test_parking import PARK, schedules, written
 from tests.tandem.results import row, run, server, shared
 from tests.tandem.seen import checks, facts, pending, restarting
 

@@ -11,9 +11,9 @@ from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
 from tandem.dry_run.program import run
-from tests.tandem.account.conftest import cleaning, creation, emulated, requests
-from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import REGION, Emulated
+from tests.tandem.aws.conftest import cleaning, creation, emulated, requests
+from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import REGION, Emulated
 from tests.tandem.doctor.scenes import Play, Stage
 from tests.tandem.fake_pulumi import bare_project
 

@@ -18,8 +18,8 @@ from moto.eks.models import eks_backends
 from sharing.stack.provider import AssumedRole
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import RELEASE, Access, Case, Stack
-from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Emulated
+from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Emulated
 from tests.tandem.doctor.findings import findings
 
 Scene = dict[str, Any]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import Golden
-from tests.tandem.account.asked import Requests, lines
+from tests.tandem.aws.asked import Requests, lines
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings
 

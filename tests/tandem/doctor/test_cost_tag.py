@@ -9,7 +9,7 @@ from sharing.stack.budget import AlertScope
 from sharing.stack.setup import CostAlert
 from tandem.doctor.account import wants_cost_tag
 from tandem.doctor.case import Case, Stack
-from tests.tandem.account.emulated import Emulated
+from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings
 

@@ -17,7 +17,7 @@ from tandem.doctor.checks import CHECKS, Answered, Check, checks_for
 from tandem.doctor.finding import Finding, exit_code, ok, stops, unknown, warning
 from tandem.main import main
 from tests.command import Screen
-from tests.tandem.account.emulated import Emulated
+from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
 
 Capture = pytest.CaptureFixture[str]

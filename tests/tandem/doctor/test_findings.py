@@ -9,8 +9,8 @@ import yaml
 from botocore.exceptions import EndpointConnectionError
 
 from stacks import program
-from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, Emulated
+from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import CLUSTER, ENOUGH, OURS, Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases, planned
 from tests.tandem.doctor.findings import finding
 from tests.tandem.doctor.scenes import Play, Scene, scenes

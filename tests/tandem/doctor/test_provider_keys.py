@@ -7,7 +7,7 @@ import pytest
 from sharing.stack.provider import AssumedRole
 from tandem.doctor.releases import _kubeconfig
 from tandem.main import main
-from tests.tandem.account.emulated import Emulated
+from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
 from tests.tandem.doctor.findings import finding
 from tests.tandem.doctor.scenes import configured

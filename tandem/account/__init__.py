@@ -1,1 +1,0 @@
-"""Commands about the AWS account: leftovers after `destroy`, quotas, and current prices."""

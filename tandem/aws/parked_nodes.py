@@ -1,0 +1,185 @@
+"""Parks and wakes the node groups of a deployed stack, and reads what its schedules could not do."""
+
+import datetime
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.names import POOL_LABEL, cluster_name
+from tandem.aws import clusters, services
+from tandem.aws.clusters import owner_of
+from tandem.aws.session import Account, AccountError
+from tandem.terminal import FAILED
+
+ACTIVE = "ACTIVE"
+SECTION = "Add the section `park` to the stack file and run `pulumi up`."
+
+
+class NotReadyError(AccountError):
+    """A node group may refuse the change."""
+
+    exit_code = FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNodes:
+    """A node group of a pool, as EKS describes it."""
+
+    pool: str
+    cluster: str
+    name: str
+    status: str
+    nodes: int
+    """Desired number."""
+    most: int
+    issues: tuple[str, ...] = ()
+    """What EKS reports about its health."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A call of a schedule that failed for good."""
+
+    at: datetime.datetime
+    verb: str
+    """`park` or `wake`."""
+    group: str
+    """Name of the node group."""
+    code: str
+    message: str
+
+
+def find_pools(account: Account, stack: str) -> list[PoolNodes]:
+    """The node groups of a stack's pools. Raises `AccountError` if it has no cluster in this region."""
+    cluster, owner = cluster_name(stack), owner_of(account, stack)
+    raw = clusters.cluster(account, cluster)
+    if raw is None or not owner.owns(raw.get("tags") or {}):
+        raise AccountError(
+            f"stack {stack} has no cluster in {account.region} of account {account.id}. Run `pulumi up` first."
+        )
+    client = account.client("eks")
+    described = [
+        client.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+        for name in clusters.node_groups(account, cluster)
+    ]
+    return [_pool(one) for one in described if POOL_LABEL in (one.get("labels") or {})]
+
+
+def _pool(raw: Any) -> PoolNodes:
+    issues = (raw.get("health") or {}).get("issues") or []
+    return PoolNodes(
+        pool=raw["labels"][POOL_LABEL],
+        cluster=raw["clusterName"],
+        name=raw["nodegroupName"],
+        status=raw["status"],
+        nodes=raw["scalingConfig"]["desiredSize"],
+        most=raw["scalingConfig"]["maxSize"],
+        issues=tuple(f"{issue.get('code', '')} ({issue.get('message', '')})" for issue in issues),
+    )
+
+
+def refuse_unready(pools: Sequence[PoolNodes]) -> None:
+    """Raises `NotReadyError` for a node group that is not ACTIVE, before any other one is changed."""
+    for pool in pools:
+        if pool.status != ACTIVE:
+            why = f": {'; '.join(pool.issues)}" if pool.issues else ""
+            raise NotReadyError(
+                f"node group {pool.name} is {pool.status} and may refuse the change{why}. "
+                "Check it with `tandem doctor`."
+            )
+
+
+def resize(account: Account, pool: PoolNodes, nodes: int) -> None:
+    """Sets the number of nodes; the maximum stays."""
+    account.client("eks").update_nodegroup_config(
+        clusterName=pool.cluster,
+        nodegroupName=pool.name,
+        scalingConfig={"minSize": 0, "desiredSize": nodes},
+    )
+
+
+def park_at(account: Account, stack: str, when: datetime.datetime) -> list[str]:
+    """Adds a schedule that parks each pool once, at `when` in UTC, and then deletes itself.
+
+    Returns the names of the node groups. Raises `AccountError` if the stack has no schedules.
+    """
+    client = account.client("scheduler")
+    parked = []
+    for schedule in _schedules(account, stack):
+        call = json.loads(schedule["Target"]["Input"])
+        if call["ScalingConfig"]["DesiredSize"]:
+            continue
+        once = {
+            "GroupName": schedule["GroupName"],
+            "Name": f"once-{call['NodegroupName']}"[:64],
+            "ScheduleExpression": f"at({when:%Y-%m-%dT%H:%M:%S})",
+            "ScheduleExpressionTimezone": "UTC",
+            "ActionAfterCompletion": "DELETE",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": schedule["Target"],
+        }
+        try:
+            client.create_schedule(**once)
+        except client.exceptions.ConflictException:
+            client.update_schedule(**once)
+        if call["NodegroupName"] not in parked:
+            parked.append(call["NodegroupName"])
+    if not parked:
+        raise AccountError(f"stack {stack} has no schedules to add one to. {SECTION}")
+    return parked
+
+
+def _schedules(account: Account, stack: str) -> Iterator[Any]:
+    """The recurring schedules of the stack."""
+    client = account.client("scheduler")
+    for group in services.SCHEDULE_GROUPS.find(account, owner_of(account, stack)):
+        for page in account.pages("scheduler", "list_schedules", GroupName=group.id):
+            for one in page["Schedules"]:
+                found = client.get_schedule(GroupName=group.id, Name=one["Name"])
+                if found["ScheduleExpression"].startswith("cron("):
+                    yield found
+
+
+def find_failures(account: Account, stack: str) -> list[Failure]:
+    """The messages in the stack's dead-letter queues, newest first. They stay in the queue."""
+    queues = {schedule["Target"]["DeadLetterConfig"]["Arn"] for schedule in _schedules(account, stack)}
+    client = account.client("sqs")
+    found: dict[str, Failure] = {}
+    for arn in queues:
+        url = client.get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
+        # Each call returns a sample of at most ten.
+        answer = client.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=0,
+            AttributeNames=["SentTimestamp"],
+            MessageAttributeNames=["All"],
+        )
+        for message in answer.get("Messages", ()):
+            if failure := _failure(message):
+                found[message["MessageId"]] = failure
+    return sorted(found.values(), key=lambda one: one.at, reverse=True)
+
+
+def _failure(message: Any) -> Failure | None:
+    """https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
+
+    None for a message that is not the call of a schedule: users may send to the queue, too.
+    """
+    try:
+        call = json.loads(message["Body"])
+    except (ValueError, RecursionError):
+        return None
+    match call:
+        case {"NodegroupName": str(group), "ScalingConfig": {"DesiredSize": int(nodes)}}:
+            given = {name: value.get("StringValue", "") for name, value in message.get("MessageAttributes", {}).items()}
+            sent = int(message["Attributes"]["SentTimestamp"]) / 1000
+            return Failure(
+                at=datetime.datetime.fromtimestamp(sent, datetime.UTC),
+                verb="wake" if nodes else "park",
+                group=group,
+                code=given.get("ERROR_CODE", ""),
+                message=given.get("ERROR_MESSAGE", ""),
+            )
+    return None

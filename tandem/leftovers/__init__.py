@@ -1,0 +1,1 @@
+"""The command `tandem leftovers`: what `destroy` left in the AWS account."""

@@ -1,0 +1,134 @@
+"""`leftovers --delete`: asks, deletes, and reports each outcome on the screen and in a record."""
+
+import datetime
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.aws.resources import Kind, counted
+from tandem.aws.session import Account, explained
+from tandem.leftovers import deletion, regions
+from tandem.leftovers import screen as show
+from tandem.leftovers.deletion import Clock, Deletion, Outcome
+from tandem.leftovers.inventory import Inventory
+from tandem.leftovers.record import Record
+from tandem.terminal import CallError, complain, in_markup, open_console, print_line
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of a deletion."""
+
+    outcomes: list[Outcome]
+    record: str
+    """Path of its record."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {"outcomes": [_as_dict(one) for one in self.outcomes], "record": self.record}
+
+
+@dataclass(slots=True)
+class Screen:
+    """Shows each outcome once. A screen that fails, because of a full disk or a bug, stops no deletion."""
+
+    to_stderr: bool
+    failure: Exception | None = None
+
+    def show(self, one: Outcome) -> None:
+        """One line."""
+        self._try(lambda: show.outcome(one, to_stderr=self.to_stderr))
+
+    def counts(self, outcomes: list[Outcome]) -> None:
+        """The last line."""
+        self._try(lambda: show.counts(outcomes, to_stderr=self.to_stderr))
+
+    def _try(self, write: Any) -> None:
+        if self.failure is None:
+            try:
+                write()
+            except Exception as error:
+                self.failure = error
+
+
+def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
+    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record or the screen fails."""
+    if not _confirm_destroyed(account, found):
+        return None
+    if not yes:
+        complain("warning: delete leftovers only after `pulumi destroy`")
+    agreed = [kind for kind in deletion.kinds_of(found.resources) if yes or _agrees(kind, found)]
+    record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
+    print_line(f"Recording every deletion in {record.path}", sys.stderr)
+    shown: set[tuple[str, str]] = set()
+    with open_console(stderr=True).status("Deleting …") as status:
+
+        def settle(one: Outcome) -> None:
+            record.write(event="outcome", **_as_dict(one))
+            # Otherwise rich would print the line where the status is.
+            status.stop()
+            shown.add((one.resource.kind, one.resource.id))
+            screen.show(one)
+            status.start()
+
+        going = Deletion(
+            account,
+            found.owner,
+            unseen=found.unseen,
+            clock=Clock(),
+            progress=lambda line: status.update(in_markup(line)),
+            attempted=lambda resource: record.write(event="deleting", kind=resource.kind, id=resource.id),
+            settled=settle,
+        )
+        try:
+            going.run(found.resources, agreed)
+        finally:
+            # Also after Ctrl-C, a full disk, and a bug.
+            status.stop()
+            for key, one in going.outcomes.items():
+                if key not in shown:
+                    screen.show(one)
+            screen.counts(list(going.outcomes.values()))
+            record.close()
+    if screen.failure is not None:
+        why = getattr(screen.failure, "strerror", None) or f"unexpected {type(screen.failure).__name__}"
+        raise CallError(f"the output cannot be written ({why}). Read the outcomes in {record.path}.")
+    return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
+
+
+def _confirm_destroyed(account: Account, found: Inventory) -> bool:
+    """Whether the stack looks destroyed, or the user types its name."""
+    with explained(account.region):
+        signs = regions.standing(account, found)
+    if not signs:
+        return True
+    _print(f"{'; '.join(signs)}: the stack is probably running. Run `pulumi destroy` first.")
+    if not sys.stdin.isatty():
+        complain("A script cannot delete a stack that may be running. Run `pulumi destroy`, or answer in a terminal.")
+        return False
+    if _ask(f"To delete it anyway, type the stack's name, {found.owner.stack}: ") == found.owner.stack:
+        return True
+    _print("Nothing was deleted.")
+    return False
+
+
+def _agrees(kind: Kind, found: Inventory) -> bool:
+    mine = [resource for resource in found.resources if resource.kind == kind.title]
+    named = ", ".join(resource.id for resource in mine[:3]) + (", …" if len(mine) > 3 else "")
+    note = f" {kind.note}" if kind.note else ""
+    question = f"Delete {counted(len(mine), kind.title)} ({named})?{note} [y/N] "
+    return _ask(question).lower() in ("y", "yes")
+
+
+def _ask(question: str) -> str:
+    """The answer from the terminal; empty at end of file. Asks on stderr, so that stdout holds only JSON."""
+    print_line(question.rstrip(), sys.stderr, end=" ")
+    return sys.stdin.readline().strip()
+
+
+def _as_dict(one: Outcome) -> dict[str, str]:
+    return {"kind": one.resource.kind, "id": one.resource.id, "outcome": one.what, "why": one.why}
+
+
+def _print(line: str) -> None:
+    print_line(line, sys.stderr)

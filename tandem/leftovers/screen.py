@@ -1,0 +1,58 @@
+"""The screen of `tandem leftovers`."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tandem.aws.resources import counted
+from tandem.aws.session import Account
+from tandem.leftovers.deletion import Outcome
+from tandem.leftovers.inventory import Inventory
+from tandem.terminal import announce, in_markup, new_table, open_console
+
+WORDS = {
+    "gone already": "already deleted",
+    "not agreed": "skipped",
+    "left alone": "kept",
+    "not gone yet": "still deleting",
+}
+"""The screen's words for outcomes; JSON and records keep theirs."""
+
+
+def show(found: Inventory, account: Account, *, deleting: bool = False) -> None:
+    """The leftovers, most expensive first, their cost per day, and how to delete them unless that comes next."""
+    console = open_console()
+    where = f"`{in_markup(found.owner.stack)}` in account {account.id} ({account.region})"
+    if found.resources:
+        table = new_table(f"Leftovers of {where}")
+        table.add_column("kind")
+        # Folding the rest leaves room at 80 columns for EC2's longest ids, which users copy.
+        table.add_column("id", overflow="fold")
+        table.add_column("details", overflow="fold", max_width=max(console.width - 62, 10))
+        table.add_column("$/day", justify="right", no_wrap=True)
+        for resource in found.resources:
+            what = ", ".join(part for part in (resource.name, resource.detail) if part)
+            usd = "?" if resource.usd_per_day is None else f"{resource.usd_per_day:.3f}"
+            table.add_row(resource.kind, in_markup(resource.id), in_markup(what), usd)
+        table.add_section()
+        unknown = " of known prices" if any(resource.usd_per_day is None for resource in found.resources) else ""
+        table.add_row(counted(len(found.resources), "resources"), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
+        console.print(table)
+        if not deleting:
+            announce(console, "hint:", f"run `tandem leftovers {found.owner.stack} --delete` to delete them", "cyan")
+    elif not found.unseen:
+        console.print(f"[green]No leftovers[/] of {where}.", soft_wrap=not console.is_terminal)
+    for title, why in found.unseen.items():
+        announce(console, "warning:", f"{title} could not be listed: {why}", "yellow")
+
+
+def outcome(one: Outcome, *, to_stderr: bool) -> None:
+    """One outcome in a line."""
+    console = open_console(stderr=to_stderr)
+    style, why = ("yellow" if one.left else "green"), (f": {one.why}" if one.why else "")
+    announce(console, WORDS.get(one.what, one.what), f"{one.resource.label}{why}", style)
+
+
+def counts(outcomes: Sequence[Outcome], *, to_stderr: bool) -> None:
+    """How many resources a deletion deleted, and how many remain for each reason."""
+    found = Counter(WORDS.get(one.what, one.what) for one in outcomes)
+    open_console(stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in found.items()))

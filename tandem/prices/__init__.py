@@ -1,0 +1,1 @@
+"""The command `tandem prices`, and `make refresh`: current prices from AWS."""

@@ -1,0 +1,69 @@
+"""The command `prices`: arguments and handler. Cheap to import."""
+
+import argparse
+
+from tandem.arguments import add_profile, add_stack, known_region
+from tandem.parser import Commands, add_command
+from tandem.terminal import FINE, USAGE, complain, print_json, status
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to the parser of `tandem`."""
+    prices = add_command(
+        commands,
+        "prices",
+        _prices,
+        description="Read on-demand and spot prices from AWS and cache them for `tandem plan --live-prices`.",
+        exit_codes={
+            0: "prices were read",
+            1: "",
+            2: "usage error, unreadable input, or AWS did not answer every request",
+        },
+    )
+    add_stack(prices)
+    add_profile(prices)
+    prices.add_argument("--kept", action="store_true", help="show cached prices only; make no network requests")
+    prices.add_argument(
+        "--region", nargs="+", action="extend", metavar="REGION", help="AWS regions (default: the stack file's)"
+    )
+
+
+def _prices(parsed: argparse.Namespace) -> int:
+    import datetime
+
+    from stacks.stack_file.errors import UnreadableError
+    from tandem.aws.session import AccountError
+    from tandem.aws.stack_account import account_in, stack_and_region
+    from tandem.planned import kept_prices
+    from tandem.prices import reading
+    from tandem.prices.screen import show
+
+    now = datetime.datetime.now(datetime.UTC)
+    regions = list(dict.fromkeys(parsed.region or [stack_and_region(parsed.stack)[1]]))
+    for region in regions:
+        known_region(region)
+    kept, failures = [], []
+    for region in regions:
+        try:
+            if parsed.kept:
+                kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
+                continue
+            with status(f"Reading prices of {region} from AWS"):
+                read = reading.read(account_in(region, parsed.stack, parsed.profile), now)
+            kept.append((read, kept_prices.keep(read)))
+        except (AccountError, UnreadableError) as error:
+            failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
+        except OSError as error:
+            failures.append(
+                f"cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
+            )
+    if parsed.json:
+        regions_read = [read.model_dump(mode="json") for read, _ in kept]
+        failed = {"error": "\n".join(failures), "problems": []} if failures else {}
+        print_json({"schema_version": 2, "regions": regions_read, **failed})
+    else:
+        for read, path in kept:
+            show(read, path, now)
+        for failure in failures:
+            complain(failure)
+    return USAGE if failures else FINE

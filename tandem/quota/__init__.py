@@ -1,0 +1,1 @@
+"""The command `tandem quota`: the limits of the AWS account."""

@@ -1,0 +1,52 @@
+"""`leftovers --delete` without its command, with a clock that only sleeping advances."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tandem.aws.resources import Kind, Resource
+from tandem.aws.session import Account, connect
+from tandem.leftovers import inventory
+from tandem.leftovers.deletion import Clock, Deletion, Outcome
+from tandem.leftovers.inventory import Inventory
+from tests.tandem.aws.emulated import REGION
+
+
+class Cleaning:
+    """The account, the clock, and the progress messages."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.said: list[str] = []
+        self.at: dict[float, Callable[[], Any]] = {}
+
+    @cached_property
+    def account(self) -> Account:
+        return connect(REGION)
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        for when in [when for when in self.at if when <= self.seconds]:
+            self.at.pop(when)()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=self.now, sleep=self.sleep)
+
+    def look(self) -> Inventory:
+        return inventory.take_inventory(self.account, "timeslice")
+
+    def resources(self) -> list[tuple[str, str]]:
+        """Kind and id of each resource found."""
+        return [(resource.kind, resource.id) for resource in self.look().resources]
+
+    def delete(
+        self, found: Inventory | None = None, agreed: Sequence[Kind] | None = None, resources: Iterable[Resource] = ()
+    ) -> list[Outcome]:
+        """Deletes the given resources, or those that exist now."""
+        found, agreed = found or self.look(), inventory.KINDS if agreed is None else agreed
+        made = Deletion(self.account, found.owner, found.unseen, clock=self.clock, progress=self.said.append)
+        return made.run(resources or found.resources, agreed)

@@ -1,0 +1,263 @@
+"""An account without access: one line with the fix, exit code 2, never a traceback."""
+
+import json
+import sys
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import boto3
+import pytest
+from botocore import exceptions
+from botocore.config import Config
+
+from sharing.stack.provider import AssumedRole
+from tandem.aws import session
+from tests.rows import read_rows
+from tests.tandem.aws.conftest import Run
+from tests.tandem.aws.emulated import ENOUGH, REGION, Emulated
+
+Refusal = Callable[..., str]
+ASSUMED = AssumedRole(role_arn="arn:aws:iam::123456789012:role/deployer")
+COMMANDS = ("leftovers", "quota", "prices")
+
+
+@pytest.fixture
+def refusal(tandem: Run) -> Refusal:
+    def call(*arguments: str) -> str:
+        code, out, err = tandem(*arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+def test_the_first_call_has_limits_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    class Session:
+        def __init__(self, **_: object) -> None: ...
+
+        def client(self, service: str, config: Any = None) -> Any:
+            assert config is not None
+            given.append(config)
+            raise exceptions.NoCredentialsError
+
+    monkeypatch.setattr(boto3, "Session", Session)
+    with pytest.raises(session.AccountError):
+        session.connect("us-east-1")
+    assert [(one.connect_timeout, one.read_timeout) for one in given] == [(5, 60)]
+
+
+@pytest.mark.parametrize("roles", [(), (ASSUMED,)], ids=["own credentials", "a role"])
+def test_every_session_is_in_the_stacks_region(emulated: Emulated, roles: tuple[AssumedRole, ...]) -> None:
+    assert session.connect("eu-west-1", roles=roles).session.region_name == "eu-west-1"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). Run `aws sso login`"),
+        ("InvalidClientTokenId", "`aws account enable-region --region-name us-east-1`"),
+        ("AccessDenied", "These credentials may not call GetCallerIdentity (AccessDenied)"),
+        ("OptInRequired", "or enable the region"),
+        ("SomethingElse", "you may not"),
+    ],
+)
+def test_errors_of_aws_are_explained(emulated: Emulated, refusal: Refusal, command: str, code: str, shown: str) -> None:
+    emulated.denied["GetCallerIdentity"] = code
+    assert shown in refusal(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_credentials(emulated: Emulated, refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert "No AWS credentials found. Run `aws configure sso`" in refusal(command)
+
+
+def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
+    assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal(
+        "quota", "--profile", "nobody"
+    )
+
+
+def test_the_profile_is_used_without_a_stack_file_too(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "(nobody) could not be found" in refusal("leftovers", "old", "--region", REGION, "--profile", "nobody")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    assert refusal(command) == (
+        f"error: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
+        "-e '.[aws,cluster]'` in the checkout.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (exceptions.EndpointConnectionError(endpoint_url="https://x"), "AWS cannot be reached"),
+        (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "AWS cannot be reached"),
+        (exceptions.ProxyConnectionError(proxy_url="https://x"), "AWS cannot be reached"),
+        (exceptions.SSLError(endpoint_url="https://x", error=OSError("bad")), "AWS cannot be reached"),
+        (exceptions.UnauthorizedSSOTokenError(), "Run `aws sso login`."),
+        (exceptions.TokenRetrievalError(provider="sso", error_msg="gone"), "Run `aws sso login`."),
+        (exceptions.ClientError({"Error": {"Code": "Throttling"}}, "X"), "AWS is throttling requests"),
+        (exceptions.ClientError({"Error": {"Code": "Odd", "Message": "a\nb"}}, "X"), "a b"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_every_obstacle_has_its_line(error: Exception, shown: str) -> None:
+    assert shown in session.reason(error, "us-east-1")
+    assert "\n" not in session.reason(error, "us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "facts"),
+    [("service-quotas", "list_services", " (status 500, request req-1)"), ("ec2", "describe_vpcs", "")],
+)
+def test_no_page_of_a_server_or_proxy_is_shown(service: str, operation: str, facts: str) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(500)
+            self.send_header("x-amzn-RequestId", "req-1")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><html lang=en><title>Internal Server Error</title></html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        Thread(target=proxy.handle_request).start()
+        client: Any = boto3.session.Session("a", "b", region_name="us-east-1").client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=f"http://127.0.0.1:{proxy.server_port}",
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        with pytest.raises(session.AccountError) as raised, session.explained("us-east-1"):
+            getattr(client, operation)()
+    printed = f"The answer is not in AWS's format{facts}. Check the proxy and AWS_ENDPOINT_URL, and try again."
+    assert str(raised.value) == printed
+
+
+@pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])
+def test_every_code_is_explained_and_temporary_ones_are_retried(row: dict[str, str]) -> None:
+    error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
+    assert row["message"] in session.reason(error, "us-east-1")
+    assert session.is_temporary(error) == (row["temporary"] == "yes")
+
+
+@pytest.mark.parametrize(("status", "temporary"), [(499, False), (500, True), (503, True)])
+def test_an_error_of_the_server_is_temporary_whatever_its_code(status: int, temporary: bool) -> None:
+    answer: Any = {"Error": {"Code": "Odd"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    assert session.is_temporary(exceptions.ClientError(answer, "DeleteVpc")) == temporary
+
+
+def test_no_call_hangs_and_each_is_retried() -> None:
+    config = session._config()
+    assert (config.connect_timeout, config.read_timeout) == (5, 60)
+    assert config.retries == {"mode": "standard", "max_attempts": 5}
+
+
+@pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
+def test_a_call_of_quota_without_permission_is_named(emulated: Emulated, refusal: Refusal, denied: str) -> None:
+    emulated.quotas = dict(ENOUGH)
+    emulated.denied[denied] = "UnauthorizedOperation"
+    assert f"may not call {denied}" in refusal("quota")
+
+
+def test_the_error_is_json_on_request(emulated: Emulated, tandem: Run) -> None:
+    emulated.denied["GetCallerIdentity"] = "ExpiredToken"
+    code, out, err = tandem("leftovers", "--json")
+    assert (code, err) == (2, "")
+    assert "have expired" in json.loads(out)["error"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_without_a_region_is_refused_before_any_request(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text("config: {}\n")
+    assert "has no `aws:region`" in refusal(command, str(path))
+    assert emulated.calls == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ("aws:assumeRoles: [{role: x}]", "`aws:assumeRoles` in {path} is not a list of roles."),
+        ("aws:allowedAccountIds: 123456789012", "`aws:allowedAccountIds` in {path} is not a list of account numbers."),
+        ("aws:allowedAccountIds: {secure: v1}", "`aws:allowedAccountIds` in {path} is not a list of account numbers."),
+        ("aws:forbiddenAccountIds: [x]", "`aws:forbiddenAccountIds` in {path} is not a list of account numbers."),
+        ("aws:profile: {secure: v1}", "`aws:profile` in {path} is not the name of a profile."),
+        ("aws:allowedAccountIDs: []", "Pulumi.x.yaml:3:3  aws:allowedAccountIDs: unknown key. Did you mean"),
+        ("aws:assumeRole: {}", "Pulumi.x.yaml:3:3  aws:assumeRole: is not supported"),
+        (
+            "aws:allowedAccountIds: [x]\n  aws:allowedAccountIds: []",
+            "Pulumi.x.yaml:4:3  aws:allowedAccountIds: duplicate",
+        ),
+        ("AWS:allowedAccountIds: []", "Pulumi.x.yaml:3:3  AWS:allowedAccountIds: unknown key. Did you mean aws?"),
+    ],
+)
+def test_an_unreadable_way_to_the_account_is_refused_before_any_request(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, keys: str, shown: str
+) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(f"config:\n  aws:region: us-east-1\n  {keys}\n")
+    assert shown.format(path=path) in refusal("leftovers", str(path), "--delete", "--yes")
+    assert emulated.calls == []
+
+
+ALLOWED = 'aws:allowedAccountIds: ["999999999999", "888888888888"]'
+AS_JSON = """aws:allowedAccountIds: '["999999999999", "888888888888"]'"""
+FORBIDDEN = 'aws:forbiddenAccountIds: ["123456789012"]'
+NOT_ALLOWED = "is not in `aws:allowedAccountIds` (999999999999, 888888888888) of Pulumi.timeslice.yaml:3:26. Use "
+IS_FORBIDDEN = (
+    "is in `aws:forbiddenAccountIds` (123456789012) of Pulumi.timeslice.yaml:3:28. Use credentials of another "
+)
+READING = ("leftovers", "leftovers --delete --yes", "prices")
+PLANNING = ("quota", "park", "park --in 8h", "wake --no-wait")
+
+
+@pytest.mark.real_world(
+    behaviour="Pulumi works in no account outside `aws:allowedAccountIds`, and in none of `aws:forbiddenAccountIds`",
+    source="github.com/hashicorp/aws-sdk-go-base/v2, Config.VerifyAccountIDAllowed",
+)
+@pytest.mark.parametrize(
+    ("call", "key", "shown"),
+    [
+        *((call, ALLOWED, NOT_ALLOWED) for call in READING + PLANNING),
+        *((call, AS_JSON, NOT_ALLOWED) for call in READING + PLANNING),
+        # A plan refuses this key.
+        *((call, FORBIDDEN, IS_FORBIDDEN) for call in READING),
+    ],
+)
+def test_no_command_works_in_an_account_that_the_file_excludes(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, call: str, key: str, shown: str
+) -> None:
+    path = tmp_path / "Pulumi.timeslice.yaml"
+    path.write_text(
+        f"""config:
+  aws:region: us-east-1
+  {key}
+  tandem:sharing: {{mode: timeslice}}
+  tandem:gpu-nodes: {{instance-types: [g4dn.xlarge]}}
+  tandem:models: [{{name: "llama2:7b", context: 2048}}, {{name: "mistral:7b", context: 2048}}]
+  tandem:park: {{schedule: "0 20 * * MON-FRI", wake: "0 8 * * MON-FRI"}}
+"""
+    )
+    command, *options = call.split()
+    assert f"error: account 123456789012 {shown}" in refusal(command, str(path), *options)
+    assert emulated.calls == ["GetCallerIdentity"]

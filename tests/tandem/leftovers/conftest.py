@@ -1,0 +1,29 @@
+"""The emulated account of `tests/tandem/aws`."""
+
+from tests.tandem.aws.conftest import (
+    account,
+    answers,
+    cleaning,
+    creation,
+    emulated,
+    folder,
+    laws,
+    records,
+    requests,
+    run,
+    tandem,
+)
+
+__all__ = [
+    "account",
+    "answers",
+    "cleaning",
+    "creation",
+    "emulated",
+    "folder",
+    "laws",
+    "records",
+    "requests",
+    "run",
+    "tandem",
+]

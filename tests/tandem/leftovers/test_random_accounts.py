@@ -1,0 +1,66 @@
+"""`leftovers --delete` in accounts with other owners' resources: it deletes all of the stack's, and nothing else."""
+
+import random
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.tandem.aws.cleaning import Cleaning
+from tests.tandem.aws.creation import Creation
+from tests.tandem.leftovers.test_order_of_deletion import KINDS
+
+pytestmark = pytest.mark.slow
+
+SEED = 0
+ENTITIES = 352
+"""Kinds that are created, in addition to the resources that they need."""
+
+TAGS = tomllib.loads(Path(__file__).with_name("tags.toml").read_text())
+MINE, NOT_MINE = TAGS["mine"], TAGS["not-mine"]
+
+
+def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
+    """Fills the account; returns the resources of the stack."""
+    mine = set()
+    for number in range(ENTITIES):
+        kind = KINDS[number % len(KINDS)]
+        ours = chance.random() < 0.4
+        id = creation.make(kind, dict(chance.choice(MINE if ours else NOT_MINE)))
+        mine |= {(kind, id)} if ours else set()
+    return mine
+
+
+def going_along(creation: Creation, mine: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Resources that AWS deletes with an instance: its root volume and interface."""
+    found = set()
+    instances = [id for kind, id in mine if kind == "instances"]
+    for reservation in creation.ec2.describe_instances(InstanceIds=instances)["Reservations"] if instances else []:
+        for raw in reservation["Instances"]:
+            found |= {("volumes", device["Ebs"]["VolumeId"]) for device in raw["BlockDeviceMappings"]}
+            found |= {("network interfaces", one["NetworkInterfaceId"]) for one in raw["NetworkInterfaces"]}
+    return found
+
+
+def test_all_resources_of_the_stack_and_no_others_are_deleted(creation: Creation, cleaning: Cleaning) -> None:
+    mine = fill(creation, random.Random(SEED))
+    before = creation.census()
+    assert len(before) > ENTITIES
+    expected = mine | going_along(creation, mine)
+
+    found = cleaning.look()
+    assert {(resource.kind, resource.id) for resource in found.resources} == mine
+    outcomes = cleaning.delete(found)
+
+    assert [(outcome.what, outcome.why) for outcome in outcomes if outcome.left] == []
+    after = creation.census()
+    assert before - after - expected == set(), "deleted, but not the stack's"
+    assert mine & after == set(), "the stack's, but not deleted"
+
+
+def test_all_kinds_and_all_tag_sets_occur() -> None:
+    assert 5 * len(KINDS) <= ENTITIES
+    chance = random.Random(SEED)
+    drawn = [chance.choice(MINE if chance.random() < 0.4 else NOT_MINE) for _ in range(ENTITIES)]
+    for tags in (*MINE, *NOT_MINE):
+        assert any(tags is one for one in drawn), tags

@@ -1,0 +1,377 @@
+"""`tandem park` and `tandem wake`, in an emulated account."""
+
+import argparse
+import datetime
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from moto.eks.models import eks_backends
+from moto.sqs.models import sqs_backends
+
+from tandem.arguments import minutes
+from tandem.aws import parked_nodes
+from tandem.deployed.patience import Patience
+from tests.command import ROOT, call
+from tests.tandem.aws.cleaning import Cleaning
+from tests.tandem.aws.creation import ROLE, Creation
+from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
+from tests.tandem.deployed.pretended import Clock
+
+pytestmark = pytest.mark.slow
+
+PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
+POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 1, "desiredSize": 2, "maxSize": 2}}
+EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
+
+
+@pytest.fixture
+def group(creation: Creation) -> str:
+    """The name of the deployed node group."""
+    creation.EKS_clusters(OURS, name=CLUSTER)
+    creation.node_groups(OURS, cluster=CLUSTER)
+    return creation.node_groups(OURS, cluster=CLUSTER, **POOL).partition("/")[2]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A stack file with the section `park`."""
+    return written(tmp_path, park=PARK)
+
+
+def written(folder: Path, **sections: Any) -> str:
+    values = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:gpu-nodes"] = {"instance-types": ["g4dn.xlarge"], "max": 2}
+    values["config"] |= {f"tandem:{name}": content for name, content in sections.items()}
+    path = folder / "Pulumi.timeslice.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return str(path)
+
+
+def nodes(group: str) -> dict[str, int]:
+    eks = boto3.client("eks", region_name=REGION)
+    found = eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=group)["nodegroup"]["scalingConfig"]
+    return {name: int(size) for name, size in found.items()}
+
+
+def schedules(creation: Creation, group: str) -> str:
+    """The stack's schedules as `up` creates them; returns the URL of their dead-letter queue."""
+    queue = creation.SQS_queues(OURS)
+    name = creation.schedule_groups(OURS)
+    creation.scheduler.delete_schedule(GroupName=name, Name="park")
+    for verb, size in (("park", 0), ("wake", 2)):
+        call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": size}}
+        creation.scheduler.create_schedule(
+            GroupName=name,
+            Name=verb,
+            ScheduleExpression="cron(0 20 ? * MON-FRI *)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={
+                "Arn": EKS,
+                "RoleArn": ROLE,
+                "Input": json.dumps(call_),
+                "DeadLetterConfig": {"Arn": f"arn:aws:sqs:{REGION}:123456789012:{queue.rpartition('/')[2]}"},
+            },
+        )
+    return queue
+
+
+def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(group: str, file: str) -> None:
+    done = call("park", file)
+    assert (done.returncode, done.stdout) == (0, f"gpu: 2 to 0 nodes ({group})\n")
+    assert nodes(group) == {"minSize": 0, "desiredSize": 0, "maxSize": 2}
+    done = call("park", file, "--json")
+    assert done.json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "groups": [{"group": group, "was": 0, "nodes": 0}],
+        "job": None,
+    }
+    assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
+    assert call("wake", file, "--no-wait").stdout == f"gpu: 0 to 2 nodes ({group})\n"
+    assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+
+
+def test_after_wake_the_progress_of_nodes_and_models_is_shown(
+    group: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def verify(parsed: argparse.Namespace) -> int:
+        seen.append((nodes(group)["desiredSize"], parsed.stack, parsed.wait))
+        return 1
+
+    monkeypatch.setattr("tandem.verify.command._run", verify)
+    assert call("park", file).returncode == 0
+    for options in ("--no-wait", "--json"):
+        assert call("wake", file, options).returncode == 0
+    assert seen == []
+    done = call("wake", file)
+    assert (done.returncode, done.stdout) == (1, f"gpu: 2 nodes already ({group})\n")
+    assert seen == [(2, file, 1800)]
+
+
+@pytest.fixture
+def half_past_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops the clock of `tandem park` at 2026-11-25 12:30:45."""
+
+    class Stopped(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Stopped":
+            return cls(2026, 11, 25, 12, 30, 45, tzinfo=tz)
+
+    monkeypatch.setattr("tandem.parking.command.datetime", SimpleNamespace(**{**vars(datetime), "datetime": Stopped}))
+
+
+@pytest.mark.usefixtures("half_past_noon")
+def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creation, group: str, file: str) -> None:
+    schedules(creation, group)
+    for hours in (1, 8):
+        assert call("park", file, "--in", f"{hours}h").returncode == 0
+    assert nodes(group)["desiredSize"] == 2
+    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
+    [owner] = {one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == name}
+    found = creation.scheduler.get_schedule(GroupName=owner, Name=name)
+    assert found["ScheduleExpression"] == "at(2026-11-25T20:31:00)"
+    assert (found["ScheduleExpressionTimezone"], name) == ("UTC", f"once-{group}")
+    assert found["ActionAfterCompletion"] == "DELETE"
+    assert json.loads(found["Target"]["Input"])["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0}
+
+
+def test_the_name_of_a_schedule_is_cut_off_where_aws_would_refuse_it(creation: Creation, cleaning: Cleaning) -> None:
+    """A node group's name has up to 63 characters, a schedule's up to 64 (EKS API_Nodegroup, API_CreateSchedule)."""
+    schedules(creation, "g" * 63)
+    parked_nodes.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25))
+    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
+    assert name == "once-" + "g" * 59
+
+
+def test_schedules_of_other_stacks_are_left_alone(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    other = creation.schedule_groups({})
+    target = {"Arn": EKS, "RoleArn": ROLE, "Input": "{}"}
+    when = {"ScheduleExpression": "cron(0 20 ? * MON-FRI *)", "FlexibleTimeWindow": {"Mode": "OFF"}}
+    creation.scheduler.create_schedule(GroupName=other, Name="theirs", Target=target, **when)
+    schedules(creation, group)
+    assert parked_nodes.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25)) == [group]
+    assert [one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == "theirs"]
+
+
+def test_park_later_needs_the_schedules_of_the_stack(group: str, file: str) -> None:
+    done = call("park", file, "--in", "8h")
+    assert (done.returncode, "has no schedules to add one to. Add the section `park`" in done.stderr) == (2, True)
+
+
+def test_a_group_that_is_not_active_is_left_alone(group: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = eks_backends[ACCOUNT][REGION].clusters[CLUSTER].nodegroups[group]
+    raw.status = "DEGRADED"
+    raw.health = {"issues": [{"code": "AsgInstanceLaunchFailures", "message": "no capacity"}]}
+    done = call("park", file)
+    assert (done.returncode, nodes(group)["desiredSize"]) == (1, 2)
+    assert f"node group {group} is DEGRADED and may refuse the change: AsgInstanceLaunchFailures" in done.stderr
+
+
+def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
+    tmp_path: Path, creation: Creation
+) -> None:
+    done = call("park", written(tmp_path, park=None))
+    assert (done.returncode, "has no section `park`" in done.stderr) == (2, True)
+    done = call("wake", written(tmp_path, park=PARK), "--no-wait")
+    assert (done.returncode, "has no cluster in us-east-1" in done.stderr) == (2, True)
+
+
+def test_models_that_scale_to_zero_are_woken_by_a_request(tmp_path: Path) -> None:
+    sections = {"gpu-nodes": {"provisioner": "karpenter"}, "scale-to-zero": {"enabled": True}}
+    done = call("wake", written(tmp_path, **sections))
+    assert (done.returncode, "Send a request to a URL of `pulumi stack output endpoints`" in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def karpenter(tmp_path: Path) -> str:
+    """A stack whose only pool belongs to Karpenter."""
+    pool = {"provisioner": "karpenter", "instance-types": ["g4dn.xlarge"], "max": 1}
+    return written(tmp_path, park=PARK, **{"gpu-nodes": pool})
+
+
+COMPLETE = {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}
+
+
+class Jobs:
+    """A cluster that answers with these states of its only Job, one after the other."""
+
+    def __init__(self, *states: dict[str, Any]) -> None:
+        self._states = list(states)
+        self.started: list[tuple[str, str]] = []
+        self.scheduled: list[tuple[str, str, datetime.datetime, tuple[str, str]]] = []
+
+    def start_cron_job(self, name: str, namespace: str) -> str:
+        self.started.append((name, namespace))
+        return f"{name}-now-x"
+
+    def schedule_once(self, name: str, namespace: str, at: datetime.datetime, until: tuple[str, str]) -> str:
+        self.scheduled.append((name, namespace, at, until))
+        return f"{name}-once"
+
+    def jobs(self, namespace: str) -> list[dict[str, Any]]:
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        other = {"metadata": {"name": "tandem-parking-wake-1"}, "status": COMPLETE}
+        return [other, {"metadata": {"name": f"{self.started[-1][0]}-now-x"}, "status": state}]
+
+
+@pytest.fixture
+def reach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Jobs], None]:
+    """A function that puts a cluster in the place of the stack's, in which no time passes."""
+
+    def set_(cluster: Jobs) -> None:
+        clock = Clock()
+        patience = partial(Patience, clock=clock, sleep=clock.sleep)
+        monkeypatch.setattr("tandem.parking.models.Patience", patience)
+        reached = SimpleNamespace(cluster=cluster)
+        monkeypatch.setattr("tandem.parking.models.reached", lambda parsed: nullcontext(reached))
+
+    return set_
+
+
+@pytest.mark.parametrize(("verb", "past"), [("park", "parked"), ("wake", "woke")])
+def test_karpenters_pools_run_the_job_of_the_schedule(
+    karpenter: str, reach: Callable[[Jobs], None], verb: str, past: str
+) -> None:
+    cluster = Jobs({}, {"active": 1}, COMPLETE)
+    reach(cluster)
+    done = call(verb, karpenter, *["--no-wait"] * (verb == "wake"))
+    job = f"tandem-parking-{verb}-now-x"
+    assert (done.returncode, done.stdout) == (0, f"Job {job} {past} the models. Karpenter's nodes follow.\n")
+    assert done.stderr == f"Waiting for job {job}\n"
+    assert cluster.started == [(f"tandem-parking-{verb}", "ollama")]
+    assert call(verb, karpenter, "--json").json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "groups": [],
+        "job": job,
+    }
+
+
+@pytest.mark.parametrize("words", ["park", "park --in 8h", "wake --no-wait"])
+@pytest.mark.parametrize("keys", ["", "  aws:allowedAccountIds: ['999999999999']\n"])
+def test_karpenters_pools_are_left_alone_in_an_account_that_the_file_excludes(
+    karpenter: str, reach: Callable[[Jobs], None], emulated: Emulated, words: str, keys: str
+) -> None:
+    cluster = Jobs(COMPLETE)
+    reach(cluster)
+    path = Path(karpenter)
+    path.write_text(path.read_text().replace("config:\n", f"config:\n{keys}"))
+    verb, *options = words.split()
+    done = call(verb, karpenter, *options)
+    touched = bool(cluster.started or cluster.scheduled)
+    if keys:
+        assert (done.returncode, touched, emulated.calls) == (2, False, ["GetCallerIdentity"])
+        assert done.stderr.startswith("error: account 123456789012 is not in `aws:allowedAccountIds` (999999999999)")
+    else:
+        # Nothing of this stack needs the credentials of an account.
+        assert (done.returncode, touched, emulated.calls) == (0, True, [])
+
+
+@pytest.mark.parametrize("state", [{"conditions": [{"type": "Failed", "status": "True"}]}, {"active": 1}])
+def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
+    karpenter: str, reach: Callable[[Jobs], None], state: dict[str, Any]
+) -> None:
+    reach(Jobs(state))
+    done = call("park", karpenter)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: job tandem-parking-park-now-x did not park the models.")
+    assert "kubectl --namespace ollama logs job/tandem-parking-park-now-x" in last
+
+
+@pytest.mark.real_world(
+    behaviour="A CronJob repeats each year: its schedule has no year",
+    source="kubernetes 1.36 staging/src/k8s.io/api/batch/v1/types.go, CronJobSpec.Schedule; github.com/robfig/cron "
+    "v3.0.1 parser.go, ParseStandard: five fields",
+)
+@pytest.mark.usefixtures("half_past_noon")
+def test_karpenters_pools_are_parked_later_by_a_cron_job_that_does_nothing_after_a_day(
+    karpenter: str, reach: Callable[[Jobs], None]
+) -> None:
+    cluster = Jobs({})
+    reach(cluster)
+    done = call("park", karpenter, "--in", "8h", "--json")
+    [(name, namespace, at, (variable, until))] = cluster.scheduled
+    assert (name, namespace, variable) == ("tandem-parking-park", "ollama", "UNTIL")
+    assert (at.isoformat(), until) == ("2026-11-25T20:31:00+00:00", "2026-11-26T20:31:00+00:00")
+    assert done.json == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "at": at.isoformat(),
+        "groups": [],
+        "cron_job": "tandem-parking-park-once",
+    }
+    shown = call("park", karpenter, "--in", "8h").stdout
+    at = cluster.scheduled[-1][2]
+    assert shown == f"timeslice parks at {at:%Y-%m-%d %H:%M} UTC: CronJob tandem-parking-park-once.\n"
+
+
+def test_wake_hands_its_kubeconfig_to_verify(
+    karpenter: str, reach: Callable[[Jobs], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach(Jobs(COMPLETE))
+    seen = []
+
+    def verify(parsed: argparse.Namespace) -> int:
+        seen.append((parsed.kubeconfig, parsed.context))
+        return 0
+
+    monkeypatch.setattr("tandem.verify.command._run", verify)
+    assert call("wake", karpenter, "--kubeconfig", "k.yaml", "--context", "c").returncode == 0
+    assert call("wake", karpenter).returncode == 0
+    assert seen == [("k.yaml", "c"), (None, None)]
+
+
+def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    queue = schedules(creation, group)
+    call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": 2}}
+    creation.sqs.send_message(
+        QueueUrl=queue,
+        MessageBody=json.dumps(call_),
+        MessageAttributes={
+            name: {"DataType": "String", "StringValue": text}
+            for name, text in (("ERROR_CODE", "ResourceInUseException"), ("ERROR_MESSAGE", "not in Active State"))
+        },
+    )
+    for _ in range(2):
+        [failure] = parked_nodes.find_failures(cleaning.account, "timeslice")
+        assert (failure.verb, failure.group, failure.code) == ("wake", group, "ResourceInUseException")
+        assert failure.message == "not in Active State"
+
+
+def test_the_newest_failure_comes_first(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    queue = schedules(creation, group)
+    for size in (0, 2):
+        sent = {"NodegroupName": group, "ScalingConfig": {"DesiredSize": size}}
+        creation.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(sent))
+    messages: Any = sqs_backends[ACCOUNT][REGION].queues[queue.rpartition("/")[2]].messages
+    first, second = messages
+    second.sent_timestamp = first.sent_timestamp + 60_000
+    assert [one.verb for one in parked_nodes.find_failures(cleaning.account, "timeslice")] == ["wake", "park"]
+
+
+@pytest.mark.parametrize("body", ["hello", "[1]", "{}", "[" * 100_000, '{"NodegroupName": 3, "ScalingConfig": "none"}'])
+def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Cleaning, body: str) -> None:
+    creation.sqs.send_message(QueueUrl=schedules(creation, group), MessageBody=body)
+    assert parked_nodes.find_failures(cleaning.account, "timeslice") == []
+
+
+@pytest.mark.parametrize(("text", "found"), [("45m", 45), ("8h", 480), ("1h30m", 90), ("2d", 2880), ("30d", 43200)])
+def test_a_time_is_read(text: str, found: int) -> None:
+    assert minutes(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "8", "h", "0m", "-1h", "8 h", "1.5h", "31d", "8hours"])
+def test_a_wrong_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="must be a time from 1m to 30d"):
+        minutes(text)

@@ -1,0 +1,161 @@
+"""`tandem quota`: the account's quotas compared with the stack's needs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sharing.problems import Problem
+from tandem.aws.quota import SPOT_ROLE
+from tests.tandem.aws.conftest import Run
+from tests.tandem.aws.creation import TRUST, Creation
+from tests.tandem.aws.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
+
+pytestmark = pytest.mark.slow
+
+Scene = dict[str, Any]
+SCENES = yaml.safe_load(Path(__file__).with_name("quota.yaml").read_text(encoding="utf-8"))
+STACK = """config:
+  aws:region: us-east-1
+  tandem:sharing: {{mode: timeslice, replicas: 2}}
+  tandem:gpu-nodes: {{instance-types: [{types}], capacity: {capacity}, desired: 1, max: {most}}}
+  tandem:models: [{{name: "llama3.2:1b", cache: {cache}}}]
+  tandem:cluster: {{nat: per-zone, zones: {zones}}}
+"""
+
+
+@pytest.fixture
+def generous(emulated: Emulated, creation: Creation) -> Emulated:
+    emulated.quotas = dict(ENOUGH)
+    creation.iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=TRUST)
+    return emulated
+
+
+Quota = Callable[..., tuple[int, dict[str, Any]]]
+
+
+def stack(folder: Path, **changed: Any) -> str:
+    values = {"types": "g4dn.xlarge", "capacity": "spot", "most": 2, "cache": "node", "zones": 2, **changed}
+    path = folder / "Pulumi.tried.yaml"
+    path.write_text(STACK.format(**values), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def quota(tandem: Run, tmp_path: Path) -> Quota:
+    """Calls it for a stack; returns its exit code and its JSON."""
+
+    def call(**changed: Any) -> tuple[int, dict[str, Any]]:
+        code, out, _ = tandem("quota", stack(tmp_path, **changed), "--json")
+        return code, json.loads(out)
+
+    return call
+
+
+def row(shown: dict[str, Any], code: str) -> dict[str, Any]:
+    (found,) = [one for one in shown["quotas"] if one["code"] == code]
+    return dict(found)
+
+
+@pytest.fixture
+def play(emulated: Emulated, creation: Creation, quota: Quota) -> Callable[[Scene], None]:
+    def play(scene: Scene) -> None:
+        emulated.quotas = dict(ENOUGH)
+        if scene.get("spot-role", True):
+            creation.iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=TRUST)
+        for name, value in scene.get("account", {}).items():
+            setattr(emulated, name, {**emulated.quotas, **value} if name == "quotas" else value)
+        emulated.quotas = {code: limit for code, limit in emulated.quotas.items() if limit is not None}
+        code, shown = quota(**scene.get("stack", {}))
+        assert (code, shown.get("verdict")) == (scene["code"], scene["verdict"])
+        for kind in ("problems", "warnings"):
+            found = [
+                str(Problem(**{**one, "place": None})) if isinstance(one, dict) else one for one in shown.get(kind, [])
+            ]
+            assert found == scene.get(kind, []), kind
+        for each, values in scene.get("rows", {}).items():
+            assert row(shown, each).items() >= values.items()
+        assert len(shown.get("quotas", [])) == (5 if scene["verdict"] else 0)
+
+    return play
+
+
+def scenes(group: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("scene", SCENES[group].values(), ids=SCENES[group].keys())
+
+
+@scenes("what an account allows")
+def test_the_quotas_of_the_account_are_compared(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
+
+
+@scenes("limits")
+def test_a_quota_is_short_now_or_at_max(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="AWS documents no quota for P6 spot instances",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
+)
+@scenes("undocumented")
+def test_a_quota_that_aws_does_not_document_cannot_be_checked(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
+
+
+def test_other_instances_count_as_used_and_the_stacks_own_do_not(
+    generous: Emulated, creation: Creation, quota: Quota
+) -> None:
+    _, empty = quota()
+    own = {**OURS, "tandem:stack": "tried"}
+    # Others have two of each, because every running instance counts.
+    for tags in (own, {}, {}):
+        creation.instances(tags, "g5.xlarge", spot=True)
+        creation.instances(tags, "g4dn.2xlarge")
+        creation.instances(tags, "c5.4xlarge")
+        creation.elastic_IPs(tags)
+        creation.VPCs(tags)
+    for tags, name in ((own, "tandem-tried"), ({}, "one"), ({}, "another")):
+        creation.EKS_clusters(tags, name=name)
+    stopped = creation.instances({}, "g5.xlarge", spot=True)
+    creation.ec2.stop_instances(InstanceIds=[stopped])
+    _, shown = quota()
+    more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in shown["quotas"]}
+    assert more == {"L-3819A6DF": 8, "L-1216C47A": 32, "L-0263D0A3": 2, "L-F678F1CE": 2, "L-1194D53C": 2}
+    _, on_demand = quota(capacity="on-demand")
+    assert row(on_demand, "L-DB2E81BA")["used"] == 16
+    generous.quotas["L-3819A6DF"] = 15.0
+    code, shown = quota()
+    assert (code, row(shown, "L-3819A6DF")["verdict"]) == (1, "short at max")
+    assert row(shown, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
+
+
+def test_a_refused_file_is_reported_before_any_request(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
+    code, out, _ = tandem("quota", stack(tmp_path, types="g4dn.extra"))
+    assert (code, "gpu-nodes.instance-types[0]" in out) == (1, True)
+    assert emulated.calls == []
+
+
+def test_the_table_and_the_fix_are_reported_for_people(generous: Emulated, tmp_path: Path, tandem: Run) -> None:
+    generous.quotas["L-3819A6DF"] = 0.0
+    code, out, _ = tandem("quota", stack(tmp_path))
+    assert code == 1
+    assert f"Quotas for `tried` in account 123456789012 ({REGION})" in out
+    assert "--quota-code L-3819A6DF --desired-value 16\n" in out
+    [header] = [line for line in out.splitlines() if line.strip().startswith("quota ")]
+    assert header.split() == ["quota", "limit", "used", "needed", "at", "max", "replacing", "verdict"]
+    assert [line for line in out.splitlines() if len(line) > 80 and not line.startswith("  aws ")] == []
+    assert CLUSTER not in out
+
+
+@pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
+def test_the_account_is_that_of_the_stack_files_role(
+    generous: Emulated, tmp_path: Path, tandem: Run, written: str
+) -> None:
+    path = Path(stack(tmp_path))
+    roles = written % "arn:aws:iam::444455556666:role/deployer"
+    path.write_text(path.read_text().replace("config:\n", f"config:\n  aws:assumeRoles: {roles}\n", 1))
+    assert json.loads(tandem("quota", str(path), "--json")[1])["account"] == "444455556666"
