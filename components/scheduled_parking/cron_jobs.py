@@ -13,8 +13,6 @@ from sharing import versions
 from sharing.schedule.cron import Cron
 
 SCRIPT, SCRIPT_FOLDER = "scale_models.py", "/script"
-UNTIL = "UNTIL"
-"""Variable of the script: a time after which it changes nothing."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIMIT_SECONDS = 600
 """Time for all attempts of a Job."""

@@ -6,6 +6,7 @@ less, which no schedule of a working day notices.
 
 import datetime
 import zoneinfo
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -48,8 +49,8 @@ class Park:
     @property
     def parked_hours(self) -> float:
         """The hours of an average week during which it is parked."""
-        parked, _ = _stretches(self.schedule, self.wake)
-        return sum(parked) / _cycle_days(self.schedule, self.wake) * DAYS_PER_WEEK / MINUTES_PER_HOUR
+        parked = sum(_lengths(self.schedule, self.wake, parked=True))
+        return parked / _cycle_days(self.schedule, self.wake) * DAYS_PER_WEEK / MINUTES_PER_HOUR
 
     @property
     def running_hours(self) -> float:
@@ -59,7 +60,7 @@ class Park:
     @property
     def busiest_day_hours(self) -> float:
         """The hours that it runs on the day on which it runs longest."""
-        return max(_running_minutes(self.schedule, self.wake)) / MINUTES_PER_HOUR
+        return _busiest_day_minutes(self.schedule, self.wake) / MINUTES_PER_HOUR
 
 
 def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
@@ -67,15 +68,15 @@ def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
     if at := _find_clash(schedule, wake):
         yield "wake", f"has a time that `schedule` has, too: {at}"
         return
-    parked, running = _stretches(schedule, wake)
-    if max(parked) < SHORTEST_MINUTES:
+    parked, running = (max(_lengths(schedule, wake, parked=parked)) for parked in (True, False))
+    if parked < SHORTEST_MINUTES:
         yield "wake", f"lets the stack park for at most {_minutes(parked)}; the minimum is {SHORTEST_MINUTES}"
-    if max(running) < SHORTEST_MINUTES:
+    if running < SHORTEST_MINUTES:
         yield "schedule", f"lets the stack run for at most {_minutes(running)}; the minimum is {SHORTEST_MINUTES}"
 
 
-def _minutes(stretches: tuple[int, ...]) -> str:
-    return f"{max(stretches)} minute{'s' * (max(stretches) != 1)}"
+def _minutes(count: int) -> str:
+    return f"{count} minute{'s' * (count != 1)}"
 
 
 def _find_clash(schedule: Cron, wake: Cron) -> str:
@@ -87,43 +88,37 @@ def _find_clash(schedule: Cron, wake: Cron) -> str:
 
 
 @cache
-def _stretches(schedule: Cron, wake: Cron) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The minutes of each stretch of a cycle during which the stack is parked, and of each during which it runs."""
+def _stretches(schedule: Cron, wake: Cron) -> tuple[tuple[int, int, bool], ...]:
+    """Start and end of each stretch, in minutes since the cycle began, and whether the stack is parked then."""
     changes: list[tuple[int, bool]] = []
     for day, date in enumerate(_dates(schedule, wake)):
-        for minute, parks in _changes_on(date, schedule, wake):
+        calls = [(minute, parks) for cron, parks in ((schedule, True), (wake, False)) for minute in cron.times_on(date)]
+        for minute, parks in sorted(calls):
             if not changes or changes[-1][1] != parks:
                 changes.append((day * MINUTES_PER_DAY + minute, parks))
     if changes[0][1] == changes[-1][1]:
         del changes[0]  # The end of the cycle before it is in this state already.
-    whole = _cycle_days(schedule, wake) * MINUTES_PER_DAY
-    lengths = [
-        (parks, (end - start) % whole)
-        for (start, parks), (end, _) in zip(changes, [*changes[1:], changes[0]], strict=True)
-    ]
-    return tuple(each for parks, each in lengths if parks), tuple(each for parks, each in lengths if not parks)
+    starts = [start for start, _ in changes]
+    ends = [*starts[1:], starts[0] + _cycle_days(schedule, wake) * MINUTES_PER_DAY]
+    return tuple((start, end, parks) for (start, parks), end in zip(changes, ends, strict=True))
+
+
+def _lengths(schedule: Cron, wake: Cron, *, parked: bool) -> list[int]:
+    """The minutes of each stretch of a cycle during which the stack is parked, or runs."""
+    return [end - start for start, end, is_parked in _stretches(schedule, wake) if is_parked == parked]
 
 
 @cache
-def _running_minutes(schedule: Cron, wake: Cron) -> tuple[int, ...]:
-    """The minutes that the stack runs on each day of a cycle. It begins as the cycle before it has ended."""
-    days = [_changes_on(date, schedule, wake) for date in _dates(schedule, wake)]
-    _, is_parked = next(day[-1] for day in reversed(days) if day)
-    found = []
-    for day in days:
-        since, running = 0, 0
-        for minute, parks in day:
-            running += 0 if is_parked else minute - since
-            since, is_parked = minute, parks
-        found.append(running + (0 if is_parked else MINUTES_PER_DAY - since))
-    return tuple(found)
-
-
-def _changes_on(date: datetime.date, schedule: Cron, wake: Cron) -> list[tuple[int, bool]]:
-    """The minutes of a day at which a schedule calls, and whether it parks the stack then."""
-    return sorted(
-        [(minute, True) for minute in schedule.times_on(date)] + [(minute, False) for minute in wake.times_on(date)]
-    )
+def _busiest_day_minutes(schedule: Cron, wake: Cron) -> int:
+    """The most minutes that the stack runs on one day of a cycle."""
+    running: Counter[int] = Counter()
+    for start, end, parked in _stretches(schedule, wake):
+        while start < end and not parked:
+            day, begun = divmod(start, MINUTES_PER_DAY)
+            minutes = min(MINUTES_PER_DAY - begun, end - start)
+            running[day % _cycle_days(schedule, wake)] += minutes
+            start += minutes
+    return max(running.values())
 
 
 def _cycle_days(schedule: Cron, wake: Cron) -> int:

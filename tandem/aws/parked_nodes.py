@@ -99,37 +99,6 @@ def resize(account: Account, pool: PoolNodes, nodes: int) -> None:
     )
 
 
-def park_at(account: Account, stack: str, when: datetime.datetime) -> list[str]:
-    """Adds a schedule that parks each pool once, at `when` in UTC, and then deletes itself.
-
-    Returns the names of the node groups. Raises `AccountError` if the stack has no schedules.
-    """
-    client = account.client("scheduler")
-    parked = []
-    for schedule in _schedules(account, stack):
-        call = json.loads(schedule["Target"]["Input"])
-        if call["ScalingConfig"]["DesiredSize"]:
-            continue
-        once = {
-            "GroupName": schedule["GroupName"],
-            "Name": f"once-{call['NodegroupName']}"[:64],
-            "ScheduleExpression": f"at({when:%Y-%m-%dT%H:%M:%S})",
-            "ScheduleExpressionTimezone": "UTC",
-            "ActionAfterCompletion": "DELETE",
-            "FlexibleTimeWindow": {"Mode": "OFF"},
-            "Target": schedule["Target"],
-        }
-        try:
-            client.create_schedule(**once)
-        except client.exceptions.ConflictException:
-            client.update_schedule(**once)
-        if call["NodegroupName"] not in parked:
-            parked.append(call["NodegroupName"])
-    if not parked:
-        raise AccountError(f"stack {stack} has no schedules to add one to. {SECTION}")
-    return parked
-
-
 def _schedules(account: Account, stack: str) -> Iterator[Any]:
     """The recurring schedules of the stack."""
     client = account.client("scheduler")

@@ -4,12 +4,10 @@ kr8s runs on an event loop in its own thread, so that every call has a limit and
 """
 
 import asyncio
-import copy
-import datetime
 import io
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,16 +80,6 @@ class Cluster:
         """Starts a Job of a CronJob now, as `kubectl create job --from` does. Returns the name of the Job."""
         return self._ask(self._start_cron_job, name, namespace)
 
-    def schedule_once(self, name: str, namespace: str, at: datetime.datetime, until: tuple[str, str]) -> str:
-        """Adds a CronJob that runs the Jobs of another one at a time of its own, and replaces an earlier one.
-
-        Kubernetes has no schedule that runs once: it repeats each year. So `until` names a variable of the containers,
-        and gives it a value that stops the later runs. Returns the name of the new CronJob.
-
-        Raises `NotConnectedError` if the cluster's clock has passed that time already.
-        """
-        return self._ask(self._schedule_once, name, namespace, at, until)
-
     def jobs(self, namespace: str) -> list[Object]:
         """The Jobs of a namespace."""
         return self._ask(listed, self._api, Job, namespace)
@@ -145,28 +133,6 @@ class Cluster:
         job = await Job({"metadata": metadata, "spec": template["spec"]}, api=self._api)
         await job.create()
         return str(job.metadata.name)
-
-    async def _schedule_once(self, name: str, namespace: str, at: datetime.datetime, until: tuple[str, str]) -> str:
-        found = await CronJob.get(name, namespace=namespace, api=self._api)
-        spec = copy.deepcopy(found.raw["spec"])
-        spec |= {"schedule": f"{at.minute} {at.hour} {at.day} {at.month} *", "timeZone": "Etc/UTC", "suspend": False}
-        for container in spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]:
-            container["env"] = [*container.get("env", ()), {"name": until[0], "value": until[1]}]
-        # It is deleted with the CronJob that it copies.
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": found.metadata.uid}
-        metadata = {"name": f"{name}-once", "namespace": namespace, "ownerReferences": [owner]}
-        with suppress(kr8s.NotFoundError):
-            # The controller remembers when a CronJob last ran, so an earlier one is replaced, not changed.
-            await (await CronJob({"metadata": metadata}, api=self._api)).delete(propagation_policy="Background")
-        once = await CronJob({"metadata": metadata, "spec": spec}, api=self._api)
-        await once.create()
-        there = datetime.datetime.fromisoformat(once.raw["metadata"]["creationTimestamp"])
-        if there >= at:
-            raise NotConnectedError(
-                f"the cluster's clock shows {there:%Y-%m-%d %H:%M:%S} UTC, so {at:%H:%M} has passed. Set the clock of "
-                "this machine, and run the command again."
-            )
-        return str(once.metadata.name)
 
     async def _run_in(self, pod: Object, container: str, command: list[str]) -> str:
         found, printed = await Pod(pod, api=self._api), io.BytesIO()

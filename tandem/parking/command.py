@@ -1,10 +1,9 @@
 """`tandem park` and `tandem wake`: their arguments, and what they do. Cheap to import."""
 
 import argparse
-import datetime
 from typing import TYPE_CHECKING
 
-from tandem.arguments import Commands, add_cluster, add_command, add_profile, add_stack, minutes
+from tandem.arguments import Commands, accepted, add_cluster, add_command, add_profile, add_stack, existing
 from tandem.lookup import accepted, existing
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 
@@ -30,20 +29,13 @@ def add(commands: Commands) -> None:
         commands,
         "park",
         _park,
-        description="Remove the GPU nodes of a stack with the section `park` now, or later with --in. They come back "
-        "at the scheduled wake, or with `tandem wake`.",
+        description="Remove the GPU nodes of a stack with the section `park` now. They come back at the scheduled "
+        "wake, or with `tandem wake`.",
         exit_codes=CODES,
     )
     add_stack(park)
     add_profile(park)
     add_cluster(park)
-    park.add_argument(
-        "--in",
-        dest="later",
-        type=minutes,
-        metavar="TIME",
-        help="park once, after this time (45m, 8h, 1h30m, 2d)",
-    )
     wake = add_command(
         commands,
         "wake",
@@ -59,38 +51,7 @@ def add(commands: Commands) -> None:
 
 
 def _park(parsed: argparse.Namespace) -> int:
-    plan = _planned(parsed)
-    if parsed.later is None:
-        return _scale(parsed, plan, lambda pool: 0)
-    return _park_later(parsed, plan)
-
-
-def _park_later(parsed: argparse.Namespace, plan: "Plan") -> int:
-    """Adds schedules that park node groups, and a CronJob that parks the models of Karpenter's pools, once."""
-    # In whole minutes, like all schedules, and never earlier than asked.
-    soon = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
-    when = soon + datetime.timedelta(minutes=parsed.later + 1)
-    provisioners = _provisioners(plan)
-    names: list[str] = []
-    if provisioners != {KARPENTER}:
-        from tandem.aws import parked_nodes
-        from tandem.aws.session import explained
-
-        account, _ = _node_groups(parsed, plan)
-        with explained(account.region), status("Adding schedules"):
-            names = parked_nodes.park_at(account, plan.stack, when)
-    cron_job = None
-    if KARPENTER in provisioners:
-        from tandem.parking.models import park_models_at
-
-        cron_job = park_models_at(parsed, when)
-    if parsed.json:
-        found = {"stack": plan.stack, "at": when.isoformat(), "groups": names, "cron_job": cron_job}
-        print_json({"schema_version": SCHEMA_VERSION, **found})
-    else:
-        shown = [*names, *([f"CronJob {cron_job}"] if cron_job else [])]
-        open_console().print(f"{plan.stack} parks at {when:%Y-%m-%d %H:%M} UTC: {', '.join(shown)}.")
-    return FINE
+    return _scale(parsed, _planned(parsed), lambda pool: 0)
 
 
 def _wake(parsed: argparse.Namespace) -> int:

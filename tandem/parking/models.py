@@ -1,9 +1,7 @@
-"""Parks and wakes the models of Karpenter's pools: runs the Job of the schedule now, or once at another time."""
+"""Parks and wakes the models of Karpenter's pools: runs the Job of the schedule now."""
 
 import argparse
-import datetime
 
-from components.scheduled_parking.cron_jobs import UNTIL
 from sharing.names import OLLAMA_NAMESPACE, PROJECT
 from tandem.deployed.connection import reached
 from tandem.deployed.endpoints import NotConnectedError
@@ -13,20 +11,6 @@ from tandem.terminal import progress
 
 JOB_SECONDS = 660.0
 """How long to wait for a Job, which may take 600 s (`components.scheduled_parking.cron_jobs`)."""
-
-
-LATEST = datetime.timedelta(days=1)
-"""How late a Job for one time may run. A CronJob comes again after a year, and must do nothing then."""
-
-
-def park_models_at(parsed: argparse.Namespace, when: datetime.datetime) -> str:
-    """Adds a CronJob that parks the models once, at `when` in UTC. Returns its name.
-
-    Raises `NotConnectedError` if the cluster cannot be reached.
-    """
-    until = UNTIL, (when + LATEST).isoformat()
-    with reached(parsed) as connected:
-        return connected.cluster.schedule_once(f"{PROJECT}-parking-park", OLLAMA_NAMESPACE, when, until)
 
 
 def scale_models(parsed: argparse.Namespace, verb: str) -> str:

@@ -3,7 +3,6 @@
 KWOK ends a Job's pod successfully. What its script does is tested in tests/components/test_scheduled_parking.py.
 """
 
-import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -40,30 +39,6 @@ def apply_schedule(cluster: Deployment) -> Graph:
         if manifest["metadata"].get("namespace") == "ollama" or manifest["kind"] == "Namespace":
             cluster.api.apply(manifest)
     return graph
-
-
-def test_the_cron_job_for_one_time_is_a_copy_that_goes_with_the_schedules_own(
-    cluster: Deployment, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    apply_schedule(cluster)
-    for hours in (8, 9):
-        asked = ["park", str(file), "--kubeconfig", str(cluster.plane.kubeconfig), "--in", f"{hours}h", "--json"]
-        assert main(asked) == 0
-        said = json.loads(capsys.readouterr().out)
-        at = datetime.datetime.fromisoformat(said["at"])
-        once = cluster.api.get("batch/v1", "CronJob", said["cron_job"], "ollama")
-        nightly = cluster.api.get("batch/v1", "CronJob", "tandem-parking-park", "ollama")
-        assert once is not None
-        assert nightly is not None
-        assert once["spec"]["schedule"] == f"{at.minute} {at.hour} {at.day} {at.month} *"
-        assert once["spec"]["timeZone"] == "Etc/UTC"
-        [owner] = once["metadata"]["ownerReferences"]
-        assert owner["uid"] == nightly["metadata"]["uid"]
-        [copied], [first] = (
-            one["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"] for one in (once, nightly)
-        )
-        until = (at + datetime.timedelta(days=1)).isoformat()
-        assert copied == {**first, "env": [*first["env"], {"name": "UNTIL", "value": until}]}
 
 
 @pytest.mark.parametrize("verb", ["park", "wake"])

@@ -1,88 +1,153 @@
-"""The bill of a week with `park`: worked out by hand from the prices in `cost.yaml`."""
+"""The hours of a week without GPU nodes, worked out by hand, and the schedules that cannot work."""
 
-from dataclasses import replace
+import datetime
 
 import pytest
 
-from sharing.cost.bill import cost
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
-from sharing.stack.changes import changed_settings
-from sharing.stack.setup import Setup
-from sharing.verdict.advice import with_room
-from sharing.verdict.assessment import assess
-from tests.sharing.builders import pair, pool, setup, tenants
+from sharing.schedule.week import Park, find_conflicts, find_skipped, judge_timezone
 
-NIGHTS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="Europe/Paris")
-"""Running for 5 × 12 = 60 hours of a week, and parked for 108."""
-PARKED = 0.1 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
-"""Control plane, two system nodes with their disks and addresses."""
-RUNNING = PARKED + 0.2158 + 100 * 0.08 / 730 + 0.005
-"""With one g4dn.xlarge, its disk and its address."""
+NIGHTS = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
+MONTHS_OF_FOUR_YEARS, WEEKS_OF_FOUR_YEARS = 48, 1461 / 7
 
 
-def parked(**changes: object) -> Setup:
-    return setup(park=NIGHTS, **changes)
+def park(schedule: str, wake: str, timezone: str = "UTC") -> Park:
+    return Park(schedule=read_cron(schedule), wake=read_cron(wake), timezone=timezone)
 
 
-def test_a_week_is_its_running_hours_at_the_full_price_and_its_parked_hours_without_gpu_nodes() -> None:
-    bill = cost(parked())
-    assert bill.week is not None
-    assert (bill.week.running_hours, bill.week.parked_hours) == (60, 108)
-    assert bill.week.parked_usd_per_hour == pytest.approx(PARKED, abs=1e-5)
-    assert bill.week.running_usd_per_hour == pytest.approx(RUNNING, abs=1e-5)
-    assert bill.week.usd == pytest.approx(60 * RUNNING + 108 * PARKED, abs=1e-3)
-    assert bill.week.unparked_usd == pytest.approx(168 * RUNNING, abs=1e-3)
-    assert bill.usd_per_week == bill.week.usd
-    assert bill.usd_per_hour == pytest.approx(RUNNING, abs=1e-5)
+@pytest.mark.parametrize(
+    ("schedule", "wake", "hours"),
+    [
+        (*NIGHTS, 4 * 12 + 60),  # four nights, and from Friday 20:00 to Monday 08:00
+        ("0 20 * * *", "0 8 * * *", 7 * 12),
+        ("0 20 * * *", "0 8 * * MON-FRI", 5 * 12 + 2 * 24),  # Saturday and Sunday have no morning
+        ("0 8 * * MON-FRI", "0 20 * * MON-FRI", 5 * 12),  # parked by day
+        ("0 20 * * FRI", "0 8 * * MON", 60),
+        ("0 20 * * FRI", "0 8 * * *", 12),  # mornings of a stack that runs change nothing
+        ("0 18-23 * * *", "0 6 * * *", 7 * 12),  # nor do evenings of a parked one
+        ("0 20 * * SUN", "30 7 * * MON", 11.5),  # over the end of the week
+        ("0 0 * * MON", "0 0 * * SUN", 6 * 24),
+        ("0 8,12 * * *", "0 10,13 * * *", 7 * 3),  # twice a day
+        ("0 20 1 * *", "0 8 2 * *", 12 * MONTHS_OF_FOUR_YEARS / WEEKS_OF_FOUR_YEARS),
+        ("0 0 1 8 *", "0 0 1 9 *", 31 * 24 * 4 / WEEKS_OF_FOUR_YEARS),
+        ("0 0 29 2 *", "0 0 1 3 *", 24 / WEEKS_OF_FOUR_YEARS),  # once in four years
+        ("0 0 1 12 *", "0 0 1 2 *", 62 * 24 * 4 / WEEKS_OF_FOUR_YEARS),  # over the end of the year
+    ],
+)
+def test_the_parked_hours_of_a_week(schedule: str, wake: str, hours: float) -> None:
+    found = park(schedule, wake)
+    assert found.parked_hours == pytest.approx(hours)
+    assert found.running_hours == pytest.approx(168 - hours)
 
 
-def test_control_plane_system_nodes_disks_and_addresses_still_cost_while_parked() -> None:
-    week = cost(parked()).week
-    assert week is not None
-    assert [line.item for line in week.parked_lines] == [
-        "control plane, Kubernetes 1.36",
-        "system nodes 2 × t3.medium",
-        "EBS gp3 40 GiB",
-        "public IPv4 × 2",
-    ]
+@pytest.mark.parametrize(
+    ("schedule", "wake", "conflicts"),
+    [
+        (*NIGHTS, []),
+        ("0 8 * * *", "0 8 * * SUN", [("wake", "has a time that `schedule` has, too: Sunday 08:00")]),
+        ("5 9 31 * *", "5 9 1-31 12 *", [("wake", "has a time that `schedule` has, too: Tuesday 09:05")]),
+        (
+            "0 20 * * *",
+            "29 20 * * *",
+            [("wake", "lets the stack park for at most 29 minutes; the minimum is 30")],
+        ),
+        ("0 20 * * *", "30 20 * * *", []),
+        ("0 20,22 * * *", "5 20,23 * * *", []),  # parks for five minutes, but also for an hour
+        (
+            "0 20 * * *",
+            "59 19 * * *",
+            [("schedule", "lets the stack run for at most 1 minute; the minimum is 30")],
+        ),
+        ("30 8 * * *", "0 8 * * *", []),
+        (
+            "*/2 * * * *",
+            "1-59/2 * * * *",
+            [
+                ("wake", "lets the stack park for at most 1 minute; the minimum is 30"),
+                ("schedule", "lets the stack run for at most 1 minute; the minimum is 30"),
+            ],
+        ),
+    ],
+)
+def test_schedules_need_time_to_park_and_to_run(schedule: str, wake: str, conflicts: list[tuple[str, str]]) -> None:
+    assert list(find_conflicts(read_cron(schedule), read_cron(wake))) == conflicts
 
 
-def test_the_volumes_of_models_and_nat_gateways_still_cost_while_parked() -> None:
-    on_volumes = tuple(replace(each, cache="volume") for each in tenants(*pair()))
-    gib = sum(each.volume_gib for each in on_volumes)
-    week = cost(parked(tenants=on_volumes, nat="single")).week
-    assert week is not None
-    assert gib > 0
-    assert [line.item for line in week.parked_lines][2:] == [
-        f"EBS gp3 {40 + gib} GiB",
-        "NAT gateway × 1",
-        "public IPv4 × 1",
-    ]
+def test_a_park_that_never_runs_cannot_be_made() -> None:
+    with pytest.raises(
+        ValueError, match=r"^Park\.schedule lets the stack run for at most 10 minutes; the minimum is 30\.$"
+    ):
+        park("10 8 * * *", "0 8 * * *")
 
 
-def test_without_park_a_week_is_168_equal_hours() -> None:
-    bill = cost(setup())
-    assert bill.week is None
-    assert bill.usd_per_week == pytest.approx(168 * RUNNING, abs=1e-3)
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("Europe/Pari", "Did you mean Europe/Paris"),
+        ("europe/paris", "Did you mean Europe/Paris?"),
+        ("paris", "Did you mean Europe/Paris?"),
+        (" New York ", "Did you mean America/New_York?"),
+        ("Mars", "Write Europe/Paris, for example."),
+        ("", "Write Europe/Paris, for example."),
+        ("../etc/passwd", "Write Europe/Paris, for example."),
+        ("localtime", "Write Europe/Paris, for example."),
+    ],
+)
+def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix: str) -> None:
+    wrong = judge_timezone(name)
+    assert wrong is not None
+    assert wrong[0] == "unknown time zone"
+    assert wrong[1].startswith(fix)
 
 
-def test_changes_of_a_stack_with_park_name_no_count_that_its_schedule_sets() -> None:
-    old = parked(tenants=tenants(*pair(), *pair()))
-    [before] = old.pools
-    after = with_room(before, old)
-    assert (after.desired, after.max) == (2, 2)
-    assert changed_settings(old, replace(old, pools=(after,))) == ("gpu-nodes.max: 2",)
-    unparked = replace(old, park=None)
-    assert changed_settings(unparked, replace(unparked, pools=(after,))) == ("gpu-nodes.desired: 2", "gpu-nodes.max: 2")
-    [problem, *_] = assess(old).problems
-    assert problem.fix.startswith("Write `gpu-nodes.max: 2`")
-    [problem, *_] = assess(unparked).problems
-    assert problem.fix.startswith("Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`")
+@pytest.mark.parametrize("name", ["UTC", "Europe/Paris", "America/Argentina/Buenos_Aires", "Asia/Kolkata"])
+def test_names_of_the_iana_database_are_time_zones(name: str) -> None:
+    assert judge_timezone(name) is None
 
 
-def test_a_pool_with_park_keeps_all_the_nodes_that_it_may_have() -> None:
-    several = pool(desired=3, max=3)
-    stack = parked(pools=(several,))
-    assert with_room(several, stack).desired == 3
-    assert with_room(several, replace(stack, park=None)).desired == 1
+@pytest.mark.real_world(
+    behaviour="A time that does not exist because clocks go forward is skipped. One that comes twice counts once in "
+    "EventBridge Scheduler, and twice in a CronJob, where the second scaling changes nothing",
+    source="EventBridge Scheduler User Guide, Schedule types, Daylight savings time; robfig/cron v3, spec_test.go",
+)
+@pytest.mark.parametrize(
+    ("schedule", "timezone", "skipped"),
+    [
+        # In 2027, clocks go forward on 28 March in the EU and on 14 March in the USA, at 02:00; in Chile at midnight
+        # on 5 September.
+        ("30 2 * * *", "Europe/Paris", datetime.datetime(2027, 3, 28, 2, 30)),
+        ("0 2 * * SUN", "America/New_York", datetime.datetime(2027, 3, 14, 2, 0)),
+        ("15 0 * * *", "America/Santiago", datetime.datetime(2027, 9, 5, 0, 15)),
+        ("59 1 * * *", "Europe/Paris", None),
+        ("0 3 * * *", "Europe/Paris", None),
+        ("30 2 * * MON-SAT", "Europe/Paris", None),
+        ("30 2 * * *", "UTC", None),
+        ("30 2 * * *", "Asia/Kolkata", None),
+        ("0 1-4 * * *", "Europe/Paris", datetime.datetime(2027, 3, 28, 2, 0)),
+    ],
+)
+def test_a_time_that_clocks_skip_within_a_year_is_found(
+    schedule: str, timezone: str, skipped: datetime.datetime | None
+) -> None:
+    assert find_skipped(read_cron(schedule), timezone, datetime.date(2026, 11, 21)) == skipped
+
+
+@pytest.mark.parametrize(("today", "year"), [((2026, 3, 28), 2026), ((2026, 3, 29), 2026), ((2026, 3, 30), 2027)])
+def test_the_search_for_a_skipped_time_covers_a_year_from_today(today: tuple[int, int, int], year: int) -> None:
+    found = find_skipped(read_cron("30 2 * * *"), "Europe/Paris", datetime.date(*today))
+    assert found is not None
+    assert found.year == year
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wake", "hours"),
+    [
+        (*NIGHTS, 12),
+        ("0 2 * * *", "0 8 * * *", 18),
+        ("0 20 * * FRI", "0 8 * * MON", 24),
+        ("30 12,20 * * *", "0 8,14 * * *", 4.5 + 6.5),
+        ("0 22 1 * *", "0 21 1 * *", 1),
+    ],
+)
+def test_the_hours_of_the_day_on_which_it_runs_longest(schedule: str, wake: str, hours: float) -> None:
+    assert park(schedule, wake).busiest_day_hours == hours

@@ -125,7 +125,7 @@ def test_stack_files(
         ("leftovers",), ("quota",),
         ("completion",), ("init", "--region"), ("init", "--model"), ("init", "--budget"), ("init", "--allow-cidr"),
         ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
-        ("park",), ("park", "--in"), ("wake",), ("open",), ("open", "dev", "--port"),
+        ("park",), ("wake",), ("open",), ("open", "dev", "--port"),
         ("metrics",), ("metrics", "--url"), ("metrics", "--listen"),
         ("chat",), ("bench",), ("report",), ("chat", "--url"), ("bench", "--url"), (),
     ],

@@ -31,7 +31,7 @@ CALLS = (
         "sandbox upp",
     ),
     *("models insepct", "models inspect", "modes --mode mgi --type", "bench --seed x", "bench --temperature -1"),
-    *("models llama2", "gpus t4", "park dev --in -8h", "park dev --in 8"),
+    *("models llama2", "gpus t4"),
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
     *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
     *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),

@@ -228,7 +228,7 @@ IS_FORBIDDEN = (
     "is in `aws:forbiddenAccountIds` (123456789012) of Pulumi.timeslice.yaml:3:28. Use credentials of another "
 )
 READING = ("leftovers", "leftovers --delete --yes", "prices")
-PLANNING = ("quota", "park", "park --in 8h", "wake --no-wait")
+PLANNING = ("quota", "park", "wake --no-wait")
 
 
 @pytest.mark.real_world(

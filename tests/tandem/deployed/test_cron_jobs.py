@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tandem.deployed import kubeconfig
-from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubernetes import cluster
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes, serving
 
@@ -49,20 +48,6 @@ def test_a_cron_job_is_started_as_kubectl_does(tmp_path: Path) -> None:
     assert job["spec"] == pods()
 
 
-def test_a_copy_of_a_cron_job_runs_once_in_utc(tmp_path: Path) -> None:
-    with serving(serving_nightly()) as fake, cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found:
-        assert found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow")) == "nightly-once"
-    [(path, once)] = fake.created
-    assert path == CRON_JOBS
-    assert once["metadata"] == {"name": "nightly-once", "namespace": "ollama", "ownerReferences": [OWNER]}
-    assert once["spec"] == {
-        "schedule": "30 20 25 11 *",
-        "timeZone": "Etc/UTC",
-        "suspend": False,
-        "jobTemplate": {"spec": pods({"name": "UNTIL", "value": "tomorrow"})},
-    }
-
-
 @pytest.mark.slow
 def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
     pods = "/api/v1/namespaces/ollama/pods"
@@ -76,20 +61,7 @@ def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
             found.create_pod(pod)
             found.delete_pod("x", "ollama")
             found.start_cron_job("nightly", "ollama")
-            found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow"))
-        nightly, once = f"{CRON_JOBS}/nightly", f"{CRON_JOBS}/nightly-once"
         asked = [path for path, _ in fake.asked[connected:]]
-        assert [path for path in asked if path != CRON_JOBS] == [pods, f"{pods}/x", JOBS, once]
+        assert [path for path in asked if path != CRON_JOBS] == [pods, f"{pods}/x", JOBS]
         assert len(other.asked) == before
-        assert nightly not in asked
-
-
-def test_a_time_that_the_clusters_clock_has_passed_is_an_error(tmp_path: Path) -> None:
-    with (
-        serving(serving_nightly("2026-11-25T20:30:00Z")) as fake,
-        cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found,
-        pytest.raises(
-            NotConnectedError, match="the cluster's clock shows 2026-11-25 20:30:00 UTC, so 20:30 has passed"
-        ),
-    ):
-        found.schedule_once("nightly", "ollama", AT, ("UNTIL", "tomorrow"))
+        assert f"{CRON_JOBS}/nightly" not in asked

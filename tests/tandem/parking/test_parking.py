@@ -1,7 +1,6 @@
 """`tandem park` and `tandem wake`, in an emulated account."""
 
 import argparse
-import datetime
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -118,54 +117,12 @@ def test_after_wake_the_progress_of_nodes_and_models_is_shown(
     assert seen == [(2, file, 1800)]
 
 
-@pytest.fixture
-def half_past_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stops the clock of `tandem park` at 2026-11-25 12:30:45."""
-
-    class Stopped(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> "Stopped":
-            return cls(2026, 11, 25, 12, 30, 45, tzinfo=tz)
-
-    monkeypatch.setattr("tandem.parking.command.datetime", SimpleNamespace(**{**vars(datetime), "datetime": Stopped}))
-
-
-@pytest.mark.usefixtures("half_past_noon")
-def test_park_in_some_hours_adds_a_schedule_that_deletes_itself(creation: Creation, group: str, file: str) -> None:
+def test_schedules_of_other_stacks_are_not_read(creation: Creation, group: str, cleaning: Cleaning) -> None:
+    theirs = creation.schedule_groups({})
     schedules(creation, group)
-    for hours in (1, 8):
-        assert call("park", file, "--in", f"{hours}h").returncode == 0
-    assert nodes(group)["desiredSize"] == 2
-    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
-    [owner] = {one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == name}
-    found = creation.scheduler.get_schedule(GroupName=owner, Name=name)
-    assert found["ScheduleExpression"] == "at(2026-11-25T20:31:00)"
-    assert (found["ScheduleExpressionTimezone"], name) == ("UTC", f"once-{group}")
-    assert found["ActionAfterCompletion"] == "DELETE"
-    assert json.loads(found["Target"]["Input"])["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0}
-
-
-def test_the_name_of_a_schedule_is_cut_off_where_aws_would_refuse_it(creation: Creation, cleaning: Cleaning) -> None:
-    """A node group's name has up to 63 characters, a schedule's up to 64 (EKS API_Nodegroup, API_CreateSchedule)."""
-    schedules(creation, "g" * 63)
-    parked_nodes.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25))
-    [name] = [one["Name"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"].startswith("once")]
-    assert name == "once-" + "g" * 59
-
-
-def test_schedules_of_other_stacks_are_left_alone(creation: Creation, group: str, cleaning: Cleaning) -> None:
-    other = creation.schedule_groups({})
-    target = {"Arn": EKS, "RoleArn": ROLE, "Input": "{}"}
-    when = {"ScheduleExpression": "cron(0 20 ? * MON-FRI *)", "FlexibleTimeWindow": {"Mode": "OFF"}}
-    creation.scheduler.create_schedule(GroupName=other, Name="theirs", Target=target, **when)
-    schedules(creation, group)
-    assert parked_nodes.park_at(cleaning.account, "timeslice", datetime.datetime(2026, 11, 25)) == [group]
-    assert [one["GroupName"] for one in creation.scheduler.list_schedules()["Schedules"] if one["Name"] == "theirs"]
-
-
-def test_park_later_needs_the_schedules_of_the_stack(group: str, file: str) -> None:
-    done = call("park", file, "--in", "8h")
-    assert (done.returncode, "has no schedules to add one to. Add the section `park`" in done.stderr) == (2, True)
+    # Their dead-letter queue does not exist, so reading it would fail.
+    assert creation.scheduler.list_schedules(GroupName=theirs)["Schedules"]
+    assert parked_nodes.find_failures(cleaning.account, "timeslice") == []
 
 
 def test_a_group_that_is_not_active_is_left_alone(group: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,15 +165,10 @@ class Jobs:
     def __init__(self, *states: dict[str, Any]) -> None:
         self._states = list(states)
         self.started: list[tuple[str, str]] = []
-        self.scheduled: list[tuple[str, str, datetime.datetime, tuple[str, str]]] = []
 
     def start_cron_job(self, name: str, namespace: str) -> str:
         self.started.append((name, namespace))
         return f"{name}-now-x"
-
-    def schedule_once(self, name: str, namespace: str, at: datetime.datetime, until: tuple[str, str]) -> str:
-        self.scheduled.append((name, namespace, at, until))
-        return f"{name}-once"
 
     def jobs(self, namespace: str) -> list[dict[str, Any]]:
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
@@ -257,7 +209,7 @@ def test_karpenters_pools_run_the_job_of_the_schedule(
     }
 
 
-@pytest.mark.parametrize("words", ["park", "park --in 8h", "wake --no-wait"])
+@pytest.mark.parametrize("words", ["park", "wake --no-wait"])
 @pytest.mark.parametrize("keys", ["", "  aws:allowedAccountIds: ['999999999999']\n"])
 def test_karpenters_pools_are_left_alone_in_an_account_that_the_file_excludes(
     karpenter: str, reach: Callable[[Jobs], None], emulated: Emulated, words: str, keys: str
@@ -268,7 +220,7 @@ def test_karpenters_pools_are_left_alone_in_an_account_that_the_file_excludes(
     path.write_text(path.read_text().replace("config:\n", f"config:\n{keys}"))
     verb, *options = words.split()
     done = call(verb, karpenter, *options)
-    touched = bool(cluster.started or cluster.scheduled)
+    touched = bool(cluster.started)
     if keys:
         assert (done.returncode, touched, emulated.calls) == (2, False, ["GetCallerIdentity"])
         assert done.stderr.startswith("error: account 123456789012 is not in `aws:allowedAccountIds` (999999999999)")
@@ -287,33 +239,6 @@ def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: job tandem-parking-park-now-x did not park the models.")
     assert "kubectl --namespace ollama logs job/tandem-parking-park-now-x" in last
-
-
-@pytest.mark.real_world(
-    behaviour="A CronJob repeats each year: its schedule has no year",
-    source="kubernetes 1.36 staging/src/k8s.io/api/batch/v1/types.go, CronJobSpec.Schedule; github.com/robfig/cron "
-    "v3.0.1 parser.go, ParseStandard: five fields",
-)
-@pytest.mark.usefixtures("half_past_noon")
-def test_karpenters_pools_are_parked_later_by_a_cron_job_that_does_nothing_after_a_day(
-    karpenter: str, reach: Callable[[Jobs], None]
-) -> None:
-    cluster = Jobs({})
-    reach(cluster)
-    done = call("park", karpenter, "--in", "8h", "--json")
-    [(name, namespace, at, (variable, until))] = cluster.scheduled
-    assert (name, namespace, variable) == ("tandem-parking-park", "ollama", "UNTIL")
-    assert (at.isoformat(), until) == ("2026-11-25T20:31:00+00:00", "2026-11-26T20:31:00+00:00")
-    assert done.json == {
-        "schema_version": 1,
-        "stack": "timeslice",
-        "at": at.isoformat(),
-        "groups": [],
-        "cron_job": "tandem-parking-park-once",
-    }
-    shown = call("park", karpenter, "--in", "8h").stdout
-    at = cluster.scheduled[-1][2]
-    assert shown == f"timeslice parks at {at:%Y-%m-%d %H:%M} UTC: CronJob tandem-parking-park-once.\n"
 
 
 def test_wake_hands_its_kubeconfig_to_verify(

@@ -1,0 +1,88 @@
+"""The bill of a week with `park`: worked out by hand from the prices in `cost.yaml`."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharing.cost.bill import cost
+from sharing.schedule.cron import read_cron
+from sharing.schedule.week import Park
+from sharing.stack.changes import changed_settings
+from sharing.stack.setup import Setup
+from sharing.verdict.advice import with_room
+from sharing.verdict.assessment import assess
+from tests.sharing.builders import pair, pool, setup, tenants
+
+NIGHTS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="Europe/Paris")
+"""Running for 5 × 12 = 60 hours of a week, and parked for 108."""
+PARKED = 0.1 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
+"""Control plane, two system nodes with their disks and addresses."""
+RUNNING = PARKED + 0.2158 + 100 * 0.08 / 730 + 0.005
+"""With one g4dn.xlarge, its disk and its address."""
+
+
+def parked(**changes: object) -> Setup:
+    return setup(park=NIGHTS, **changes)
+
+
+def test_a_week_is_its_running_hours_at_the_full_price_and_its_parked_hours_without_gpu_nodes() -> None:
+    bill = cost(parked())
+    assert bill.week is not None
+    assert (bill.week.running_hours, bill.week.parked_hours) == (60, 108)
+    assert bill.week.parked_usd_per_hour == pytest.approx(PARKED, abs=1e-5)
+    assert bill.week.running_usd_per_hour == pytest.approx(RUNNING, abs=1e-5)
+    assert bill.week.usd == pytest.approx(60 * RUNNING + 108 * PARKED, abs=1e-3)
+    assert bill.week.unparked_usd == pytest.approx(168 * RUNNING, abs=1e-3)
+    assert bill.usd_per_week == bill.week.usd
+    assert bill.usd_per_hour == pytest.approx(RUNNING, abs=1e-5)
+
+
+def test_control_plane_system_nodes_disks_and_addresses_still_cost_while_parked() -> None:
+    week = cost(parked()).week
+    assert week is not None
+    assert [line.item for line in week.parked_lines] == [
+        "control plane, Kubernetes 1.36",
+        "system nodes 2 × t3.medium",
+        "EBS gp3 40 GiB",
+        "public IPv4 × 2",
+    ]
+
+
+def test_the_volumes_of_models_and_nat_gateways_still_cost_while_parked() -> None:
+    on_volumes = tuple(replace(each, cache="volume") for each in tenants(*pair()))
+    gib = sum(each.volume_gib for each in on_volumes)
+    week = cost(parked(tenants=on_volumes, nat="single")).week
+    assert week is not None
+    assert gib > 0
+    assert [line.item for line in week.parked_lines][2:] == [
+        f"EBS gp3 {40 + gib} GiB",
+        "NAT gateway × 1",
+        "public IPv4 × 1",
+    ]
+
+
+def test_without_park_a_week_is_168_equal_hours() -> None:
+    bill = cost(setup())
+    assert bill.week is None
+    assert bill.usd_per_week == pytest.approx(168 * RUNNING, abs=1e-3)
+
+
+def test_changes_of_a_stack_with_park_name_no_count_that_its_schedule_sets() -> None:
+    old = parked(tenants=tenants(*pair(), *pair()))
+    [before] = old.pools
+    after = with_room(before, old)
+    assert (after.desired, after.max) == (2, 2)
+    assert changed_settings(old, replace(old, pools=(after,))) == ("gpu-nodes.max: 2",)
+    unparked = replace(old, park=None)
+    assert changed_settings(unparked, replace(unparked, pools=(after,))) == ("gpu-nodes.desired: 2", "gpu-nodes.max: 2")
+    [problem, *_] = assess(old).problems
+    assert problem.fix.startswith("Write `gpu-nodes.max: 2`")
+    [problem, *_] = assess(unparked).problems
+    assert problem.fix.startswith("Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`")
+
+
+def test_a_pool_with_park_keeps_all_the_nodes_that_it_may_have() -> None:
+    several = pool(desired=3, max=3)
+    stack = parked(pools=(several,))
+    assert with_room(several, stack).desired == 3
+    assert with_room(several, replace(stack, park=None)).desired == 1
