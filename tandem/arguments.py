@@ -3,13 +3,10 @@
 import argparse
 import math
 import re
-import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from sharing.printable import printable
 from tandem.terminal import UsageError, short
 
 DEFAULT_STACK = "timeslice"
@@ -20,6 +17,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 REFUSED = "the stack is refused (invalid, does not fit, over budget)"
 EXIT_CODES = {0: "success", 1: REFUSED, 2: "usage error or unreadable input", 130: "interrupted"}
 """What each exit code means, where a command has no words of its own for it."""
+Number = TypeVar("Number", int, float)
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,74 +27,72 @@ class Parser(argparse.ArgumentParser):
         # An abbreviation that works today would be ambiguous with the next option.
         super().__init__(allow_abbrev=False, **options)
         self._positionals.title = "arguments"
-        for action in self._actions:
-            action.help = "show this help"
         self.exit_codes: Mapping[int, str] = {}
-        self.overview: Callable[[], str] | None = None
-        """Writes the help, where argparse has no layout for it."""
-        self.hint = ""
-        """Ends the error about an argument that is not known."""
-        self.instead = ""
+        self.tables: Mapping[str, Mapping[str, str]] = {}
+        """Sections of the help after the arguments, each with words and their meanings."""
+        self.option_hint = ""
+        """Ends the error about an option that is not known."""
+        self.word_hint = ""
         """Ends the error about a word that is not known, which replaces `{}`."""
 
+    def format_usage(self) -> str:
+        """One line: the help below it lists the options."""
+        self.usage = self.usage or " ".join(["%(prog)s", "[OPTIONS]", *_usage_of_words(self)])
+        return super().format_usage()
+
     def format_help(self) -> str:
-        """The arguments, then the exit codes."""
-        if self.overview:
-            return self.overview()
-        lines = ["", "exit codes:"] if self.exit_codes else []
-        for code, meaning in self.exit_codes.items():
-            width = shutil.get_terminal_size().columns - 2
-            lines += textwrap.wrap(meaning, width, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)
-        return printable("".join([super().format_help(), *(f"{line}\n" for line in lines)]))
+        """The arguments, then the tables and exit codes, in the same layout."""
+        self.format_usage()
+        formatter = self._get_formatter()
+        codes = {str(code): meaning for code, meaning in self.exit_codes.items()}
+        for title, rows in {**self.tables, **({"exit codes": codes} if codes else {})}.items():
+            formatter.start_section(title)
+            formatter.add_arguments(argparse.Action([word], "", nargs=0, help=what) for word, what in rows.items())
+            formatter.end_section()
+        return "\n".join(filter(None, [super().format_help(), formatter.format_help()]))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What `tandem`'s own parser calls for a command. It would complain with its own usage about what is left."""
         parsed, left = super().parse_known_args(args, namespace)
+        option = next((word.partition("=")[0] for word in left if word.startswith("-")), "")
+        if option:
+            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            self.error(_unknown("option", option, known, self.option_hint))
         if left:
-            self.error(self._unknown(left))
+            self.error(f"unknown argument `{short(left[0])}`. {self.word_hint.format(short(left[0])) or 'Remove it.'}")
         return parsed, left
-
-    def _unknown(self, left: Sequence[str]) -> str:
-        from sharing.problems import did_you_mean, near
-
-        wrong = next((word for word in left if word.startswith("-")), "")
-        if not wrong:
-            word = short(left[0])
-            return f"unknown argument `{word}`. {self.instead.format(word) or self.hint or 'Remove it.'}"
-        name = wrong.partition("=")[0]
-        options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        fix = did_you_mean(name, options) if near(name, options) or not self.hint else self.hint
-        return f"unknown option `{short(name)}`. {fix}"
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`: the command says what it says to people or to programs."""
-        names = message.removeprefix("the following arguments are required: ")
-        if names != message:
-            message = f"missing argument{'s' * (',' in names)}: {names}."
-        name = message.removeprefix("argument ").removesuffix(": expected one argument")
-        if action := self._option_string_actions.get(name.partition("/")[0]):
-            message = f"{name}: has no value. Write `{action.option_strings[0]}={action.metavar or 'VALUE'}`."
-        raise UsageError(message.removeprefix("argument "), f"{self.format_usage()}Run `{self.prog} --help` for more.")
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Refuses `--option=--`: argparse of Python 3.11 reads it as no value (github.com/python/cpython#59317)."""
-        if action.option_strings and arg_strings == ["--"]:
-            raise argparse.ArgumentError(action, "`--` is not a value. Write another one, or remove the option.")
-        return super()._get_values(action, arg_strings)
+        message = message.removeprefix("argument ").replace("the following arguments are required", "missing arguments")
+        names, _, problem = message.partition(": ")
+        if problem == "expected one argument":
+            message = f"{names}: has no value. Write `{names.rpartition('/')[2]}=VALUE`."
+        raise UsageError(message, f"{self.format_usage()}Run `{self.prog} --help` for more.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Says which of the choices was probably meant."""
         if action.choices is None or value in action.choices:
             return
-        from sharing.problems import did_you_mean, near
+        choices = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            raise argparse.ArgumentError(None, _unknown("command", str(value), choices, self.word_hint))
+        raise argparse.ArgumentError(action, _unknown("value", str(value), choices))
 
-        is_command = isinstance(action, argparse._SubParsersAction)
-        word, known = short(str(value)), [str(choice) for choice in action.choices]
-        is_other = is_command and self.instead and not near(str(value), known)
-        fix = self.instead.format(word) if is_other else did_you_mean(str(value), known)
-        raise argparse.ArgumentError(
-            None if is_command else action, f"unknown {'command' if is_command else 'value'} `{word}`. {fix}"
-        )
+
+def _unknown(kind: str, word: str, known: Sequence[str], hint: str = "") -> str:
+    """The error about a word that is not known: with the nearest known ones or, where none is near, with the hint."""
+    from sharing.problems import did_you_mean, near
+
+    fix = hint.format(short(word)) if hint and not near(word, known) else did_you_mean(word, known)
+    return f"unknown {kind} `{short(word)}`. {fix}"
+
+
+def _usage_of_words(parser: Parser) -> Iterator[str]:
+    for action in parser._actions:
+        if not action.option_strings:
+            name = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
+            yield name if action.required and action.nargs not in ("*", "?") else f"[{name}]"
 
 
 def add_command(
@@ -128,21 +124,6 @@ def all_parsers(parser: Parser) -> Iterator[Parser]:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
                 yield from all_parsers(below)
-
-
-def shorten_usage(parser: Parser) -> None:
-    """Gives each parser a usage of one line: the help below it lists the options."""
-    width = shutil.get_terminal_size().columns - 2 - len("usage: ")
-    for each in all_parsers(parser):
-        usage = each.usage or " ".join(["%(prog)s", "[OPTIONS]", *_positionals(each)])
-        each.usage = textwrap.fill(usage % {"prog": each.prog}, width, subsequent_indent=" " * 11)
-
-
-def _positionals(parser: Parser) -> Iterator[str]:
-    for action in parser._actions:
-        if not action.option_strings:
-            name = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
-            yield name if action.required and action.nargs not in ("*", "?") else f"[{name}]"
 
 
 def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
@@ -197,24 +178,43 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def count(text: str) -> int:
     """A whole number from 1 up."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return number
+    return _number(text, int, lambda number: number >= 1, "a whole number of at least 1")
+
+
+def whole(text: str) -> int:
+    """A whole number, also below 0."""
+    return _number(text, int, lambda number: True, "a whole number")
 
 
 def amount(text: str) -> float:
     """A number above 0."""
+    return _number(text, float, lambda number: 0 < number < math.inf, "a number above 0")
+
+
+def not_negative(text: str) -> float:
+    """A number from 0 up."""
+    return _number(text, float, lambda number: 0 <= number < math.inf, "a number of at least 0")
+
+
+def _number(text: str, read: Callable[[str], Number], fits: Callable[[Number], bool], rule: str) -> Number:
     try:
-        number = float(text)
+        number = read(text)
     except ValueError:
-        number = 0.0
-    if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
-    return number
+        pass
+    else:
+        if fits(number):
+            return number
+    raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}")
+
+
+def counts(text: str) -> list[int]:
+    """Whole numbers from 1 up, with commas between: in order, each once."""
+    return sorted({count(part.strip()) for part in text.split(",")})
+
+
+def amounts(text: str) -> list[float]:
+    """Numbers above 0, with commas between: in order, each once."""
+    return sorted({amount(part.strip()) for part in text.split(",")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,27 +245,6 @@ def budget(text: str) -> Budget:
     return Budget(usd, unit or "hour")
 
 
-def counts(text: str) -> list[int]:
-    """Whole numbers from 1 up, with commas between: in order, each once."""
-    return sorted({count(part.strip()) for part in text.split(",")})
-
-
-def amounts(text: str) -> list[float]:
-    """Numbers above 0, with commas between: in order, each once."""
-    return sorted({amount(part.strip()) for part in text.split(",")})
-
-
-def not_negative(text: str) -> float:
-    """A number from 0 up."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
-    return number
-
-
 def minutes(text: str) -> int:
     """A duration such as `8h` or `1h30m`, in minutes."""
     parts = re.findall(r"(\d+)([dhm])", text)
@@ -273,11 +252,3 @@ def minutes(text: str) -> int:
     if "".join(number + unit for number, unit in parts) != text or not 1 <= found <= MOST_MINUTES:
         raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d, not {text!r}. Write 8h or 1h30m.")
     return found
-
-
-def whole(text: str) -> int:
-    """A whole number, also below 0."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None

@@ -1,17 +1,18 @@
-"""The entry point of the `tandem` command."""
+"""The entry point of the `tandem` command: it imports only the command that is called."""
 
-# Import only modules that Python itself loads at startup: Ctrl-C during any other import would show a traceback.
-import codecs
+import argparse
+import errno
 import gc
+import importlib
 import io
 import os
+import signal
 import sys
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tandem.arguments import Parser
+from tandem import terminal
+from tandem.arguments import Parser
+from tandem.installation import missing, version
 
 GROUPS = {
     "Plan": {
@@ -48,71 +49,60 @@ GROUPS = {
 }
 """The commands as `--help` groups them: the package of each, and what it does."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
-SUBSTITUTES = {"×": "x", "–": "-", "→": ">", "·": "-", "±": "+-", "…": "...", "✓": "ok", "█": "#", "▓": "=", "░": "."}
-"""Replacements for characters that an encoding lacks; of equal width where columns follow."""
-QUICK = ("plan", "choose", "modes", "models", "gpus")
-"""Commands that end before garbage collection is worth its time."""
+MOST_UNCHECKED = 100_000
+"""New objects until Python looks for garbage. Imports alone make thousands of classes, and none is garbage."""
 
 
-def main(arguments: "Sequence[str] | None" = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     try:
         return _answer(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        from tandem.terminal import INTERRUPTED, note
-
-        note("Interrupted.")
-        return INTERRUPTED
+        terminal.note("Interrupted.")
+        return terminal.INTERRUPTED
 
 
 def entry() -> None:
     """The console script."""
-    # Most of the time is spent on imports: collecting garbage among thousands of new classes, and freeing them at the
-    # end, takes a fifth of the time that it takes to refuse a stack.
-    gc.disable()
-    sys.unraisablehook = _heard_again
-    codecs.register_error("tandem", _substitute)
+    gc.set_threshold(MOST_UNCHECKED)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Prints `x` instead of `×` if the locale or a pipe has an encoding other than UTF-8.
-            stream.reconfigure(errors="tandem")
+            # Prints `?` for a character that the encoding of the locale or of a pipe lacks.
+            stream.reconfigure(errors="replace")
     end_on_signals()
     if "_ARGCOMPLETE" in os.environ:
         _suggest()
     try:
         code = main()
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        # A second Ctrl-C, while the first was being handled.
-        code = 130
     except BrokenPipeError:
         # The reader (`| head`) has seen enough.
         _flush_nothing_more()
-        code = 0
+        code = terminal.FINE
     except OSError as error:
-        import errno
-
-        from tandem.terminal import complain
-
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _flush_nothing_more()
         place = error.filename or "the output"
-        complain(f"{place} cannot be written ({error.strerror}). Free some space.")
-        code = 1
-    import signal
-
-    # Only the cleanup of threads and modules is left, where Ctrl-C would only print tracebacks.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+        terminal.complain(f"{place} cannot be written ({error.strerror}). Free some space.")
+        code = terminal.FAILED
+    # Freeing every object at the end would take a sixth of the time that it takes to refuse a stack.
     gc.freeze()
     sys.exit(code)
 
 
-def _substitute(error: UnicodeError) -> "tuple[str, int]":
-    """Replaces characters that the encoding of the output lacks."""
-    assert isinstance(error, UnicodeEncodeError)
-    lacking = error.object[error.start : error.end]
-    return "".join(SUBSTITUTES.get(character, "?") for character in lacking), error.end
+def end_on_signals() -> None:
+    """Lets SIGTERM and SIGHUP exit the command as Ctrl-C does, so that it removes its private files first."""
+
+    def leave(number: int, frame: object) -> None:
+        # A second one must not interrupt what the first has begun.
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under `nohup`, SIGHUP must stay ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
 
 
 def _suggest() -> None:
@@ -123,55 +113,15 @@ def _suggest() -> None:
     suggest(parser(_called(line.split()[1:])))
 
 
-def end_on_signals() -> None:
-    """Lets SIGTERM and SIGHUP exit the command as Ctrl-C does, so that it removes its private files first."""
-    import signal
-
-    def leave(number: int, frame: object) -> None:
-        # A second one must not interrupt what the first has begun.
-        signal.signal(number, lambda number, frame: None)
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under `nohup`, SIGHUP must stay ignored.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, leave)
-
-
 def _flush_nothing_more() -> None:
     """Discards what is left in the output buffer: otherwise Python would fail to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _heard_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Repeats a Ctrl-C that Python would lose.
-
-    Python only prints a KeyboardInterrupt that is raised in a destructor or in the callback of a lock (each import has
-    one). So it is raised again a moment later.
-    """
-    if lost.exc_type is not KeyboardInterrupt:
-        sys.__unraisablehook__(lost)
-        return
-    import _thread
-    import time
-
-    def interrupt() -> None:
-        time.sleep(0.02)
-        _thread.interrupt_main()
-
-    _thread.start_new_thread(interrupt, ())
-
-
 def _answer(given: list[str]) -> int:
-    import argparse
-
-    from tandem import terminal
-
     while given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] in (["-V"], ["--version"]):
-        from tandem.installation import version
-
         terminal.print_line(f"tandem {version()}", sys.stdout)
         return terminal.FINE
     passed_on: list[str] = []
@@ -182,20 +132,8 @@ def _answer(given: list[str]) -> int:
     parsed = argparse.Namespace(
         given=given, passed_on=passed_on, json="--json" in given, command=called, then=[], last=[]
     )
-    if called not in QUICK:
-        gc.enable()
-    checkout = ("distribution/layout.py", "tandem/main.py")
-    if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
-        terminal.warn(
-            f"this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect on it. "
-            "Run `python -m pip install --no-build-isolation -e .` here."
-        )
-
-    def run() -> int:
-        parser(called).parse_args(given or ["--help"], parsed)
-        return int(parsed.run(parsed))
-
-    code = terminal.answer(run, parsed)
+    _warn_of_copy()
+    code = _run(parsed)
     if code or not parsed.then:
         return code
     code = _answer(parsed.then)
@@ -204,49 +142,60 @@ def _answer(given: list[str]) -> int:
     return code
 
 
-def _called(given: "Sequence[str]") -> str:
+def _run(parsed: argparse.Namespace) -> int:
+    """Runs the command, and says what keeps it from its work; returns its exit code."""
+    try:
+        parser(parsed.command).parse_args(parsed.given or ["--help"], parsed)
+        return int(parsed.run(parsed))
+    except ModuleNotFoundError as error:
+        return terminal.refuse(missing(error, parsed.command), as_json=parsed.json)
+    except terminal.UsageError as error:
+        return terminal.refuse(str(error), as_json=parsed.json, usage=error.usage)
+    except terminal.CallError as error:
+        return terminal.refuse(str(error), as_json=parsed.json, code=error.exit_code)
+    except Exception as error:
+        from stacks.stack_file.errors import UnreadableError
+        from stacks.stack_file.judge import RefusedError  # which `--help` does without
+
+        if isinstance(error, UnreadableError):
+            return terminal.refuse(str(error), as_json=parsed.json)
+        if isinstance(error, RefusedError):
+            terminal.print_refusal(error.judged, parsed.stack, as_json=parsed.json)
+            return terminal.FAILED
+        raise
+
+
+def _warn_of_copy() -> None:
+    """Says that a change of the checkout in this folder has no effect on the command, which is a copy elsewhere."""
+    checkout = ("distribution/layout.py", "tandem/main.py")
+    if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
+        terminal.warn(
+            f"this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect on it. "
+            "Run `python -m pip install --no-build-isolation -e .` here."
+        )
+
+
+def _called(given: Sequence[str]) -> str:
     """The command among the arguments; empty if there is none."""
     name = next((word for word in given if not word.startswith("-")), "")
     return name if name in COMMANDS else ""
 
 
-def parser(called: str = "") -> "Parser":
-    """The parser for the arguments of the command `called`; of other commands, it only knows the names.
-
-    No package of another command is imported.
-    """
-    from tandem.arguments import Parser, shorten_usage
-
-    root = Parser(prog="tandem")
-    commands = root.add_subparsers(metavar="COMMAND", dest="command")
+def parser(called: str = "") -> Parser:
+    """The parser for the arguments of the command `called`; of other commands, it only knows the names."""
+    root = Parser(
+        prog="tandem",
+        description="Run two LLMs on one affordable GPU with a single `pulumi up`. `tandem help COMMAND` prints the "
+        "arguments and exit codes of a command.",
+    )
+    commands = root.add_subparsers(metavar="COMMAND", dest="command", help=argparse.SUPPRESS)
     root.usage = "tandem COMMAND [OPTIONS]"
-    root.overview = _overview
     if called:
-        import importlib
-
-        root.hint = "Write options after the command."
+        root.option_hint = "Write options after the command."
         importlib.import_module(f"tandem.{COMMANDS[called][0]}.command").add(commands)
     else:
-        root.add_argument("-V", "--version", action="store_true")
-        for name, (_, purpose) in COMMANDS.items():
-            commands.add_parser(name, help=purpose)
-    shorten_usage(root)
+        root.add_argument("-V", "--version", action="store_true", help="show the version and exit")
+        root.tables = {title: {name: what for name, (_, what) in group.items()} for title, group in GROUPS.items()}
+        for name in COMMANDS:
+            commands.add_parser(name)
     return root
-
-
-def _overview() -> str:
-    """The help of `tandem` itself: argparse cannot group commands."""
-    import shutil
-    import textwrap
-
-    width = max(shutil.get_terminal_size().columns - 2, 40)
-    lines = textwrap.wrap("Run two LLMs on one affordable GPU with a single `pulumi up`.", width)
-    lines += ["", "usage: tandem COMMAND [OPTIONS]"]
-    options = {"-h, --help": "show this help", "-V, --version": "show the version"}
-    entries = {title: {name: what for name, (_, what) in group.items()} for title, group in GROUPS.items()}
-    for title, group in (entries | {"Options": options}).items():
-        lines += ["", f"{title}:"]
-        for name, what in group.items():
-            lines += textwrap.wrap(what, width, initial_indent=f"  {name:<15}", subsequent_indent=" " * 17)
-    end = "Run `tandem help COMMAND` for the arguments and exit codes of a command."
-    return "\n".join([*lines, "", *textwrap.wrap(end, width), ""])

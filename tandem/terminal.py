@@ -1,17 +1,16 @@
 """What all commands print, and how: exit codes, errors, the console, JSON. No other module prints."""
 
-import argparse
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from sharing.printable import as_json, one_line, printable, without_secrets
-from tandem.installation import missing
 
 # rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
@@ -25,8 +24,9 @@ FINE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 SCHEMA_VERSION = 2
-KEPT_SPACE = "\N{NO-BREAK SPACE}"
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
+KEPT_SPACE = "\N{NO-BREAK SPACE}"
+"""A space at which no line ends."""
 COLUMNS = 80
 MOST_SHOWN = 60
 """Characters of a name that cannot be used, in a message."""
@@ -56,45 +56,28 @@ class UsageError(CallError):
         """Lines that say what it does understand."""
 
 
-def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
-    """Runs the command that was called, and says what keeps it from its work; returns its exit code."""
-    try:
-        return run()
-    except ModuleNotFoundError as error:
-        return _stopped(missing(error, parsed.command), parsed)
-    except UsageError as error:
-        _stopped(str(error), parsed)
-        if not parsed.json:
-            print(f"\n{printable(error.usage)}", file=sys.stderr)
-        return USAGE
-    except CallError as error:
-        return _stopped(str(error), parsed, error.exit_code)
-    except Exception as error:
-        from stacks.stack_file.errors import UnreadableError
-        from stacks.stack_file.judge import RefusedError  # which `--help` does without
-
-        if isinstance(error, UnreadableError):
-            return _stopped(str(error), parsed)
-        if not isinstance(error, RefusedError):
-            raise
-        if parsed.json:
-            from dataclasses import asdict
-
-            print_error(f"{error.judged.name} has errors", [asdict(problem) for problem in error.judged.problems])
-        else:
-            tell(error.judged, parsed.stack)
-        return FAILED
-
-
-def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int:
-    if parsed.json:
-        print_error(message)
-    else:
-        complain(message)
+def refuse(message: str, *, as_json: bool, code: int = USAGE, usage: str = "") -> int:
+    """Says what keeps a command from its work, to people or to programs; returns the exit code."""
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, "error": without_secrets(message), "problems": []}, compact=True)
+        return code
+    complain(message)
+    if usage:
+        print(f"\n{usage}", file=sys.stderr)
     return code
 
 
-def tell(judged: "Judged", stack: str, *, all_warnings: bool = False) -> None:
+def print_refusal(judged: "Judged", stack: str, *, as_json: bool) -> None:
+    """The errors in a stack file, to people or to programs. `stack` is how the user named the file."""
+    if as_json:
+        problems = [asdict(problem) for problem in judged.problems]
+        error = without_secrets(f"{judged.name} has errors")
+        print_json({"schema_version": SCHEMA_VERSION, "error": error, "problems": problems}, compact=True)
+    else:
+        print_problems(judged, stack)
+
+
+def print_problems(judged: "Judged", stack: str, *, all_warnings: bool = False) -> None:
     """Prints the errors in a stack file or else its warnings, a line each: errors must not drown in warnings.
 
     `stack` is how the user named the file.
@@ -154,19 +137,9 @@ def print_line(line: str, stream: TextIO, *, end: str = "\n", fold: bool = True)
     print(line, file=stream, end=end, flush=True)
 
 
-def print_json(report: object) -> None:
-    """The one object of `--json`."""
-    print(as_json(report, indent=2))
-
-
-def print_error(message: str, problems: Sequence[object] = ()) -> None:
-    """What `--json` prints instead. One line, for those who read a line at a time."""
-    print_json_line({"schema_version": SCHEMA_VERSION, "error": without_secrets(message), "problems": problems})
-
-
-def print_json_line(report: object) -> None:
-    """An object for those who read a line at a time; it is there at once."""
-    print(as_json(report), flush=True)
+def print_json(report: object, *, compact: bool = False) -> None:
+    """An object of `--json`; `compact` in one line, for those who read a line at a time. It is there at once."""
+    print(as_json(report, indent=None if compact else 2), flush=True)
 
 
 def open_console(*, stderr: bool = False, **options: Any) -> "Console":

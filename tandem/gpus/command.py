@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         description="List the EC2 instance types with a GPU that tandem knows. Needs no AWS account and no network.",
         exit_codes={1: ""},
     )
-    parser.instead = "Write `tandem gpus --filter {}`."
+    parser.word_hint = "Write `tandem gpus --filter {}`."
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="only types with TEXT in their name or in their GPU's name"
     )

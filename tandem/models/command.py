@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
         description="List the models whose memory needs `tandem plan` knows. For any other model, use `inspect`.",
         exit_codes={1: ""},
     )
-    parser.instead = "Write `tandem models inspect {0}` or `tandem models --filter {0}`."
+    parser.word_hint = "Write `tandem models inspect {0}` or `tandem models --filter {0}`."
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="only models with TEXT in their name or architecture"
     )

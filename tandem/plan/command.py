@@ -19,8 +19,8 @@ from tandem.terminal import (
     open_console,
     print_json,
     print_line,
+    print_problems,
     status,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _run(parsed: argparse.Namespace) -> int:
         print_json(report(judged, planned, switch).as_dict())
         return FAILED if _fails(judged, strict=parsed.strict) else FINE
     if judged.refused:
-        tell(judged, parsed.stack, all_warnings=parsed.verbose)
+        print_problems(judged, parsed.stack, all_warnings=parsed.verbose)
         if is_up:
             print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
@@ -223,4 +223,4 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
         print_line(f"Wrote {parsed.graph}", sys.stdout)
     if judged.assessment.warnings:
         console.print()
-    tell(judged, parsed.stack)
+    print_problems(judged, parsed.stack)

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
             json="print one JSON object; pulumi's output goes to stderr" if verb in REPORTING else "",
             usage=f"%(prog)s [OPTIONS] [STACK|FILE] {passing}" if passing else None,
         )
-        parser.hint = "Write arguments of pulumi after `--`." if passing else ""
+        parser.option_hint = parser.word_hint = "Write arguments of pulumi after `--`." if passing else ""
         add_stack(parser, default=verb not in ("delete", "wait"))
         if verb in PACED:
             parser.add_argument(

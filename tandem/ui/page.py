@@ -13,7 +13,7 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
 from tandem.deployed.wire import Wire, WireError
 from tandem.lookup import accepted
-from tandem.terminal import CallError, note, print_json_line, print_line, progress
+from tandem.terminal import CallError, note, print_json, print_line, progress
 
 if TYPE_CHECKING:
     from tandem.deployed.connection import Reached
@@ -73,7 +73,7 @@ def _present(stack: str, url: str, parsed: argparse.Namespace) -> None:
     """Prints the addresses, and opens the first one in the browser."""
     api = f"{url}{API}"
     if parsed.json:
-        print_json_line({"schema_version": SCHEMA_VERSION, "stack": stack, "url": url, "openai_url": api})
+        print_json({"schema_version": SCHEMA_VERSION, "stack": stack, "url": url, "openai_url": api}, compact=True)
         return
     for line in (
         f"Page      {url}",

@@ -4,7 +4,7 @@ import argparse
 from contextlib import closing, suppress
 
 from tandem.arguments import Commands, add_cluster, add_command, add_stack, not_negative
-from tandem.terminal import FINE, print_json_line
+from tandem.terminal import FINE, print_json
 
 REFRESH_SECONDS = 2.0
 
@@ -50,7 +50,7 @@ def _run(parsed: argparse.Namespace) -> int:
         with suppress(KeyboardInterrupt), closing(looks):
             if parsed.json:
                 for look in looks:
-                    print_json_line(look.as_dict())
+                    print_json(look.as_dict(), compact=True)
             else:
                 screen.live(looks)
     return FINE

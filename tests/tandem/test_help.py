@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from tandem.arguments import Parser, all_parsers
 from tandem.installation import EXTRAS
 from tandem.main import COMMANDS, parser
 from tests.command import ROOT, Ended, call
-from tests.conftest import Golden
 
 # One process for all, because its imports are slow.
 PROGRAM = """
@@ -49,13 +47,12 @@ def test_every_command_and_verb_has_a_parser() -> None:
     assert {"tandem", "tandem plan", "tandem models inspect", "tandem sandbox delete"} <= parsers().keys()
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
-def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes(columns: int) -> None:
+def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes() -> None:
     for name in parsers():
-        ended = call(*name.split()[1:], "--help", columns=columns)
-        assert (ended.returncode, ended.stderr) == (0, ""), name
-        assert max(map(len, ended.stdout.splitlines())) <= columns, name
-        assert f"usage: {name}" in ended.stdout
+        ended = call(*name.split()[1:], "--help", columns=80)
+        assert (ended.returncode, ended.stderr, ended.stdout.isascii()) == (0, "", True), name
+        assert max(map(len, ended.stdout.splitlines())) <= 80, name
+        assert ended.stdout.startswith(f"usage: {name}")
         if name not in ("tandem", "tandem sandbox"):
             codes = ended.stdout.partition("\nexit codes:\n")[2]
             assert re.findall(r"^  (\d+) +\w", codes, flags=re.MULTILINE)[-2:] == ["2", "130"], name
@@ -64,12 +61,6 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes(columns
 @pytest.mark.parametrize("command", ["verify", "watch"])
 def test_help_says_that_a_model_outside_mps_is_reported(command: str) -> None:
     assert "Under MPS, report each model that runs outside it." in " ".join(call(command, "--help").stdout.split())
-
-
-def test_help_of_every_parser_needs_no_more_than_ascii() -> None:
-    """An ASCII locale shows `?` for anything else."""
-    for name in parsers():
-        assert call(*name.split()[1:], "--help").stdout.isascii(), name
 
 
 def test_every_option_has_a_help_in_words() -> None:
@@ -81,7 +72,7 @@ def test_every_option_has_a_help_in_words() -> None:
 
 def test_help_is_shown_without_arguments_by_its_option_and_by_its_command() -> None:
     shown = call()
-    assert shown.stdout.startswith("Run two LLMs on one affordable GPU")
+    assert shown.stdout.startswith("usage: tandem COMMAND [OPTIONS]\n\nRun two LLMs on one affordable GPU")
     assert [call(*given) for given in (("--help",), ("-h",), ("help",), ("help", "help"))] == [shown] * 4
     for words in ("plan", "models inspect", "sandbox", "sandbox up"):
         asked = call("help", *words.split())
@@ -92,12 +83,12 @@ def test_help_is_shown_without_arguments_by_its_option_and_by_its_command() -> N
 
 def test_help_groups_the_commands() -> None:
     shown = call(columns=80).stdout
-    groups = re.split(r"^(\w+):\n", shown, flags=re.MULTILINE)[1:]
+    groups = re.split(r"^([A-Z]\w+):\n", shown, flags=re.MULTILINE)[1:]
     named = {
         title: re.findall(r"^  (\w+) ", body, re.MULTILINE)
         for title, body in zip(groups[::2], groups[1::2], strict=True)
     }
-    assert [*named] == ["Plan", "Operate", "Measure", "Try", "Shell", "Options"]
+    assert [*named] == ["Plan", "Operate", "Measure", "Try", "Shell"]
     assert named["Operate"] == ["verify", "park", "wake", "watch", "open", "metrics", "leftovers"]
     assert named["Measure"] == ["chat", "bench", "report"]
     assert {name for names in named.values() for name in names} == COMMANDS.keys()
@@ -109,29 +100,6 @@ def test_the_version_is_that_of_the_project() -> None:
     for option in ("--version", "-V"):
         for more in ((), ("plan",)):
             assert call(option, *more) == Ended(0, f"tandem {project['version']}\n", "")
-
-
-def test_every_argument_is_as_in_the_golden(golden: Golden) -> None:
-    """With defaults, which help does not show; and not as help, which each version of Python lays out differently."""
-    said = [list(_described(parser(name))) for name in {room: name for name, (room, _) in COMMANDS.items()}.values()]
-    golden("arguments.txt", "\n".join([said[0][0], *(line for lines in said for line in lines[1:])]) + "\n")
-
-
-def _described(parser: Parser) -> Iterator[str]:
-    """Of a command and those below it: the arguments, in the order of its help."""
-    defaults = {name: getattr(value, "__name__", value) for name, value in parser._defaults.items()}
-    yield f"\n{parser.prog}: {parser.description} {defaults} {parser.exit_codes}"
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from (f"  {verb.dest}: {verb.help}" for verb in action._choices_actions)
-            for below in action.choices.values():
-                yield from _described(below)
-        elif "--help" not in action.option_strings:
-            known = vars(action) | {"type": getattr(action.type, "__name__", None), "container": None}
-            if not action.option_strings:
-                del known["required"]  # versions of Python differ for `nargs="*"`
-            known = {name: value for name, value in sorted(known.items()) if value not in (None, False, [])}
-            yield f"  {type(action).__name__} {known}"
 
 
 def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
