@@ -10,8 +10,8 @@ CHECKOUT = Path(__file__).parent.parent
 EXTRAS = {
     "aws": ("boto3", "botocore"),
     "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
-    "ollama": ("httpcore",),
-    "gguf": ("gguf", "numpy", "httpx", "httpcore"),
+    "ollama": ("httpx", "httpcore"),
+    "gguf": ("httpx", "httpcore"),
 }
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 NEEDED = {

@@ -42,6 +42,6 @@ def add(commands: Commands) -> None:
 
 
 def _inspect(parsed: argparse.Namespace) -> int:
-    from tandem.models import inspection  # which needs gguf, as the list does not
+    from tandem.models import inspection  # which needs httpx, as the list does not
 
     return inspection.run(parsed)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from gguf import GGMLQuantizationType
-
 from sharing.models.metadata import Tensor
 from sharing.printable import printable
 from tandem.deployed import ollama_replies
 from tandem.deployed.ollama import Ollama, same_tag
 from tandem.deployed.ollama_replies import Shown
-from tandem.models.gguf_file import Contents, UnreadableModelError, tensor_bytes
+from tandem.models.gguf_file import Contents, UnreadableModelError
+from tandem.models.tensor_types import BY_NAME, tensor_bytes
 
 SAFETENSORS = "safetensors"
 
@@ -40,7 +39,7 @@ def _contents(tag: str, answer: Shown) -> Contents:
 def _tensors(tag: str, listed: Sequence[ollama_replies.Tensor]) -> Iterator[Tensor]:
     for each in listed:
         try:
-            yield Tensor(each.name, tuple(each.shape), tensor_bytes(GGMLQuantizationType[each.type], each.shape))
+            yield Tensor(each.name, tuple(each.shape), tensor_bytes(BY_NAME[each.type], each.shape))
         except (KeyError, ValueError) as error:
             raise UnreadableModelError(
                 f"Ollama describes a tensor of {tag} in an unknown way ({printable(str(error))[:80]}). Read its "

@@ -169,7 +169,7 @@ def test_a_stack_file_that_cannot_be_changed_is_left_alone(model: Path, tmp_path
 
 def test_the_extra_is_named_where_it_is_missing(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(path: Path) -> Contents:
-        raise ModuleNotFoundError("No module named 'gguf'", name="gguf")
+        raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
 
     monkeypatch.setattr("tandem.models.inspection.read", without)
-    assert "`tandem models inspect` needs gguf. Run " in refused(2, "models", "inspect", str(model))
+    assert "`tandem models inspect` needs httpx. Run " in refused(2, "models", "inspect", str(model))
