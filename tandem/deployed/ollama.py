@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpcore
+import httpx
 
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama_replies import (
@@ -94,17 +94,17 @@ class Ollama:
         option: str = "",
         encoder: bool = False,
         trouble: Callable[[], str] = str,
-        network: httpcore.NetworkBackend | None = None,
+        transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout` in seconds, of a reply that needs no model, or between two tokens; `encoder`: it only embeds.
+        """`timeout` in seconds, of a reply that needs no model, or between two lines; `encoder`: it only embeds.
 
         `option` of the command line sets the timeout; empty if none does.
         `trouble` returns why a forwarded port does not reach the server; empty if it does.
         """
         self.endpoint = endpoint
         self._timeout, self._option, self._encoder, self._trouble = timeout, option, encoder, trouble
-        self._clock, self._wire = clock, Wire(endpoint.url, network=network, clock=clock)
+        self._clock, self._wire = clock, Wire(endpoint.url, transport=transport, clock=clock)
 
     def __enter__(self) -> "Ollama":
         return self
@@ -192,8 +192,6 @@ class Ollama:
                 if part.error:
                     raise OllamaError(self.endpoint, f"stopped early: {part.reason or 'no reason given'}", LOOK)
                 text, thinking = (part.message.content, part.message.thinking) if part.message else ("", "")
-                if text or thinking:
-                    answer.progressed()
                 yield Piece(text or "", thinking or "", (part.done_reason or "stop") if part.done else None)
                 if part.done:
                     return

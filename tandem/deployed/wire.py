@@ -1,25 +1,18 @@
-"""HTTP to a server inside a cluster, limited in time and in memory whatever that server does.
+"""HTTP to a server inside a cluster: one limit of time, one of size, and one line for whatever goes wrong."""
 
-httpcore, not httpx: httpx limits each read but not an answer, so one byte per read never ends it (0.28.1), and it
-unpacks gzip, to a thousand times its size, without a limit. Here only `Answer.progressed` extends an answer's
-deadline, its size is limited, and nothing is unpacked, since tandem requests nothing packed.
-"""
-
-import json
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import httpcore
+import httpx
 
 from sharing.printable import one_line
 
 CONNECT_SECONDS = 10.0
 ERROR = 400
 """The first HTTP status that means an error."""
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 class WireError(Exception):
@@ -34,88 +27,24 @@ class LateError(WireError):
     """The time limit passed."""
 
 
-class Deadline:
-    """The end of a time limit."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-
-    def begin(self, seconds: float) -> None:
-        """Starts a limit of this many seconds. Comes first."""
-        self._seconds = seconds
-        self.renew()
-
-    def renew(self) -> None:
-        """Starts the same limit again."""
-        self._end = self._clock() + self._seconds
-
-    def left(self) -> float:
-        """Seconds until then; raises `httpcore.ReadTimeout` if none are left."""
-        left = self._end - self._clock()
-        if left <= 0:
-            raise httpcore.ReadTimeout
-        return left
-
-
-class _Stream(httpcore.NetworkStream):
-    """A connection on which nothing outlasts the deadline."""
-
-    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
-        self._inner, self._deadline = inner, deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, self._deadline.left())
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, self._deadline.left())
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "_Stream":
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, self._deadline.left()), self._deadline)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
-
-
-class _Backend(httpcore.NetworkBackend):
-    """Opens `_Stream`s."""
-
-    def __init__(self, inner: httpcore.NetworkBackend, deadline: Deadline) -> None:
-        self._inner, self._deadline = inner, deadline
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> _Stream:
-        seconds = min(CONNECT_SECONDS, self._deadline.left())
-        return _Stream(self._inner.connect_tcp(host, port, seconds, local_address, socket_options), self._deadline)
-
-
 class Answer:
     """A response whose body has not arrived yet."""
 
-    def __init__(self, response: httpcore.Response, deadline: Deadline, most_bytes: int) -> None:
-        self._response, self._deadline, self._most = response, deadline, most_bytes
-        self.status = response.status
-
-    def progressed(self) -> None:
-        """The answer made progress: its time limit starts again."""
-        self._deadline.renew()
+    def __init__(self, response: httpx.Response, most_bytes: int, is_late: Callable[[], bool]) -> None:
+        self._response, self._most, self._is_late = response, most_bytes, is_late
+        self.status = response.status_code
 
     def body(self) -> bytes:
-        """All of it."""
-        return b"".join(self._parts())
+        """All of it, within the time limit."""
+        parts = []
+        for part in self._parts():
+            if self._is_late():
+                raise httpx.ReadTimeout("")
+            parts.append(part)
+        return b"".join(parts)
 
     def lines(self) -> Iterator[bytes]:
-        """Its lines, as they arrive."""
+        """Its lines, as they arrive. The time limit is that of a silence."""
         lines = Lines()
         for part in self._parts():
             yield from lines.feed(part)
@@ -123,7 +52,7 @@ class Answer:
 
     def _parts(self) -> Iterator[bytes]:
         room = Room(self._most)
-        for part in self._response.iter_stream():
+        for part in self._response.iter_bytes():
             room.take(part)
             yield part
 
@@ -135,19 +64,18 @@ class Wire:
         self,
         url: str,
         *,
-        network: httpcore.NetworkBackend | None = None,
+        transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`url` without a slash at the end; `network` and `clock` are for tests."""
-        self._url, self._deadline = url, Deadline(clock)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=ssl.create_default_context() if url.startswith("https:") else None,
-            network_backend=_Backend(network or httpcore.SyncBackend(), self._deadline),
-        )
+        """`url` without a slash at the end; `transport` and `clock` are for tests."""
+        self._url, self._clock = url, clock
+        # The certificates of the system, which may include a company's own. Without TLS, it loads none.
+        trusted = ssl.create_default_context() if url.startswith("https:") else False
+        self._client = httpx.Client(verify=trusted, trust_env=False, transport=transport)
 
     def close(self) -> None:
         """Closes all connections."""
-        self._pool.close()
+        self._client.close()
 
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
@@ -161,68 +89,58 @@ class Wire:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
     ) -> Iterator[Answer]:
         """An answer that arrives while the block runs, which raises `WireError` if it stops."""
-        self._deadline.begin(seconds)
-        content = None if body is None else json.dumps(body).encode()
-        headers: dict[bytes | str, bytes | str] = {"content-type": "application/json"} if content else {}
+        late = self._clock() + seconds
+        limit = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         try:
-            with self._pool.stream(method, f"{self._url}{path}", headers=headers, content=content) as response:
-                refuse_packed(response.headers)
-                yield Answer(response, self._deadline, most_bytes)
-        except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+            with self._client.stream(method, f"{self._url}{path}", json=body, timeout=limit) as response:
+                yield Answer(response, most_bytes, lambda: self._clock() > late)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise NotReachedError(f"cannot be reached ({reason(error)})") from None
-        except httpcore.TimeoutException:
+        except httpx.TimeoutException:
             raise LateError(f"did not answer within {seconds:g} s") from None
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+        except httpx.RequestError as error:
             raise WireError(f"closed the connection early ({reason(error)})") from None
 
 
 class Room:
     """The remaining size of an answer."""
 
-    PART = 128
-    """Bytes that a part costs besides its own: a flood of single bytes counts with its memory."""
-
     def __init__(self, most_bytes: int) -> None:
         self._most, self._taken = most_bytes, 0
 
     def take(self, part: bytes) -> None:
         """Counts a part; raises `WireError` if the answer is too large."""
-        self._taken += len(part) + self.PART
+        self._taken += len(part)
         if self._taken > self._most:
             raise WireError(f"answered with more than {self._most // 1024:,} KiB")
 
 
 class Lines:
-    """Lines of a body, however its parts are cut, in linear time: only a line feed ends a line.
+    """Lines of a body, however its parts are cut: only a line feed ends a line.
 
-    Other splitters also end one at U+0085 and similar characters, which JSON may contain. Skips blank lines.
+    httpx also ends one at U+0085 and similar characters, which JSON may contain. Skips blank lines.
     """
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._rest = b""
 
     def feed(self, part: bytes) -> list[bytes]:
         """The lines that this part completes."""
-        first, *others = part.split(b"\n")
-        self._rest += first
-        whole = []
-        for next_line in others:
-            whole.append(bytes(self._rest))
-            self._rest = bytearray(next_line)
-        return [line for line in whole if line.strip()]
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        return [line for line in lines if line.strip()]
 
     def end(self) -> list[bytes]:
         """The last line, if no line feed ends it."""
-        return [bytes(self._rest)] if self._rest.strip() else []
+        return [self._rest] if self._rest.strip() else []
 
 
-def refuse_packed(headers: Headers) -> None:
-    """Raises `WireError` for a compressed body, which tandem did not request."""
+def refuse_packed(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises `WireError` for a compressed body, which `tandem bench` did not request."""
     for name, value in headers:
         if name.lower() == b"content-encoding" and value.lower() not in (b"", b"identity"):
             raise WireError(f"compressed its answer ({one_line(value)[:40]}) without a request")
 
 
 def reason(error: Exception) -> str:
-    """The message of an exception of httpcore, or its type."""
+    """The message of an exception of httpx, or its type."""
     return one_line(str(error))[:200] or type(error).__name__

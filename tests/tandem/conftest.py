@@ -11,7 +11,7 @@ from tandem.bench.stream import Sender
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama
 from tests.command import Ended, call
-from tests.tandem.fake_network import ClockedNetwork, Network
+from tests.tandem.fake_network import ClockedNetwork, Network, transport
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
 LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
@@ -70,7 +70,7 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Servers:
     found.path = tmp_path / "r.json"
 
     def asked(endpoint: Endpoint) -> Ollama:
-        return Ollama(endpoint, network=found.network(endpoint.url))
+        return Ollama(endpoint, transport=transport(found.network(endpoint.url)))
 
     def sender(url: str, **options: Any) -> Sender:
         return Sender(url, **options, network=ClockedNetwork(found.network(url), found.late_ns))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import httpcore
+import httpx
 
 from tandem.bench.clocked import ClockedStream
 
@@ -110,6 +111,13 @@ class Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return False if info == "is_readable" else None
+
+
+def transport(network: Network) -> httpx.BaseTransport:
+    """Sends what httpx asks through the network."""
+    sending = httpx.HTTPTransport(verify=False)
+    sending._pool = httpcore.ConnectionPool(network_backend=network)
+    return sending
 
 
 class ClockedNetwork(httpcore.AsyncNetworkBackend):

@@ -19,7 +19,7 @@ from tandem.chat.talk import Speaker, Turn, apart
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, Piece
 from tests.command import Ended, call
-from tests.tandem.fake_network import Network, raw
+from tests.tandem.fake_network import Network, raw, transport
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
 ROOT = Path(__file__).parents[3]
@@ -149,7 +149,7 @@ def test_the_timeout_also_limits_the_first_request(
     given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = Network(version=raw(1e6))
-    answering = functools.partial(Ollama, network=silent, clock=silent.now)
+    answering = functools.partial(Ollama, transport=transport(silent), clock=silent.now)
     monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
     printed = f"error: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
     assert call("chat", *TWO, "--timeout", given) == Ended(1, "", printed)
@@ -160,7 +160,9 @@ def test_a_model_that_is_silent_for_too_long_needs_a_longer_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
-    monkeypatch.setattr("tandem.chat.conversation.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
+    monkeypatch.setattr(
+        "tandem.chat.conversation.Ollama", functools.partial(Ollama, transport=transport(slow), clock=slow.now)
+    )
     ended = call("chat", *TWO, "--transcript", str(tmp_path / "t.md"), "--timeout", "40")
     assert ended.returncode == 1
     assert "did not answer within 40 s (/api/chat). Raise `--timeout`, or check" in ended.stderr
@@ -231,16 +233,16 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     ]
 
 
-def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_httpx_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [
         name
         for name in sys.modules
         if name in ("tandem.deployed.ollama", "tandem.deployed.wire") or name.startswith("tandem.chat.")
     ]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpcore", None)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
-    printed = f"`tandem chat` needs httpcore. Run {install} in the checkout."
+    printed = f"`tandem chat` needs httpx. Run {install} in the checkout."
     assert call("chat", *TWO) == Ended(2, "", f"error: {printed}\n")
 
 

@@ -9,7 +9,7 @@ from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError
-from tests.tandem.fake_network import Network, whole
+from tests.tandem.fake_network import Network, transport, whole
 
 URL = "http://127.0.0.1:11434"
 SHOWN: dict[str, Any] = {
@@ -26,7 +26,7 @@ TAGS = {"models": [{"name": "mine:latest", "size": 5000}]}
 
 def described(shown: object, tags: object = TAGS) -> tuple[Contents, int]:
     network = Network(show=shown, tags=tags)
-    with Ollama(Endpoint("Ollama", URL, "mine"), network=network) as server:
+    with Ollama(Endpoint("Ollama", URL, "mine"), transport=transport(network)) as server:
         found = read_tag(server)
     assert network.asked[0] == ("/api/show", {"model": "mine", "verbose": True})
     return found

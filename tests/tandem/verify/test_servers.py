@@ -8,7 +8,7 @@ import pytest
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Memory, Ollama
 from tandem.verify.servers import Server, examine
-from tests.tandem.fake_network import Network
+from tests.tandem.fake_network import Network, transport
 from tests.tandem.fake_ollama import GIB, FakeOllama, ollama
 
 TAG = "llama2:7b"
@@ -21,7 +21,7 @@ def fake() -> FakeOllama:
 
 def examined(fake: FakeOllama, tag: str = TAG, *, encoder: bool = False, trouble: str = "") -> Server:
     network = Network(fake)
-    known: dict[str, Any] = {} if fake.url else {"network": network, "clock": network.now}
+    known: dict[str, Any] = {} if fake.url else {"transport": transport(network), "clock": network.now}
     endpoint = Endpoint("a", fake.url or "http://a", tag)
     with closing(Ollama(endpoint, encoder=encoder, trouble=lambda: trouble, **known)) as server:
         return examine({"a": server}, {"a": tag})["a"]

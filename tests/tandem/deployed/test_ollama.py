@@ -1,0 +1,269 @@
+"""The client of Ollama servers: its requests word for word, their limits, and one error for each failure."""
+
+import json
+from typing import Any
+
+import httpcore
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import (
+    Memory,
+    Ollama,
+    OllamaError,
+    Piece,
+    most_said_bytes,
+    same_tag,
+    speaks_no_tls,
+)
+from tandem.deployed.wire import Lines
+from tests.tandem.deployed.errors import ERRORS
+from tests.tandem.fake_network import OPEN, Network, Reply, endless, raw, streamed, transport, whole
+
+KIB, MIB = 2**10, 2**20
+LOADED = {"name": "a:latest", "size": 5, "size_vram": 4, "context_length": 3, "expires_at": "2026"}
+GOOD: dict[str, Any] = {
+    "version": {"version": "0.32.15"},
+    "tags": {"models": [{"name": "b:1"}, {"name": "a:latest"}]},
+    "show": {"model_info": {}},
+    "ps": {"models": [{**LOADED, "name": "b:1", "size": 1}, LOADED]},
+    "generate": {"eval_count": 16, "eval_duration": 500_000_000},
+    "embed": {"embeddings": [[0.5, 0.25, 0.125]]},
+}
+"""A good reply at each path."""
+
+
+def lines(*answers: object) -> Reply:
+    return streamed(*(json.dumps(answer).encode() + b"\n" for answer in answers))
+
+
+def client(network: Network, model: str = "a", **options: Any) -> Ollama:
+    return Ollama(Endpoint("a", "http://h:1", model), transport=transport(network), clock=network.now, **options)
+
+
+def server(model: str = "", **replies: object) -> Ollama:
+    return client(Network(**{**GOOD, **replies}), model)
+
+
+def call(server: Ollama, path: str) -> object:
+    """The call of the client that asks at this path."""
+    calls: dict[str, Any] = {
+        "version": server.version,
+        "tags": server.models,
+        "show": server.show,
+        "ps": server.memory,
+        "generate": server.load,
+        "chat": lambda: list(server.chat([], {"num_predict": 10})),
+    }
+    return calls[path]()
+
+
+def test_requests_that_need_no_model() -> None:
+    network = Network(**GOOD)
+    with client(network) as server:
+        assert server.version() == "0.32.15"
+        assert [model.name for model in server.models()] == ["a:latest", "b:1"]
+        assert server.with_model() == Endpoint("a", "http://h:1", "a:latest")
+        assert server.memory() == Memory(size=5, size_vram=4, context=3, expires="2026")
+        server.show()
+    got = [(f"/api/{path}", None) for path in ("version", "tags", "tags", "ps")]
+    assert network.asked == [*got, ("/api/show", {"model": "a", "verbose": True})]
+
+
+def test_a_model_is_loaded_and_probed() -> None:
+    network = Network(**{**GOOD, "generate": raw(7.0, *whole(GOOD["generate"])())})
+    server = client(network)
+    assert server.load() == 7
+    assert server.probe() == (16, 32.0)
+    load = {"model": "a", "stream": False}
+    options = {"num_predict": 16, "temperature": 0, "seed": 1}
+    assert network.asked == [
+        ("/api/generate", load),
+        ("/api/generate", {**load, "prompt": "Say hello.", "options": options}),
+    ]
+
+
+def test_an_encoder_only_embeds() -> None:
+    network = Network(**{**GOOD, "embed": raw(7.0, *whole(GOOD["embed"])())})
+    server = client(network, encoder=True)
+    assert server.load() == 7
+    assert server.probe() == (3, 0.0)
+    assert network.asked == [("/api/embed", {"model": "a", "input": text}) for text in ("hello", "Say hello.")]
+
+
+def test_a_reply_without_durations_has_no_speed() -> None:
+    assert server("a", generate={}).probe() == (0, 0.0)
+    assert client(Network(embed={"embeddings": []}), encoder=True).probe() == (0, 0.0)
+
+
+def test_a_conversation_arrives_in_pieces() -> None:
+    said = [
+        {"message": {"content": "", "thinking": "hm"}},
+        {"message": {"content": "Hi"}},
+        {"message": {"content": ""}, "done": True, "done_reason": "length"},
+    ]
+    network, messages = Network(chat=lines(*said)), [{"role": "user", "content": "hi"}]
+    pieces = list(client(network).chat(messages, {"num_predict": 10}))
+    assert pieces == [Piece(thinking="hm"), Piece("Hi"), Piece(done_reason="length")]
+    body = {"model": "a", "messages": messages, "stream": True, "options": {"num_predict": 10}}
+    assert network.asked == [("/api/chat", body)]
+
+
+@pytest.mark.parametrize(
+    ("model", "held", "used"),
+    [
+        ("", ["tiny:1b"], "tiny:1b"),
+        ("", ["a:latest", "b:latest"], "a:latest"),
+        ("m", ["m:latest", "n:latest"], "m:latest"),
+    ],
+)
+def test_the_model_is_the_named_one_or_that_of_the_servers_name_or_the_only_one(
+    model: str, held: list[str], used: str
+) -> None:
+    assert server(model, tags={"models": [{"name": name} for name in held]}).with_model().model == used
+
+
+def test_a_model_that_is_not_loaded_has_no_memory_report() -> None:
+    assert server("m", ps={"models": None}).memory() is None
+
+
+def reply(said: dict[str, Any]) -> Reply:
+    if "raises" in said:
+        return raw(getattr(httpcore, said["raises"])(said.get("text", "")))
+    return lines(*said["lines"]) if "lines" in said else whole(said["body"], said.get("status", 200))
+
+
+@pytest.mark.parametrize("error", ERRORS["ollama"].values(), ids=ERRORS["ollama"])
+def test_every_error_has_a_fix(error: dict[str, Any]) -> None:
+    replies = {path: reply(said) for path, said in error.items() if path in ("tags", "chat")}
+    asked = server(error.get("model", ""), **replies)
+    with pytest.raises(OllamaError) as wrong:
+        list(asked.chat([], {})) if "chat" in replies else asked.with_model()
+    assert str(wrong.value) == f"a (http://h:1) {error['says']}"
+
+
+@pytest.mark.parametrize("model", ["", "m"])
+def test_an_address_with_a_wrong_path_is_an_error_with_the_fix(model: str) -> None:
+    network = Network(tags=whole(b"404 page not found", 404))
+    with pytest.raises(OllamaError) as refused:
+        Ollama(Endpoint("a", "http://h:1/v1", model), transport=transport(network)).with_model()
+    fix = "Remove the path /v1 from the address."
+    assert str(refused.value) == f"a (http://h:1/v1) answered with 404: 404 page not found. {fix}"
+
+
+NOT_OLLAMA = "as Ollama does ({}"
+WRONG: list[tuple[str, Reply, str]] = [
+    ("version", whole(b"<html>Sign in</html>"), NOT_OLLAMA.format("Invalid JSON")),
+    ("version", whole({"version": 1}), NOT_OLLAMA.format("version: ")),
+    ("version", whole(b"[" * 100_000), NOT_OLLAMA.format("Invalid JSON: recursion limit exceeded")),
+    ("tags", whole({"models": [{"size": 1}]}), NOT_OLLAMA.format("models.0.name: Field required)")),
+    ("ps", whole({"models": [{**LOADED, "size_vram": -1}]}), NOT_OLLAMA.format("models.0.size_vram: ")),
+    ("ps", whole({"models": [{**LOADED, "size": 2**63}]}), NOT_OLLAMA.format("models.0.size: ")),
+    ("show", whole({"tensors": [{"name": "a", "type": "F16", "shape": [1] * 5}]}), "tensors.0.shape: "),
+    ("show", whole({"tensors": [{"name": "a", "type": "F16", "shape": []}] * 65_537}), "tensors: "),
+    ("generate", whole({"error": "CUDA\nerror \x1b[2J"}, 500), "answered with 500: CUDA error [2J. Check"),
+    ("generate", whole({"error": "CUDA error"}), "answered with 200: CUDA error"),
+    ("generate", whole({"error": {"message": "no engine"}}, 500), "answered with 500: no engine"),
+    ("generate", whole(b"<html>", 502), "answered with 502: <html>"),
+    ("generate", whole(b"", 502), "answered with 502. Check"),
+    ("chat", streamed(b'{"message": {"content": "a"}}\n{"message": 7}\n'), NOT_OLLAMA.format("message: ")),
+    ("tags", raw(b"SSH-2.0-OpenSSH\r\n"), "closed the connection early"),
+    ("tags", raw(OPEN[:20]), "closed the connection early"),
+    ("tags", raw(OPEN, httpcore.ReadError("Connection reset")), "closed the connection early (Connection reset)"),
+    ("tags", whole(b"x" * 9, 200, "Content-Encoding: gzip"), "closed the connection early (Error -3"),
+]
+
+
+@pytest.mark.parametrize(("path", "reply", "says"), WRONG)
+def test_a_reply_that_is_not_ollamas_is_one_line_with_a_fix(path: str, reply: Reply, says: str) -> None:
+    with pytest.raises(OllamaError) as wrong:
+        call(server("a", **{path: reply}), path)
+    line = str(wrong.value)
+    assert line.startswith("a (http://h:1) ")
+    assert says in line
+    assert line.endswith(".")
+    assert line.isprintable()
+
+
+SECONDS = {"version": 20.0, "tags": 20.0, "ps": 20.0, "show": 120.0, "generate": 600.0, "chat": 20.0}
+"""A client with a timeout of 20 s waits for so long."""
+
+
+@pytest.mark.parametrize(("path", "seconds"), SECONDS.items())
+def test_a_silent_server_is_given_up(path: str, seconds: float) -> None:
+    network = Network(**{path: raw(OPEN, 10_000.0)})
+    with pytest.raises(OllamaError) as late:
+        call(client(network, timeout=20.0, option="--timeout"), path)
+    assert late.value.what == f"did not answer within {seconds:g} s (/api/{path})"
+    assert str(late.value).endswith("Raise `--timeout`, or check the server's log.")
+    assert network.seconds == seconds
+
+
+@pytest.mark.parametrize("path", [path for path in SECONDS if path != "chat"])
+def test_the_time_limit_is_that_of_a_whole_answer(path: str) -> None:
+    network = Network(**{path: endless(15.0, b" ")})
+    with pytest.raises(OllamaError, match=f"did not answer within {SECONDS[path]:g} s"):
+        call(client(network, timeout=20.0), path)
+    assert SECONDS[path] <= network.seconds <= SECONDS[path] + 15
+
+
+def test_a_slow_conversation_continues_while_lines_arrive() -> None:
+    words = [event for _ in range(9) for event in (19.0, b'{"message": {"content": "a"}}\n')]
+    network = Network(chat=streamed(*words, b'{"done": true}'))
+    pieces = list(client(network, timeout=20.0).chat([], {}))
+    assert ("".join(piece.text for piece in pieces), network.seconds) == ("a" * 9, 9 * 19)
+
+
+SIZES = {"version": 8 * MIB, "tags": 8 * MIB, "ps": 8 * MIB, "show": 64 * MIB, "generate": 8 * MIB, "chat": 266 * KIB}
+
+
+@pytest.mark.parametrize(("path", "size"), SIZES.items())
+def test_an_endless_reply_is_cut_off(path: str, size: int) -> None:
+    part = b"x" * 65536
+    network = Network(**{path: endless(part)})
+    with pytest.raises(OllamaError, match=f"answered with more than {size // KIB:,} KiB"):
+        call(client(network), path)
+    assert network.bytes <= size + 2 * len(part)
+
+
+@pytest.mark.parametrize(("tokens", "size"), [(-1, 256 * KIB), (0, 256 * KIB), (10, 266 * KIB), (10**6, 64 * MIB)])
+def test_the_size_limit_of_an_answer_grows_with_its_tokens_up_to_a_maximum(tokens: int, size: int) -> None:
+    assert most_said_bytes(tokens) == size
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_lines_end_only_at_line_feeds_however_the_stream_is_split(cuts: list[int]) -> None:
+    text, cuts = '{"a": "\x85\u2028"}\n\n  \n{"b": 1}\n7'.encode(), sorted(cuts)
+    lines = Lines()
+    parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    read = [line for part in parts for line in lines.feed(part)]
+    assert list(map(json.loads, [*read, *lines.end()])) == [{"a": "\x85\u2028"}, {"b": 1}, 7]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("llama2:7b", "llama2:7b", True),
+        ("mistral", "mistral:latest", True),
+        ("host:5000/own/model", "host:5000/own/model:latest", True),
+        ("llama2:7b", "llama2:13b", False),
+        ("llama2", "llama2:7b", False),
+    ],
+)
+def test_names_are_compared_with_latest_as_the_default_tag(one: str, other: str, same: bool) -> None:
+    assert same_tag(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", True),
+        ("[SSL] record layer failure", True),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", False),
+        ("wrong version number", False),
+    ],
+)
+def test_plain_text_is_recognized_on_a_tls_connection(what: str, expected: bool) -> None:
+    assert speaks_no_tls(what) is expected
