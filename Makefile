@@ -100,9 +100,8 @@ recording: .venv/site  ## Record the terminal of the README (needs `pulumi`)
 docs: .venv/test  ## Write the files that are generated from the code
 	.venv/bin/python docs/generate.py
 
-bench: .venv/test  ## Measure the command and the clock of `tandem bench`
+bench: .venv/test  ## Measure how long the command takes
 	.venv/bin/python tests/bench/plan.py
-	.venv/bin/python -m tests.bench.stream_timing
 
 # Reads the offers and prices of AWS by region into sharing/data, with credentials of any account. It changes nothing in AWS.
 refresh: .venv/test  ## Read offers and prices from AWS into the tables

@@ -70,7 +70,7 @@ def _run(models: list[str], pace: float, words: int, level: float, repeat: int, 
         for number, row in enumerate(_row(model, pace * chance.uniform(1, 1.1), words) for _ in range(REQUESTS))
     ]
     return Run(
-        session=0, repeat=repeat, endpoints=models, prompt_words=words, loop="closed", level=level, seconds=60.0,
+        repeat=repeat, endpoints=models, prompt_words=words, loop="closed", level=level, seconds=60.0,
         memory_start=places, memory_end=places, client_cpu_s=0.1, rows=rows,
     )  # fmt: skip
 

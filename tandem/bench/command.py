@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         exit_codes={
             0: "all requests were answered",
             1: "requests failed, a model is not on the GPU, the stack is refused, or full disk",
-            130: "interrupted; continue with --resume",
+            130: "interrupted",
         },
         json="print the summary as one JSON object",
     )
@@ -100,7 +100,6 @@ def add(commands: Commands) -> None:
         help="reuse the prompts of an earlier result; the server may have cached them (default: new prompts)",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: bench-LABEL-DATE-TIME.json)")
-    parser.add_argument("--resume", action="store_true", help="resume an interrupted benchmark")
     parser.add_argument(
         "--allow-cpu", action="store_true", help="also measure models outside the GPU; reports do not compare them"
     )

@@ -2,10 +2,9 @@
 
 import asyncio
 import gc
-import itertools
 import time
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tandem.bench.prompts import moments, prompt
@@ -14,8 +13,6 @@ from tandem.bench_results.result import Load, Row, Server
 
 PAUSE_AFTER_FAILURE = 0.05
 """Seconds: a server that refuses immediately is not asked a thousand times per second."""
-TOKENS_PER_WORD = 4
-"""An upper limit: the prompts are plain English."""
 NEVER_ZERO = 1
 """To Ollama, `num_predict: 0` means "without end" (seen with 0.17.4)."""
 
@@ -32,7 +29,7 @@ class Case:
 
     @property
     def key(self) -> tuple[int, tuple[str, ...], int, str, float]:
-        """Equal to the key of the resulting `Run`."""
+        """Different for each run of a benchmark."""
         return (self.repeat, self.endpoints, self.prompt_words, self.loop, self.level)
 
     def __str__(self) -> str:
@@ -47,7 +44,7 @@ def cases(load: Load, endpoints: Iterable[str]) -> list[Case]:
     In a repeat, each model first runs alone, then all run together.
     """
     ids = list(endpoints)
-    groups = [*((one,) for one in ids), *([tuple(ids)] if len(ids) > 1 else [])]
+    groups = [*((id,) for id in ids), *([tuple(ids)] if len(ids) > 1 else [])]
     levels: list[tuple[Literal["closed", "open"], float]] = [
         *(("closed", float(level)) for level in load.concurrency),
         *(("open", rate) for rate in load.rates),
@@ -65,8 +62,6 @@ def cases(load: Load, endpoints: Iterable[str]) -> list[Case]:
 class Measured:
     """The measurements of a run."""
 
-    begin_ns: int
-    """On the clock of `time.monotonic_ns`."""
     seconds: float
     client_cpu_s: float
     rows: list[Row]
@@ -78,10 +73,7 @@ class Bench:
     def __init__(self, servers: Iterable[Server], load: Load, salt: str) -> None:
         self._servers = {server.id: server for server in servers}
         self._load, self._salt = load, salt
-        tokens = max(load.prompt_words) * TOKENS_PER_WORD + load.output_tokens
-        self._senders = {
-            id: Sender(server.url, timeout=load.timeout_s, tokens=tokens) for id, server in self._servers.items()
-        }
+        self._senders = {id: Sender(server.url, timeout_s=load.timeout_s) for id, server in self._servers.items()}
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -90,9 +82,9 @@ class Bench:
 
     async def load(self, case: Case) -> dict[str, str | None]:
         """Makes every server load its model, one after the other. Returns their errors, None for an answer."""
-        return {endpoint: await self._first_answer(case, endpoint) for endpoint in self._servers}
+        return {endpoint: await self._first_error(case, endpoint) for endpoint in self._servers}
 
-    async def _first_answer(self, case: Case, endpoint: str) -> str | None:
+    async def _first_error(self, case: Case, endpoint: str) -> str | None:
         exchange = Exchange(endpoint, counted=False)
         await self._senders[endpoint].exchange(self.request(case, endpoint, "load"), exchange)
         return exchange.row(exchange.sent_ns).error
@@ -105,18 +97,16 @@ class Bench:
                 await self._senders[endpoint].exchange(request, Exchange(endpoint, counted=False))
 
     async def measure(self, case: Case) -> Measured:
-        """Runs the case. Collects garbage before and after, not during the run."""
+        """Runs the case. Collects garbage before, not during the run."""
         gc.collect()
-        collecting = gc.isenabled()
         gc.disable()
         try:
-            cpu, begin = time.process_time(), time.monotonic_ns()
-            exchanges = await _Course(self, self._senders, self._load, case, begin).run()
-            seconds, cpu = (time.monotonic_ns() - begin) / 1e9, time.process_time() - cpu
-            return Measured(begin, seconds, cpu, [_row(exchange, begin) for exchange in exchanges])
+            cpu, begin_ns = time.process_time(), time.monotonic_ns()
+            exchanges = await _Course(self, self._senders, self._load, case, begin_ns).run()
+            seconds, cpu = (time.monotonic_ns() - begin_ns) / 1e9, time.process_time() - cpu
         finally:
-            if collecting:
-                gc.enable()
+            gc.enable()
+        return Measured(seconds, cpu, [exchange.row(begin_ns) for exchange in exchanges])
 
     def request(self, case: Case, endpoint: str, number: object) -> Mapping[str, Any]:
         """The body of a request."""
@@ -132,19 +122,14 @@ class Bench:
         }
 
 
-def _row(exchange: Exchange, begin_ns: int) -> Row:
-    """The row. No answer arrives before its request, even if the clock of the stamps was set."""
-    row = exchange.row(begin_ns)
-    return replace(row, arrivals_us=[max(0, arrival) for arrival in row.arrivals_us])
-
-
 @dataclass(slots=True)
 class _Side:
     """One model's part of a run."""
 
     endpoint: str
-    open_count: int
-    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    sent: int = 0
+    answered: int = 0
+    """Of the requests that count."""
 
 
 class _Course:
@@ -154,7 +139,7 @@ class _Course:
         self._bench, self._senders, self._load, self._case = bench, senders, load, case
         self._begin_ns = begin_ns
         self._exchanges: list[Exchange] = []
-        self._sides = [_Side(endpoint, load.requests) for endpoint in case.endpoints]
+        self._sides = [_Side(endpoint) for endpoint in case.endpoints]
         self._done = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -179,24 +164,24 @@ class _Course:
 
     async def _in_turn(self, side: _Side) -> None:
         while True:
-            exchange = await self._one(side, None)
+            exchange = await self._ask(side, None)
             if exchange.failure is not None or exchange.status >= 400:
                 await asyncio.sleep(PAUSE_AFTER_FAILURE)
 
     async def _when_due(self, side: _Side) -> None:
         for moment in moments(self._case.level, self._load.seed, side.endpoint, self._case.repeat):
-            due = self._begin_ns + int(moment * 1e9)
-            await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9))
-            self._start(self._one(side, due))
+            due_ns = self._begin_ns + int(moment * 1e9)
+            await asyncio.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+            self._start(self._ask(side, due_ns))
 
-    async def _one(self, side: _Side, due_ns: int | None) -> Exchange:
-        number = next(side.numbers)
-        exchange = Exchange(side.endpoint, counted=number < self._load.requests, scheduled_ns=due_ns)
+    async def _ask(self, side: _Side, due_ns: int | None) -> Exchange:
+        exchange = Exchange(side.endpoint, counted=side.sent < self._load.requests, scheduled_ns=due_ns)
+        request = self._bench.request(self._case, side.endpoint, side.sent)
+        side.sent += 1
         self._exchanges.append(exchange)
-        request = self._bench.request(self._case, side.endpoint, number)
         await self._senders[side.endpoint].exchange(request, exchange)
         if exchange.counted:
-            side.open_count -= 1
-            if all(one.open_count <= 0 for one in self._sides):
+            side.answered += 1
+            if all(each.answered >= self._load.requests for each in self._sides):
                 self._done.set()
         return exchange

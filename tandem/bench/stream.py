@@ -5,30 +5,31 @@ once the run is over.
 """
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpcore
+import httpx
 
 from sharing.printable import printable
-from tandem.bench.clocked import ClockedBackend, ClockedStream
 from tandem.bench_results.result import Row, ServerTimes
-from tandem.deployed.ollama import most_said_bytes
 from tandem.deployed.ollama_replies import Generated, refusal
 from tandem.deployed.replies import MalformedError, checked
-from tandem.deployed.wire import ERROR, Lines, Room, WireError, reason, refuse_packed
 
+ERROR = 400
+"""The first HTTP status that means an error."""
 LONGEST_ERROR = 300
+"""Characters of an error in the result."""
+MOST_BYTES = 64 * 2**20
+"""Of an answer. A token takes about 250 bytes of the stream, and eight bytes of its last line."""
 LATE = "not complete within"
 
 
 @dataclass(slots=True)
 class Exchange:
-    """A request and the raw answer."""
+    """A request and the raw answer. Times are in nanoseconds of `time.monotonic_ns`."""
 
     endpoint: str
     counted: bool
@@ -38,13 +39,8 @@ class Exchange:
     sent_ns: int = 0
     status: int = 0
     parts: list[tuple[int, bytes]] = field(default_factory=list)
-    """The received parts, each with the stamp of its last byte."""
+    """The received parts, each with the time at which the client read it."""
     failure: str | None = None
-
-    @property
-    def ended_ns(self) -> int:
-        """When the last byte arrived."""
-        return self.parts[-1][0] if self.parts else self.sent_ns
 
     def row(self, begin_ns: int) -> Row:
         """The result's row. Microseconds: the request's time from the start of the run, the others from the request."""
@@ -53,7 +49,7 @@ class Exchange:
         if self.status >= ERROR:
             failure = failure or refusal(self.status, b"".join(data for _, data in self.parts))
         else:
-            for stamp, line in self._lines():
+            for arrived_ns, line in self._lines():
                 try:
                     answer = checked(Generated, line)
                 except MalformedError as error:
@@ -62,7 +58,7 @@ class Exchange:
                 if answer.error:
                     failure = answer.reason or "stopped without a reason"
                 if answer.response or answer.thinking:
-                    arrivals.append((stamp - self.sent_ns) // 1000)
+                    arrivals.append((arrived_ns - self.sent_ns) // 1000)
                 if answer.done:
                     final = answer
             failure = failure or _unfinished(final, arrivals)
@@ -86,64 +82,62 @@ class Exchange:
         )
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Lines of the body, each with the stamp of the part that completed it."""
-        lines = Lines()
-        for stamp, data in self.parts:
-            for line in lines.feed(data):
-                yield stamp, line
-        for line in lines.end():
-            yield self.ended_ns, line
+        """Lines of the body, each with the arrival of its last byte. Only a line feed ends one, unlike in `httpx`."""
+        rest = b""
+        for arrived_ns, data in self.parts:
+            *whole, rest = (rest + data).split(b"\n")
+            yield from ((arrived_ns, line) for line in whole if line.strip())
+        if rest.strip():
+            yield self.parts[-1][0], rest
 
 
 class Sender:
     """Sends measured requests to one server. For use in one event loop."""
 
-    def __init__(
-        self, url: str, *, timeout: float, tokens: int, network: httpcore.AsyncNetworkBackend | None = None
-    ) -> None:
-        """`timeout` is in seconds, for a whole request; `tokens` limits its prompt and its answer."""
-        self._url, self._timeout, self._most_bytes = f"{url}/api/generate", timeout, most_said_bytes(tokens)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context() if url.startswith("https:") else None,
-            max_connections=None,
-            max_keepalive_connections=None,
-            network_backend=network or ClockedBackend(),
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        """`timeout_s` is for a whole request, from its connection to its last byte."""
+        self._url, self._timeout_s = f"{url}/api/generate", timeout_s
+        self._client = httpx.AsyncClient(
+            headers={"accept-encoding": "identity"},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            timeout=None,  # each timer costs time: one per request, not per read
+            trust_env=False,  # a proxy would distort the times
+            verify=ssl.create_default_context(),  # the system's authorities, not those of certifi
         )
 
     async def close(self) -> None:
         """Closes all connections."""
-        await self._pool.aclose()
+        await self._client.aclose()
 
     async def exchange(self, body: Mapping[str, Any], into: Exchange) -> None:
         """Sends `body` and fills `into`. It notes a failure there and never raises it."""
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._exchange(json.dumps(body).encode(), into)
+            async with asyncio.timeout(self._timeout_s):
+                await self._exchange(body, into)
         except asyncio.CancelledError:
             into.failure = "stopped at the end of the run"
             raise
         except TimeoutError:
-            into.failure = f"{LATE} {self._timeout:g} s"
-        except httpcore.ConnectError as error:
-            into.failure = f"cannot be reached: {reason(error)}"
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            into.failure = f"closed the connection early: {reason(error)}"
-        except WireError as error:
-            into.failure = str(error)
-            into.parts.clear()
+            into.failure = f"{LATE} {self._timeout_s:g} s"
+        except httpx.ConnectError as error:
+            into.failure = f"cannot be reached: {str(error) or type(error).__name__}"
+        except httpx.TransportError as error:
+            into.failure = f"closed the connection early: {str(error) or type(error).__name__}"
 
-    async def _exchange(self, content: bytes, into: Exchange) -> None:
-        into.sent_ns = time.monotonic_ns()  # until the connection knows better
-        headers: dict[bytes | str, bytes | str] = {"content-type": "application/json"}
-        async with self._pool.stream("POST", self._url, headers=headers, content=content) as response:
-            connection = response.extensions["network_stream"]
-            assert isinstance(connection, ClockedStream)
-            into.sent_ns, into.status = connection.sent_ns, response.status
-            refuse_packed(response.headers)
-            keep, take = into.parts.append, Room(self._most_bytes).take
-            async for data in response.aiter_stream():
-                take(data)
-                keep((connection.arrived_ns, data))
+    async def _exchange(self, body: Mapping[str, Any], into: Exchange) -> None:
+        async def trace(event: str, _: Any) -> None:
+            if event == "http11.send_request_headers.started":  # now it has a connection
+                into.sent_ns = time.monotonic_ns()
+
+        into.sent_ns = time.monotonic_ns()
+        async with self._client.stream("POST", self._url, json=body, extensions={"trace": trace}) as response:
+            into.status = response.status_code
+            async for data in response.aiter_raw():
+                into.parts.append((time.monotonic_ns(), data))
+                if response.num_bytes_downloaded > MOST_BYTES:
+                    into.failure = f"answered with more than {MOST_BYTES // 2**20} MiB"
+                    into.parts.clear()
+                    return
 
 
 def _unfinished(final: Generated | None, arrivals: list[int]) -> str | None:

@@ -61,11 +61,11 @@ def _exp(value: float) -> float:
     return math.exp(min(value, LARGEST))
 
 
-def _reach(one: Sequence[float], two: Sequence[float], error: float) -> float | None:
+def _reach(best: Sequence[float], other: Sequence[float], error: float) -> float | None:
     """Half the width of the interval: Welch (1947), degrees of freedom by Satterthwaite."""
-    if min(len(one), len(two)) < 2:
+    if min(len(best), len(other)) < 2:
         return None
-    parts = [(statistics.variance(each) / len(each), len(each) - 1) for each in (one, two)]
+    parts = [(statistics.variance(each) / len(each), len(each) - 1) for each in (best, other)]
     total = sum(variance for variance, _ in parts)
     if not total:
         return 0.0

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import fmean
 from typing import NamedTuple
 
 from tandem.bench_results.measures import answered
@@ -65,13 +66,13 @@ def split(runs: Sequence[Sequence[Row]], slots: int) -> FirstToken | None:
     None without an answer whose server reports its times. Time in which the server did something else between two
     batches of a prompt counts as the prompt, as the server counts it.
     """
-    found = []
+    parts = []
     for rows in runs:
         waiting_us = _waiting(rows, slots)
-        found += [_part(row, waiting_us) for row in answered(rows) if row.server.prompt_eval_ns]
-    if not found:
+        parts += [_part(row, waiting_us) for row in answered(rows) if row.server.prompt_eval_ns]
+    if not parts:
         return None
-    waiting, prompt, rest, outside = (sum(part) / len(found) / 1e3 for part in zip(*found, strict=True))
+    waiting, prompt, rest, outside = (fmean(part) / 1e3 for part in zip(*parts, strict=True))
     return FirstToken(waiting_ms=waiting, prompt_ms=prompt, rest_ms=rest, outside_ms=outside)
 
 
@@ -128,8 +129,8 @@ def _changes(rows: Sequence[Row]) -> list[tuple[float, int, int]]:
     for begun, first, ended in (_service(row) for row in rows if row.arrivals_us):
         changes += [(begun, 1, 1), (first, 0, -1), (ended, -1, 0)]
     changes.sort()
-    found, served, evaluated = [], 0, 0
+    states, served, evaluated = [], 0, 0
     for moment, more, prompts in changes:
         served, evaluated = served + more, evaluated + prompts
-        found.append((moment, served, evaluated))
-    return found
+        states.append((moment, served, evaluated))
+    return states

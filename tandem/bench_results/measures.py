@@ -5,6 +5,7 @@ aiperf, inference-perf and guidellm share them; the comparisons of alone and tog
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median, quantiles
 
 from tandem.bench_results.result import Memory, Row, Run
 
@@ -12,19 +13,14 @@ GOOD_REPEATS = 3
 MIB = 2**20
 
 
-def percentile(sample: Iterable[float], percent: float) -> float:
-    """The value below which `percent` of the sample lies, by linear interpolation between the two nearest ranks.
+def percentile(sample: Sequence[float], percent: int) -> float:
+    """The value below which `percent` of the sample lies, from 1 to 99: by linear interpolation between two ranks.
 
-    The smallest value is the 0th, the largest the 100th percentile (numpy's default, "type 7"). Raises `ValueError` for
-    an empty sample.
+    The smallest value is the 0th, the largest the 100th percentile (numpy's default, "type 7").
     """
-    ordered = sorted(sample)
-    if not ordered:
-        raise ValueError("no percentile of an empty sample")
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    if len(sample) == 1:  # `quantiles` takes one value only since Python 3.13
+        return sample[0]
+    return quantiles(sample, n=100, method="inclusive")[percent - 1]
 
 
 def ttft_ms(row: Row) -> float:
@@ -86,7 +82,7 @@ class Span:
 
 def span(sample: Sequence[float]) -> Span | None:
     """The median with its range; None for an empty sample."""
-    return Span(percentile(sample, 50), min(sample), max(sample)) if sample else None
+    return Span(median(sample), min(sample), max(sample)) if sample else None
 
 
 def answered(rows: Iterable[Row]) -> list[Row]:

@@ -10,8 +10,6 @@ SCHEMA_VERSION = 2
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[int, Field(ge=1, lt=2**63)]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
-IDENTITY = {"ollama": "Ollama", "digest": "digest", "quantization": "quantization"}
-"""Fields that distinguish servers of the same name and model, and their names on the screen; not the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One call of `tandem bench`: the first one, or one that resumed the result."""
+    """The call of `tandem bench`."""
 
     begun: str
     """ISO 8601, UTC."""
@@ -118,8 +116,6 @@ class Row:
 class Run:
     """One run of the load."""
 
-    session: Count
-    """Index of the call that measured it, which identifies its servers, client and prompts."""
     repeat: Positive
     """From 1."""
     endpoints: Annotated[list[str], Field(min_length=1)]
@@ -189,8 +185,8 @@ class Result:
     ended: str
     """ISO 8601, UTC."""
     load: Load
-    sessions: Annotated[list[Session], Field(min_length=1)]
-    """In the order of time; all have the same models."""
+    sessions: Annotated[list[Session], Field(min_length=1, max_length=1)]
+    """One: a list since the time when a benchmark could be resumed."""
     usd_per_hour: Amount | None
     """Price of the whole target per hour."""
     plan: Plan | None = None
@@ -199,24 +195,5 @@ class Result:
 
     @property
     def servers(self) -> list[Server]:
-        """The servers of the latest call; every call has the same names and models."""
-        return self.sessions[-1].servers
-
-
-def identity(server: Server) -> tuple[str, ...]:
-    """Equal for servers whose figures may be compared."""
-    return tuple(getattr(server, field) for field in IDENTITY)
-
-
-def difference(before: Server, now: Server) -> str:
-    """The changes of a server, in words."""
-    return ", ".join(
-        f"{name} {_short(getattr(now, field))} instead of {_short(getattr(before, field))}"
-        for field, name in IDENTITY.items()
-        if getattr(now, field) != getattr(before, field)
-    )
-
-
-def _short(text: str) -> str:
-    """A digest as Ollama lists it."""
-    return text[:12] if text else "unknown"
+        """The measured servers."""
+        return self.sessions[0].servers

@@ -10,13 +10,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from sharing.files import lock, write_whole
+from sharing.files import write_whole
 from sharing.printable import as_json
 from tandem.bench_results.result import SCHEMA_VERSION, Result
 from tandem.terminal import FAILED, CallError
 
-MOST_BYTES = 512 * 2**20
-"""Limit for the size of a result. 350,000 requests with 128 pieces each take 450 MiB."""
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
@@ -32,24 +30,22 @@ class NotWrittenError(CallError):
 
 @contextmanager
 def reserve(path: Path) -> Iterator[None]:
-    """Locks the result at `path` while the block runs; raises `CallError` if another benchmark has it.
+    """Creates the file at `path`, and removes it if the block leaves it empty.
 
-    The lock is a file beside the result, since each write replaces the result itself.
+    So no benchmark overwrites a result, nor that of another one that runs now. Raises `CallError` if there is a file,
+    or none can be created: before a measurement, not after it.
     """
-    beside = path.with_name(f".{path.name}.lock")
     try:
-        held = lock(beside)
-    except BlockingIOError:
-        raise CallError(
-            f"{path} is in use by another `tandem bench`. Wait until it ends, or choose another file with -o."
-        ) from None
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise CallError(f"{path} already exists. Choose another file with -o.") from None
     except OSError as error:
         raise CallError(f"{path} cannot be written: {error.strerror}. Choose another file with -o.") from error
     try:
         yield
     finally:
-        beside.unlink(missing_ok=True)
-        held.close()
+        if path.is_file() and path.stat().st_size == 0:
+            path.unlink()
 
 
 def write(result: Result, path: Path) -> None:
@@ -72,6 +68,11 @@ def read(path: Path) -> Result:
             f"{path} has schema version {_shortened(version)}, and this tandem reads {SCHEMA_VERSION}. "
             "Use the tandem version that wrote it, or measure again."
         )
+    sessions = document.get("sessions")
+    if isinstance(sessions, list) and len(sessions) > 1:
+        raise ResultError(
+            f"{path} was interrupted and resumed, and this tandem reads results of one call only. Measure again."
+        )
     try:
         result = TypeAdapter(Result).validate_python(document)
     except ValidationError as error:
@@ -87,42 +88,28 @@ def read(path: Path) -> Result:
 
 def _json(path: Path) -> object:
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        document: object = json.loads(path.read_bytes())
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}. Choose another file.") from error
-    if len(content) > MOST_BYTES:
-        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Choose a file that `tandem bench` wrote.")
-    try:
-        document: object = json.loads(content.decode())
-    except UnicodeDecodeError as error:
-        raise ResultError(f"{path} is not text. Choose a file that `tandem bench` wrote.") from error
     except json.JSONDecodeError as error:
         raise ResultError(
             f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may be truncated."
         ) from error
-    except RecursionError as error:
-        raise ResultError(f"{path} is nested too deeply. Choose a file that `tandem bench` wrote.") from error
-    except ValueError as error:  # Python reads no integer of more than 4,300 digits
-        raise ResultError(f"{path} has a number that is too long. Choose a file that `tandem bench` wrote.") from error
+    except (ValueError, RecursionError) as error:  # no text, a number of more than 4,300 digits, or deep nesting
+        raise ResultError(f"{path} cannot be read as JSON. Choose a file that `tandem bench` wrote.") from error
     return document
 
 
 def _contradictions(result: Result) -> Iterator[str]:
     """Contradictions between fields."""
-    models = [[(server.id, server.model) for server in session.servers] for session in result.sessions]
-    if any(each != models[0] for each in models):
-        yield "sessions: the models differ"
-    ids = [id for id, _ in models[0]]
+    ids = [server.id for server in result.servers]
     if len(set(ids)) < len(ids):
         yield "sessions.0.servers: two have the same id"
-    seen = set()
+    keys = set()
     for number, run in enumerate(result.runs):
-        if run.session >= len(result.sessions):
-            yield f"runs.{number}.session: there are only {len(result.sessions)} sessions"
-        if run.key in seen:
+        if run.key in keys:
             yield f"runs.{number}: the same as an earlier run"
-        seen.add(run.key)
+        keys.add(run.key)
         if not set(run.endpoints) <= set(ids) or len(set(run.endpoints)) < len(run.endpoints):
             yield f"runs.{number}.endpoints: not the servers of the result"
         for row in run.rows:
@@ -134,5 +121,5 @@ def _shortened(value: object) -> str:
     return repr(value)[:40] if isinstance(value, int | str | float | None) else "unknown"
 
 
-def _in_one_line(found: re.Match[str]) -> str:
-    return "[" + re.sub(r"\s+", " ", found[1]) + "]"
+def _in_one_line(match: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s+", " ", match[1]) + "]"

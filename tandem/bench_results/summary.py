@@ -1,16 +1,16 @@
 """The summary of a result: figures of each model alone and together, and the cost of sharing."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
 from tandem.bench_results import measures
 from tandem.bench_results.comparison import Comparison, compare
 from tandem.bench_results.first_token import MOST_REST, FirstToken, most_at_once, split
 from tandem.bench_results.measures import Span, Spread, answered, span, spread
-from tandem.bench_results.result import Result, Row, Run, Server, difference, identity
+from tandem.bench_results.result import Result, Row, Run
 
 
 class Workload(NamedTuple):
@@ -88,7 +88,7 @@ class Sharing(Repeat):
 
     def span(self, figure: str) -> Span | None:
         """A figure of `Repeat` with its range over the repeats."""
-        return span([value for value in (getattr(one, figure) for one in self.repeats) if value is not None])
+        return span(_values(self.repeats, figure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +107,12 @@ class Summary:
     @property
     def first_token_warning(self) -> str:
         """What to know if much of the time to first token has no good reason; empty if all is well."""
-        parts = [(one.first_token, one) for one in self.figures if one.first_token]
-        slow = [pair for pair in parts if pair[0].rest > MOST_REST]
+        parts = [(row.first_token, row) for row in self.figures if row.first_token]
+        slow = [(part, row) for part, row in parts if part.rest > MOST_REST]
         if not slow:
             return ""
-        most, one = max(slow, key=lambda pair: pair[0].rest_ms)
-        where = f"{one.endpoint} {one.company}, {one.workload}"
+        most, row = max(slow, key=lambda pair: pair[0].rest_ms)
+        where = f"{row.endpoint} {row.company}, {row.workload}"
         part = f"{most.rest:.0%} of the time to first token ({most.rest_ms:,.0f} of {most.total_ms:,.0f} ms)"
         if most.outside_ms > most.rest_ms / 2:
             advice = "Most of it passed outside the server. Measure from a machine that is nearer to it."
@@ -135,10 +135,8 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
     """The figures of a result, without runs that must not be compared, which are listed."""
     kept: dict[tuple[Workload, tuple[str, ...]], list[Run]] = defaultdict(list)
     excluded = []
-    usual = usual_servers(result)
     for run in result.runs:
-        reasons = [*measures.reasons_against(run), *_reasons_against_servers(run, result, usual)]
-        if reasons:
+        if reasons := measures.reasons_against(run):
             excluded.append((name(run), reasons))
         else:
             kept[_workload(run), tuple(run.endpoints)].append(run)
@@ -155,31 +153,6 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
         errors=dict(Counter(row.error for run in result.runs for row in run.rows if row.counted and row.error)),
         runs=len(result.runs),
     )
-
-
-def usual_servers(result: Result) -> dict[str, Server]:
-    """For each endpoint, the server of most of its runs; on a tie, the earliest."""
-    seen: dict[str, dict[tuple[str, ...], list[tuple[int, Server]]]] = defaultdict(lambda: defaultdict(list))
-    for run in result.runs:
-        for server in _servers(run, result):
-            seen[server.id][identity(server)].append((run.session, server))
-    return {
-        endpoint: max(kinds.values(), key=lambda kind: (len(kind), -min(session for session, _ in kind)))[0][1]
-        for endpoint, kinds in seen.items()
-    }
-
-
-def _reasons_against_servers(run: Run, result: Result, usual: dict[str, Server]) -> list[str]:
-    """Figures of different servers are never combined: an Ollama update in between would look like noise."""
-    return [
-        f"server {server.id} differed from the other runs: {difference(usual[server.id], server)}"
-        for server in _servers(run, result)
-        if identity(server) != identity(usual[server.id])
-    ]
-
-
-def _servers(run: Run, result: Result) -> list[Server]:
-    return [server for server in result.sessions[run.session].servers if server.id in run.endpoints]
 
 
 def _slots(result: Result, kept: Mapping[Any, Sequence[Run]]) -> dict[str, int]:
@@ -203,17 +176,17 @@ def _workload(run: Run) -> Workload:
 
 def reference(summaries: Sequence[Summary]) -> Workload | None:
     """The workload of the headline: in all results, closed before open, shortest prompts, highest level."""
-    common = set.intersection(*({shared.workload for shared in one.sharing} for one in summaries))
-    return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
+    common = set.intersection(*({shared.workload for shared in summary.sharing} for summary in summaries))
+    return min(common, key=lambda load: (load.loop, load.prompt_words, -load.level), default=None)
 
 
 def compare_costs(summaries: Sequence[Summary]) -> list[Comparison]:
     """Each pair of targets at that workload, of those that have a price."""
     common = reference(summaries)
     costs = {
-        one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
-        for one in summaries
-        for shared in one.sharing
+        summary.label: _values(shared.repeats, "usd_per_million")
+        for summary in summaries
+        for shared in summary.sharing
         if shared.workload == common
     }
     return compare({label: each for label, each in costs.items() if each})
@@ -226,7 +199,7 @@ def name(run: Run) -> str:
 
 def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], slots: int, goals: Goals | None) -> Figures:
     by_run = [_rows(run, endpoint) for run in runs]
-    rows = [row for some in by_run for row in some if row.counted]
+    rows = [row for rows in by_run for row in rows if row.counted]
     good = answered(rows)
     return Figures(
         endpoint=endpoint,
@@ -235,14 +208,14 @@ def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], slots: int,
         repeats=len(runs),
         requests=len(rows),
         errors=len(rows) - len(good),
-        prompt_tokens=measures.percentile([row.prompt_tokens for row in good], 50),
+        prompt_tokens=median(row.prompt_tokens for row in good),
         ttft_ms=spread([measures.ttft_ms(row) for row in good]),
         first_token=split(by_run, slots),
         itl_ms=spread([measures.itl_ms(row) for row in good if measures.has_itl(row)]),
         gap_ms=spread([gap for row in good for gap in measures.gaps_ms(row)]),
         latency_ms=spread([measures.latency_ms(row) for row in good]),
-        tokens_per_s=span([measures.tokens_per_s(some) for some in by_run]),
-        goodput=span([measures.goodput(some, *goals) for some in by_run]) if goals else None,
+        tokens_per_s=span([measures.tokens_per_s(rows) for rows in by_run]),
+        goodput=span([measures.goodput(rows, *goals) for rows in by_run]) if goals else None,
     )
 
 
@@ -253,14 +226,14 @@ def _sharing(
     if len(endpoints) < 2:
         return []
     groups = [*((endpoint,) for endpoint in endpoints), tuple(endpoints)]
-    found = []
+    shared = []
     for workload in sorted({workload for workload, _ in kept}):
         by_group = [{run.repeat: run for run in kept.get((workload, group), [])} for group in groups]
         whole = sorted(set.intersection(*map(set, by_group)))
         repeats = [_repeat([runs[number] for runs in by_group], usd_per_hour) for number in whole]
         if repeats:
-            found.append(_medians(workload, repeats))
-    return found
+            shared.append(_medians(workload, repeats))
+    return shared
 
 
 def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
@@ -273,7 +246,7 @@ def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
     total = sum(after_s)
     return Repeat(
         slowdown=slowdown,
-        speed=_speed(slowdown) if len(slowdown) == len(pairs) else None,
+        speed=1 / geometric_mean(slowdown.values()) if len(slowdown) == len(pairs) else None,
         ttft_ratio=_ratios((endpoint, _ttft_p95(before), _ttft_p95(after)) for endpoint, before, after in pairs),
         tokens_per_s=total,
         throughput_ratio=total / sum(before_s) if sum(before_s) else 0.0,
@@ -283,25 +256,31 @@ def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
 
 
 def _medians(workload: Workload, repeats: list[Repeat]) -> Sharing:
-    def median(figure: str) -> float | None:
-        found = span([value for value in (getattr(one, figure) for one in repeats) if value is not None])
-        return found.median if found else None
-
-    def medians(figure: str) -> dict[str, float]:
-        each = [getattr(one, figure) for one in repeats]
-        return {key: measures.percentile([one[key] for one in each if key in one], 50) for key in _keys(each)}
+    def middle(figure: str) -> float | None:
+        values = _values(repeats, figure)
+        return median(values) if values else None
 
     return Sharing(
         workload=workload,
         repeats=repeats,
-        slowdown=medians("slowdown"),
-        speed=median("speed"),
-        ttft_ratio=medians("ttft_ratio"),
-        tokens_per_s=median("tokens_per_s") or 0.0,
-        throughput_ratio=median("throughput_ratio") or 0.0,
-        fairness=median("fairness") or 0.0,
-        usd_per_million=median("usd_per_million"),
+        slowdown=_medians_by_model([repeat.slowdown for repeat in repeats]),
+        speed=middle("speed"),
+        ttft_ratio=_medians_by_model([repeat.ttft_ratio for repeat in repeats]),
+        tokens_per_s=middle("tokens_per_s") or 0.0,
+        throughput_ratio=middle("throughput_ratio") or 0.0,
+        fairness=middle("fairness") or 0.0,
+        usd_per_million=middle("usd_per_million"),
     )
+
+
+def _values(repeats: Iterable[Repeat], figure: str) -> list[float]:
+    """This figure of those repeats that have it."""
+    return [value for value in (getattr(repeat, figure) for repeat in repeats) if value is not None]
+
+
+def _medians_by_model(ratios: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    models = dict.fromkeys(model for repeat in ratios for model in repeat)
+    return {model: median(repeat[model] for repeat in ratios if model in repeat) for model in models}
 
 
 def _ratios(figures: Iterable[tuple[str, float | None, float | None]]) -> dict[str, float]:
@@ -309,19 +288,11 @@ def _ratios(figures: Iterable[tuple[str, float | None, float | None]]) -> dict[s
     return {endpoint: after / before for endpoint, before, after in figures if before and after}
 
 
-def _speed(slowdown: Mapping[str, float]) -> float:
-    return math.exp(-sum(map(math.log, slowdown.values())) / len(slowdown))
-
-
 def _itl_p50(rows: Sequence[Row]) -> float | None:
-    found = spread([measures.itl_ms(row) for row in answered(rows) if measures.has_itl(row)])
-    return found.p50 if found else None
+    sample = [measures.itl_ms(row) for row in answered(rows) if measures.has_itl(row)]
+    return median(sample) if sample else None
 
 
 def _ttft_p95(rows: Sequence[Row]) -> float | None:
-    found = spread([measures.ttft_ms(row) for row in answered(rows)])
-    return found.p95 if found else None
-
-
-def _keys(some: Iterable[Mapping[str, float]]) -> list[str]:
-    return list(dict.fromkeys(key for one in some for key in one))
+    sample = [measures.ttft_ms(row) for row in answered(rows)]
+    return measures.percentile(sample, 95) if sample else None

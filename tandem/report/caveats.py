@@ -1,10 +1,9 @@
 """What limits the figures of a report, and what its words mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from tandem.bench_results.measures import GOOD_REPEATS
-from tandem.bench_results.result import Memory, Result, difference, identity
+from tandem.bench_results.result import Memory, Result
 from tandem.bench_results.summary import Goals, Summary
 from tandem.terminal import count, in_words
 
@@ -21,7 +20,6 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
             yield f"{result.label}: {len(one.excluded)} of {count(one.runs, 'run')} excluded (see above)."
         if not result.complete:
             yield f"{result.label}: stopped before its last run."
-        yield from (f"{result.label}: {change}" for change in _changes(result))
         if one.errors:
             kinds = "; ".join(f"{often} × {error}" for error, often in sorted(one.errors.items()))
             yield f"{result.label}: failed requests (excluded from latency figures): {kinds}."
@@ -60,14 +58,6 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
         yield f"With {requests} requests, p99 is essentially the maximum. Use hundreds for a meaningful p99."
     yield "Times are measured at the client and include network latency."
     yield "Intervals cover the variation between repeats of one benchmark. Another node or day may differ by more."
-
-
-def _changes(result: Result) -> Iterator[str]:
-    """What changed between the calls of a resumed benchmark."""
-    for before, after in pairwise(result.sessions):
-        for one, other in zip(before.servers, after.servers, strict=True):
-            if identity(one) != identity(other):
-                yield f"server {one.id} changed when the benchmark was resumed: {difference(one, other)}."
 
 
 def _moved(start: Mapping[str, Memory | None], end: Mapping[str, Memory | None], endpoint: str) -> bool:

@@ -3,15 +3,10 @@
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tandem.bench.stream import Sender
-from tandem.deployed.endpoints import Endpoint
-from tandem.deployed.ollama import Ollama
 from tests.command import Ended, call
-from tests.tandem.fake_network import ClockedNetwork, Network, transport
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
 LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
@@ -39,18 +34,9 @@ def mistral() -> Iterator[FakeOllama]:
 
 
 class Servers(dict[str, FakeOllama]):
-    """Two servers in memory, which `tandem bench` uses instead of the network, and the file of its result."""
+    """Two servers whose models are on the GPU, and the file of the result of `tandem bench`."""
 
-    late_ns = 0
     path: Path
-
-    def network(self, url: str) -> Network:
-        return Network(self[url.removeprefix("http://")])
-
-    def change(self, **changes: Any) -> None:
-        """Changes both servers."""
-        for server in self.values():
-            vars(server).update(changes)
 
     @property
     def prompts(self) -> list[str]:
@@ -59,22 +45,14 @@ class Servers(dict[str, FakeOllama]):
 
     def bench(self, *more: str, names: str = "ab", path: Path | None = None) -> Ended:
         """Runs the command against the servers with those names."""
-        urls = [part for name in names for part in ("--url", f"{name}=http://{name}")]
+        urls = [part for name in names for part in ("--url", f"{name}={self[name].url}")]
         return call("bench", *urls, "-o", str(path or self.path), *LOAD, *more)
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Servers:
-    """Servers whose models are on the GPU."""
-    found = Servers(a=FakeOllama(), b=FakeOllama())
-    found.path = tmp_path / "r.json"
-
-    def asked(endpoint: Endpoint) -> Ollama:
-        return Ollama(endpoint, transport=transport(found.network(endpoint.url)))
-
-    def sender(url: str, **options: Any) -> Sender:
-        return Sender(url, **options, network=ClockedNetwork(found.network(url), found.late_ns))
-
-    monkeypatch.setattr("tandem.bench.measuring.Ollama", asked)
-    monkeypatch.setattr("tandem.bench.run.Sender", sender)
-    return found
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    """Two small but real servers."""
+    with ollama() as a, ollama() as b:
+        servers = Servers(a=a, b=b)
+        servers.path = tmp_path / "r.json"
+        yield servers

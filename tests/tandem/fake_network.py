@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import httpcore
 import httpx
-
-from tandem.bench.clocked import ClockedStream
 
 if TYPE_CHECKING:
     from tests.tandem.fake_ollama import FakeOllama
@@ -118,32 +114,3 @@ def transport(network: Network) -> httpx.BaseTransport:
     sending = httpx.HTTPTransport(verify=False)
     sending._pool = httpcore.ConnectionPool(network_backend=network)
     return sending
-
-
-class ClockedNetwork(httpcore.AsyncNetworkBackend):
-    """The same network for `bench`, which has one timer for a whole request."""
-
-    def __init__(self, network: Network, late_ns: int = 0) -> None:
-        """`late_ns`: the error of its timestamps, as after a change of the clock."""
-        self.network, self.late_ns = network, late_ns
-
-    async def connect_tcp(self, host: str, *_: object, **__: object) -> ClockedStream:
-        return _Clocked(self)
-
-
-class _Clocked(ClockedStream):
-    def __init__(self, network: ClockedNetwork) -> None:
-        super().__init__()
-        self._stream, self._late_ns = Stream(network.network), network.late_ns
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._begin_writing()
-        self._stream.write(buffer)
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        await asyncio.sleep(0)
-        self._writing, self.arrived_ns = False, time.monotonic_ns() + self._late_ns
-        return self._stream.read(max_bytes)
-
-    async def aclose(self) -> None:
-        pass

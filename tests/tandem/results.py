@@ -41,7 +41,7 @@ def run(
     """A closed run at four at a time."""
     places = dict.fromkeys(endpoints, memory)
     fields: dict[str, Any] = {
-        "session": 0, "repeat": repeat, "endpoints": endpoints, "prompt_words": 64,
+        "repeat": repeat, "endpoints": endpoints, "prompt_words": 64,
         "loop": "closed", "level": 4.0, "seconds": 10.0,
         "memory_start": places, "memory_end": places, "client_cpu_s": 0.1, "rows": rows,
     }  # fmt: skip
@@ -60,7 +60,7 @@ def session(label: str = "x", **changes: Any) -> Session:
     """A call that found the models a and b."""
     fields: dict[str, Any] = {
         "begun": "2026-11-21T10:00:00+00:00", "command": ["tandem", "bench", label],
-        "versions": {"tandem": "0.1", "httpcore": "1.0"},
+        "versions": {"tandem": "0.1", "httpx": "0.28"},
         "machine": Machine(system="Linux 6", processor="Xeon", cpus=4, python="3.12"), "salt": "s",
         "servers": [server("a", "llama2:7b"), server("b", "mistral:7b")],
     }  # fmt: skip
@@ -130,11 +130,3 @@ def mps(**changes: Any) -> Result:
 
 def exclusive(**changes: Any) -> Result:
     return shared("exclusive", (20.0, 40.0), (20.0, 40.0), **{"usd_per_hour": 0.69, **changes})
-
-
-def resumed_with(**changes: str) -> Result:
-    """Three repeats, of which the last was measured with other servers."""
-    before = mps()
-    servers = [replace(one, **changes) for one in before.servers]
-    runs = [replace(one, session=1) if one.repeat == 3 else one for one in before.runs]
-    return mps(runs=runs, sessions=[*before.sessions, session("mps", servers=servers)])

@@ -19,7 +19,7 @@ from sharing.cost.quotas import Need, Quota
 from tandem.aws.quota import Answer, Check, as_dict
 from tandem.aws.resources import Owner, Resource
 from tandem.aws.session import Account
-from tandem.bench import progress
+from tandem.bench import screen as bench_screen
 from tandem.bench.run import Case
 from tandem.bench_results.summary import summary
 from tandem.chat.screen import Screen as Chat
@@ -216,14 +216,14 @@ def look() -> None:
 def runs() -> None:
     """For pipes alone: in a terminal it is a bar that moves by the clock."""
     rows = [*steady("a", 50, 10), failed("a"), *steady("b", 70, 20)]
-    with progress.Progress(3, quiet=False) as shown:
+    with bench_screen.Progress(3, quiet=False) as shown:
         for case, ended in (
             (Case(1, ("a",), 64, "closed", 4.0), run(["a"], steady("a", 50, 10))),
             (Case(1, ("a", "b"), 64, "open", 0.5), run(["a", "b"], rows, memory=SPILLED)),
         ):
             shown.begins(case)
             shown.ended(ended)
-    with progress.Progress(1, quiet=True) as shown:
+    with bench_screen.Progress(1, quiet=True) as shown:
         shown.begins(Case(1, ("a",), 64, "closed", 4.0))
         shown.ended(run(["a"], rows))
 
@@ -233,9 +233,9 @@ def bench() -> None:
     printed = shared("both", (10.0, 20.0), (30.0, 25.0), usd_per_hour=0.5754)
     one = replace(printed, runs=[*printed.runs, spilled])
     alone = result("alone", [run(["a"], [failed("a")])], sessions=[session(servers=[server("a", "llama2:7b")])])
-    progress.show(summary(timed(printed, 20.0)))
+    bench_screen.show(summary(timed(printed, 20.0)))
     for each in (one, alone):
-        progress.show(summary(each))
+        bench_screen.show(summary(each))
         print(json.dumps(summary(each).as_dict(), indent=1))
 
 

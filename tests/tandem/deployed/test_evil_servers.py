@@ -1,6 +1,5 @@
 """Servers that break every rule: each causes one line with a fix, in limited time and memory."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,8 +12,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.bench.stream import Exchange, Sender
-from tandem.bench_results.result import Row
 from tandem.deployed import ollama
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
@@ -22,7 +19,7 @@ from tandem.models.from_ollama import read_tag
 from tandem.terminal import CallError
 from tandem.verify.servers import examine
 from tests.tandem.deployed.mutated import JSON, mutated
-from tests.tandem.fake_network import OPEN, ClockedNetwork, Network, Reply, endless, raw, streamed, whole
+from tests.tandem.fake_network import OPEN, Network, Reply, endless, raw, streamed, whole
 
 pytestmark = pytest.mark.slow
 
@@ -69,31 +66,12 @@ def inspects(network: Network) -> str:
         return str(read_tag(server))
 
 
-def exchanged(network: Network) -> Row:
-    async def exchange() -> Row:
-        exchange = Exchange("a", counted=True)
-        sender = Sender("http://h:1", timeout=600, tokens=10, network=ClockedNetwork(network))
-        await sender.exchange({"model": TAG}, exchange)
-        await sender.close()
-        return exchange.row(exchange.sent_ns)
-
-    return asyncio.run(exchange())
-
-
-def benches(network: Network) -> str:
-    """A request of `bench`, whose row has the error without a name and a fix."""
-    row = exchanged(network)
-    if row.error:
-        raise OllamaError(Endpoint("a", "http://h:1"), row.error, "See the row.")
-    return str(row)
-
-
 ASKED: dict[str, tuple[Callable[[Network], str], ...]] = {
     "version": (connects, verifies),
     "tags": (connects, verifies, inspects),
     "ps": (looks, verifies),
     "show": (inspects,),
-    "generate": (verifies, benches),
+    "generate": (verifies,),
     "chat": (chats,),
 }
 """The callers of each path."""
@@ -179,9 +157,8 @@ SLOW: list[tuple[str, Reply]] = [
 
 
 @pytest.mark.parametrize("reply", [row[1] for row in SLOW], ids=[row[0] for row in SLOW])
-@pytest.mark.parametrize(("path", "asks"), [way for way in WAYS if way[1] is not benches])
+@pytest.mark.parametrize(("path", "asks"), WAYS)
 def test_a_silent_server_is_given_up_after_the_timeout(path: str, asks: Callable[[Network], str], reply: Reply) -> None:
-    """A request of `bench` has a single timer (test_a_request_that_takes_too_long_is_an_error)."""
     network = Network(**{**WELL, path: reply})
     due = {"chat": 20.0, "generate": ollama.LOAD_SECONDS, "show": ollama.SHOW_SECONDS}.get(path, ollama.ANSWER_SECONDS)
     with pytest.raises(OllamaError, match=f"did not answer within {due:g} s"):
@@ -219,18 +196,8 @@ def test_an_endless_reply_is_cut_off(
     network = Network(**{**WELL, path: reply})
     with pytest.raises(OllamaError, match=r"answered with more than [\d,]+ KiB"):
         asks(network)
-    streamed_to = path == "chat" or asks is benches
+    streamed_to = path == "chat"
     assert network.bytes <= (ollama.most_said_bytes(10) if streamed_to else 2**20) + 65536 + 200
-
-
-def test_a_request_of_bench_keeps_nothing_of_a_reply_that_is_too_large() -> None:
-    async def exchange() -> Exchange:
-        into = Exchange("a", counted=True)
-        sender = Sender("http://h:1", timeout=600, tokens=10, network=ClockedNetwork(Network(generate=endless(BIG))))
-        await sender.exchange({"model": TAG}, into)
-        return into
-
-    assert asyncio.run(exchange()).parts == []
 
 
 @settings(max_examples=60)

@@ -13,7 +13,7 @@ from tandem.report.document import document
 from tandem.report.figures import draw
 from tests.conftest import Golden
 from tests.tandem.report.test_figures import printed
-from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session, timed
+from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, run, session, timed
 
 Results = tuple[Result, ...]
 
@@ -49,10 +49,6 @@ def wild() -> Results:
 
 def without_prices() -> Results:
     return mps(usd_per_hour=None), exclusive(usd_per_hour=None)
-
-
-def other_server() -> Results:
-    return (resumed_with(ollama="0.99.0", digest="e"),)
 
 
 def all_spilled() -> Results:
@@ -91,7 +87,7 @@ def first_tokens() -> Results:
 
 
 CASES = (
-    many_loads, noise, decided, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped,
+    many_loads, noise, decided, wild, without_prices, all_spilled, alone, other_machines, escaped,
     first_tokens,
 )  # fmt: skip
 

@@ -51,7 +51,7 @@ class Progress:
             return
         counted = [row for row in run.rows if row.counted]
         failed = len(counted) - len(answered(counted))
-        speed = sum(tokens_per_s([row for row in run.rows if row.endpoint == one]) for one in run.endpoints)
+        speed = sum(tokens_per_s([row for row in run.rows if row.endpoint == id]) for id in run.endpoints)
         remarks = [f"{failed} of {len(counted)} failed"] if failed else []
         remarks += reasons_against(run)
         added = "".join(f"; {remark}" for remark in remarks)
@@ -63,17 +63,17 @@ class Progress:
 def show(summary: Summary) -> None:
     """The figures as tables."""
     console = open_console()
-    for workload in dict.fromkeys(one.workload for one in summary.figures):
+    for workload in dict.fromkeys(row.workload for row in summary.figures):
         table = new_table(f"{workload} (ms: p50 / p95)")
         table.add_column("model")
         for title in ("first token", "between", "request", "tokens/s", "failed"):
             table.add_column(title, justify="right")
-        for one in summary.figures:
-            if one.workload == workload:
-                who = f"{one.endpoint} {one.company}"
-                speed = f"{one.tokens_per_s.median:.1f}" if one.tokens_per_s else "–"
-                times = map(_two, (one.ttft_ms, one.itl_ms, one.latency_ms))
-                table.add_row(in_markup(who), *times, speed, str(one.errors))
+        for row in summary.figures:
+            if row.workload == workload:
+                who = f"{row.endpoint} {row.company}"
+                speed = f"{row.tokens_per_s.median:.1f}" if row.tokens_per_s else "–"
+                times = map(_two, (row.ttft_ms, row.itl_ms, row.latency_ms))
+                table.add_row(in_markup(who), *times, speed, str(row.errors))
         console.print(table)
     _show_first_tokens(console, summary)
     for shared in summary.sharing:
@@ -82,7 +82,7 @@ def show(summary: Summary) -> None:
         text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.0%}{cost}"
         announce(console, f"{shared.workload}, together:", text, "bold")
     if summary.excluded:
-        reasons = sorted({reason for _, some in summary.excluded for reason in some})
+        reasons = sorted({reason for _, run_reasons in summary.excluded for reason in run_reasons})
         text = f"{len(summary.excluded)} of {summary.runs} runs are excluded: {'; '.join(reasons)}"
         announce(console, "warning:", text, "yellow")
     if summary.first_token_warning:
@@ -90,19 +90,19 @@ def show(summary: Summary) -> None:
 
 
 def _show_first_tokens(console: Console, summary: Summary) -> None:
-    parts = [(one, one.first_token) for one in summary.figures if one.first_token]
+    parts = [(row, row.first_token) for row in summary.figures if row.first_token]
     if not parts:
         return
     table = new_table("parts of the time to first token (ms: mean)")
     table.add_column("model")
     for title in ("waiting", "prompt", "rest"):
         table.add_column(title, justify="right")
-    for one, part in parts:
-        who = in_markup(f"{one.endpoint} {one.company}, {one.workload}")
+    for row, part in parts:
+        who = in_markup(f"{row.endpoint} {row.company}, {row.workload}")
         rest = f"{part.rest_ms:,.1f} ({part.rest:.0%})"
         table.add_row(who, f"{part.waiting_ms:,.1f}", f"{part.prompt_ms:,.1f}", rest)
     console.print(table)
 
 
-def _two(some: Spread | None) -> str:
-    return f"{some.p50:.1f} / {some.p95:.1f}" if some else "–"
+def _two(times: Spread | None) -> str:
+    return f"{times.p50:.1f} / {times.p95:.1f}" if times else "–"

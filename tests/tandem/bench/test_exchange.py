@@ -1,0 +1,152 @@
+"""One request of `tandem bench`: the times of its pieces, and what is wrong with an answer."""
+
+import asyncio
+import gc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tandem.bench import run, stream
+from tandem.bench.run import Bench, Case, Measured
+from tandem.bench.stream import Exchange
+from tandem.bench_results.result import Load, Row
+from tests.tandem.fake_ollama import FakeOllama, ollama
+from tests.tandem.results import result, server
+
+ALONE = Case(1, ("a",), 8, "closed", 1.0)
+
+
+def load(**changes: Any) -> Load:
+    few = {"output_tokens": 4, "requests": 3, "timeout_s": 30.0}
+    return replace(result("x", []).load, **{**few, **changes})
+
+
+def bench(url: str, load: Load) -> Bench:
+    return Bench([replace(server("a", "tiny:1b"), url=url)], load, "salt")
+
+
+def measured(at: FakeOllama, case: Case, load: Load) -> Measured:
+    async def measure() -> Measured:
+        open_bench = bench(at.url, load)
+        measured = await open_bench.measure(case)
+        await open_bench.close()
+        return measured
+
+    return asyncio.run(measure())
+
+
+def answered(*parts: str, status: int = 200) -> Row:
+    """The row of an answer whose parts arrived a microsecond apart."""
+    exchange = Exchange("a", counted=True, sent_ns=1_000_000, status=status)
+    exchange.parts = [(1_000_000 + 1000 * number, part.encode()) for number, part in enumerate(parts, start=1)]
+    return exchange.row(0)
+
+
+def test_a_line_gets_the_time_of_its_last_byte() -> None:
+    row = answered('{"response": "a"}\n{"resp', 'onse": "b\u2028c"}', '\n{"done": true, "eval_count": 2}\n')
+    assert (row.arrivals_us, row.tokens, row.error, row.sent_us) == ([1, 3], 2, None, 1000)
+
+
+def test_empty_pieces_are_not_arrivals_but_thoughts_are() -> None:
+    row = answered('{"response": ""}\n', '{"thinking": "hm"}\n', '\n{"response": "a", "done": true}')
+    assert (row.arrivals_us, row.error) == ([2, 3], None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "error"),
+    [
+        (['{"response": "a"}\n'], 200, "the stream ended before the reply was complete"),
+        (['{"response": "a"}\n', '{"error": "CUDA"}\n'], 200, "CUDA"),
+        (['{"response": "a"}\n', '{"error": {"message": "\\u001b[2J"}}\n'], 200, "[2J"),
+        (['{"done": true}\n'], 200, "the answer is empty"),
+        (["<html>\n"], 200, "not Ollama's answer (Invalid JSON: expected value at line 1 column 1)"),
+        (['{"response": "a"}\n', '{"eval_count": -1}\n'], 200, "not Ollama's answer (eval_count: Input should"),
+        (['{"error": "server busy"}'], 503, "503: server busy"),
+        (["x" * 1000], 502, "502: " + "x" * 295),
+        ([], 500, "500"),
+        ([], 400, "400"),
+    ],
+)
+def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, error: str) -> None:
+    assert (answered(*parts, status=status).error or "").startswith(error)
+
+
+def test_arrivals_follow_the_servers_sends_in_order() -> None:
+    many = load(requests=16, output_tokens=10)
+    with ollama(first_s=0.01, next_s=0.005) as at:
+        rows = measured(at, replace(ALONE, level=8.0), many).rows
+        sent = bench(at.url, many)
+    for number, row in enumerate(row for row in rows if row.counted):
+        received, *pieces = at.sent[str(sent.request(replace(ALONE, level=8.0), "a", number)["prompt"])]
+        assert len(pieces) == len(row.arrivals_us) == 10
+        assert row.arrivals_us == sorted(row.arrivals_us)
+        # One clock for both: nothing arrives before it is sent, nor is answered before it is asked.
+        assert row.arrivals_us[0] * 1000 >= pieces[0] - received
+        assert row.arrivals_us[-1] * 1000 >= pieces[-1] - received
+
+
+def test_a_request_begins_when_its_connection_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves by a second with each look. The first look is for a request that never gets a connection."""
+    looks = iter(range(1_000_000_000, 10**12, 1_000_000_000))
+    monkeypatch.setattr("tandem.bench.stream.time.monotonic_ns", lambda: next(looks))
+
+    async def exchange(url: str) -> Exchange:
+        into = Exchange("a", counted=True)
+        sender = stream.Sender(url, timeout_s=30.0)
+        await sender.exchange({"model": "tiny:1b", "prompt": "x"}, into)
+        await sender.close()
+        return into
+
+    with ollama() as at:
+        into = asyncio.run(exchange(at.url))
+    assert into.sent_ns == 2_000_000_000
+
+
+def test_a_request_that_takes_too_long_is_an_error() -> None:
+    with ollama(endless=True) as at:
+        rows = measured(at, ALONE, load(requests=1, timeout_s=0.05)).rows
+    assert rows[0].error == "not complete within 0.05 s"
+
+
+def test_an_endless_answer_is_an_error_and_nothing_of_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MOST_BYTES", 2**20)
+    with ollama(pieces=["x" * 2**19] * 3) as at:
+        row = measured(at, ALONE, load(requests=1)).rows[0]
+    assert (row.error, row.arrivals_us) == ("answered with more than 1 MiB", [])
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    with ollama() as at:
+        pass
+    error = measured(at, ALONE, load(requests=1)).rows[0].error or ""
+    assert error.startswith("cannot be reached: ")
+
+
+def test_a_server_that_refuses_is_not_asked_a_thousand_times_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "PAUSE_AFTER_FAILURE", 0.01)
+    with ollama(fault="busy") as at:
+        taken = measured(at, ALONE, load(requests=6))
+    assert taken.seconds >= 5 * 0.01
+
+
+def test_garbage_is_collected_before_a_run_and_not_during_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    collects = []
+    with ollama() as at, monkeypatch.context() as patch:
+        patch.setattr(stream.Sender, "exchange", lambda self, body, into: looks(into))
+
+        async def looks(into: Exchange) -> None:
+            collects.append(gc.isenabled())
+            into.parts = [(into.sent_ns, b'{"response": "a", "done": true}')]
+            await asyncio.sleep(0)
+
+        measured(at, ALONE, load(requests=1))
+    assert set(collects) == {False}
+    assert gc.isenabled()
+
+
+def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([5.0, 7.5])
+    monkeypatch.setattr("tandem.bench.run.time.process_time", lambda: next(seconds))
+    with ollama() as at:
+        assert measured(at, ALONE, load(requests=1)).client_cpu_s == 2.5
