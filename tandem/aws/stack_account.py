@@ -15,8 +15,8 @@ from stacks.stack_file.judge import stack_name
 from stacks.stack_file.positions import Document, locate
 from stacks.stack_file.provider_keys import ALLOWED, FORBIDDEN, refuse_keys
 from stacks.stack_file.yaml import Source, from_json, read
-from tandem.arguments import existing, known_region, stack_file
 from tandem.aws.session import Account, AccountError, connect
+from tandem.lookup import existing, require_region, stack_file
 from tandem.terminal import CallError
 
 
@@ -101,7 +101,7 @@ def stack_and_region(stack: str, region: str | None = None) -> tuple[str, str]:
     name = stack_name(stack_file(stack))
     if not region:
         region = _region(existing(stack))
-    known_region(region)
+    require_region(region)
     return name, region
 
 

@@ -11,7 +11,7 @@ import httpx
 from tandem.bench_results.result import Machine, Server, Session
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.ollama_replies import Details
-from tandem.extras import version
+from tandem.installation import version
 
 
 def now() -> str:

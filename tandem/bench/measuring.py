@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from tandem.arguments import existing
 from tandem.bench.conditions import describe, now
 from tandem.bench.run import Bench, Case, cases
 from tandem.bench.screen import Progress, show

@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from tandem.arguments import add_profile, add_region, add_stack
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_profile, add_region, add_stack
 from tandem.terminal import FAILED, FINE, USAGE, CallError, print_json, status
 
 

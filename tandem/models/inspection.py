@@ -15,7 +15,6 @@ from sharing.models.metadata import UnclearModelError, describe
 from sharing.models.served import MODEL_NAME, own_keys
 from sharing.printable import address, printable
 from stacks.stack_file.edit import as_yaml, describe_model
-from tandem.arguments import existing
 from tandem.deployed.endpoints import Endpoint, wrong_with
 from tandem.deployed.ollama import Ollama
 from tandem.lookup import existing

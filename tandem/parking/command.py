@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from tandem.arguments import Commands, accepted, add_cluster, add_command, add_profile, add_stack, existing
+from tandem.arguments import Commands, add_cluster, add_command, add_profile, add_stack
 from tandem.lookup import accepted, existing
 from tandem.terminal import FINE, CallError, open_console, print_json, status
 

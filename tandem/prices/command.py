@@ -2,8 +2,8 @@
 
 import argparse
 
-from tandem.arguments import add_profile, add_stack, known_region
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_profile, add_stack
+from tandem.lookup import require_region
 from tandem.terminal import FINE, USAGE, complain, print_json, status
 
 
@@ -32,30 +32,30 @@ def _prices(parsed: argparse.Namespace) -> int:
     import datetime
 
     from stacks.stack_file.errors import UnreadableError
+    from tandem import price_cache
     from tandem.aws.session import AccountError
     from tandem.aws.stack_account import account_in, stack_and_region
-    from tandem.planned import kept_prices
     from tandem.prices import reading
     from tandem.prices.screen import show
 
     now = datetime.datetime.now(datetime.UTC)
     regions = list(dict.fromkeys(parsed.region or [stack_and_region(parsed.stack)[1]]))
     for region in regions:
-        known_region(region)
+        require_region(region)
     kept, failures = [], []
     for region in regions:
         try:
             if parsed.kept:
-                kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
+                kept.append((price_cache.load(region, now.date()), price_cache.home() / f"{region}.json"))
                 continue
             with status(f"Reading prices of {region} from AWS"):
                 read = reading.read(account_in(region, parsed.stack, parsed.profile), now)
-            kept.append((read, kept_prices.keep(read)))
+            kept.append((read, price_cache.keep(read)))
         except (AccountError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
         except OSError as error:
             failures.append(
-                f"cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
+                f"cannot write {price_cache.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
             )
     if parsed.json:
         regions_read = [read.model_dump(mode="json") for read, _ in kept]

@@ -2,8 +2,8 @@
 
 import argparse
 
-from tandem.arguments import accepted, add_profile, add_region, add_stack
-from tandem.parser import Commands, add_command
+from tandem.arguments import Commands, add_command, add_profile, add_region, add_stack
+from tandem.lookup import accepted
 from tandem.terminal import FAILED, FINE, USAGE, print_json, status
 
 

@@ -11,7 +11,7 @@ from sharing.stack.setup import Pool, ScaleToZero, Setup
 from sharing.verdict.assessment import assess
 from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
 from tests.sharing.builders import SMALL, pool, setup, tenants
-from tests.sharing.test_week import NIGHTS, PARKED, RUNNING
+from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, RUNNING
 
 SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
 """Half an hour a month of four more system nodes with their disks and addresses."""
