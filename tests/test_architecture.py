@@ -53,6 +53,14 @@ IN_SANDBOX = {
     "engine": {"cloud", "world", "engine"},
 }
 """The packages that each package of `sandbox` may import, besides `sandbox.graph` and `sandbox.wire`."""
+FLOORS_OF_THE_WORLD = (
+    {"tables", "tokens", "durations"},
+    {"entities"},
+    {"providers", "controllers", "faults", "store"},
+    {"rules"},
+    {"world"},
+)
+"""The floors of `sandbox.world`, from the ground: a room imports rooms of lower floors only."""
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "tandem",
@@ -141,6 +149,15 @@ def test_a_package_of_the_sandbox_imports_only_the_packages_that_it_may(room: st
         if module.startswith(f"sandbox.{room}"):
             rooms = {other.split(".")[1] for other in others if other != "sandbox"} - {"graph", "wire"}
             assert rooms <= IN_SANDBOX[room], module
+
+
+def test_a_room_of_the_emulated_world_imports_only_from_lower_floors() -> None:
+    floors = {room: floor for floor, rooms in enumerate(FLOORS_OF_THE_WORLD) for room in rooms}
+    for module, others in import_graph("sandbox").items():
+        if module.startswith("sandbox.world."):
+            own = module.split(".")[2]
+            rooms = {f"{other}..".split(".")[2] for other in others if other.startswith("sandbox.world")} - {own}
+            assert all(floors[room] < floors[own] for room in rooms), module
 
 
 def import_graph(*rooms: str) -> dict[str, set[str]]:

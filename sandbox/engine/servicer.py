@@ -20,7 +20,7 @@ from sandbox.cloud.protocol import Creation, Refused, Values
 from sandbox.engine.unknown import after_update, expected
 from sandbox.graph import Secret, holds_secret, plain
 from sandbox.world import CloudError, IncompleteError, Lost, World
-from sandbox.world.names import DEFAULTS, without_defaults
+from sandbox.world.providers.names import DEFAULTS, without_defaults
 
 BY_FRAMEWORK = ("aws:eks/podIdentityAssociation:PodIdentityAssociation",)
 """Types that the Terraform AWS provider builds on the plugin framework (@FrameworkResource). An error leaves their

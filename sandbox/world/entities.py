@@ -92,6 +92,31 @@ class Event:
     """For `mode`, the previous config; empty for a new node."""
 
 
+@dataclass(slots=True, kw_only=True)
+class GpuState:
+    """The state of a node's device plugin."""
+
+    template: str = ""
+    """Digest of the template of the plugin's pod; empty without a plugin."""
+    lost_shares: bool = False
+    """Whether that pod advertises no shares until it is recreated."""
+    config: str = ""
+    """The last config of the plugin. The GPUs do not change while the node has none."""
+    clash: str = ""
+    """The releases that run a plugin there, if there are several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process on a GPU: that of a pod with a share."""
+
+    node: str
+    config: str
+    """The plugin's config under which the process started."""
+    is_mps: bool
+    """Whether that config shares the GPU by MPS."""
+
+
 @dataclass(slots=True)
 class Entities:
     """All resources by type and id, and everything else that outlives a process."""
@@ -110,16 +135,12 @@ class Entities:
     """Kubernetes objects that were deleted with their cluster, and its API server."""
     journal: list[Event] = field(default_factory=list)
     """Events that concern GPUs, in order."""
+    gpus: dict[str, GpuState] = field(default_factory=dict)
+    """The state of each node's GPUs, by the node's id."""
+    processes: dict[str, Process] = field(default_factory=dict)
+    """Running processes on GPUs, by the id of the pod."""
     offers: dict[str, list[str]] = field(default_factory=dict)
     """Zones in which this account gets an instance type, if they differ from the default."""
-    now: str = "2026-11-23T12:00:00+00:00"
-    """The time of the clock: a Monday at noon, until a test moves it."""
-    scaled: dict[str, int] = field(default_factory=dict)
-    """Replicas of Deployments that are not those of their release, by the release's id."""
-    letters: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    """Messages in queues, by the queue's URL."""
-    has_spot: bool = True
-    """Whether spot is available: EC2 has capacity, and the account has the service-linked role. Not saved."""
     _by_key: dict[Key, Entity] = field(init=False, default_factory=dict)
     _by_type: dict[str, dict[Key, Entity]] = field(init=False, default_factory=dict, compare=False)
 

@@ -1,6 +1,6 @@
 """The emulated cloud with a memory, for `up`, `refresh` and `destroy` of the real engine.
 
-Every call is checked against the tables in `rules/`. Then the controllers of AWS and Kubernetes run (`controllers`).
+Every call is checked against the tables in `rules/`. Then the controllers of AWS and Kubernetes run (`controllers/`).
 Calls can come from several threads.
 """
 
@@ -9,38 +9,37 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Question
-from sandbox.world import controllers, functions, jobs, keda, schedules, tokens
-from sandbox.world.callers import Callers
-from sandbox.world.changes import Difference, difference
+from sandbox.world import tokens
+from sandbox.world.controllers import jobs, reactions
 from sandbox.world.durations import minutes
 from sandbox.world.entities import (
     CREATE_FAILED,
-    DEGRADED,
     CloudError,
     Entities,
     Entity,
-    Event,
     IncompleteError,
     Key,
     Lost,
 )
 from sandbox.world.faults import STAYS_FAILED, Faults
-from sandbox.world.kubeconfig import api_server
-from sandbox.world.names import named, without_defaults
-from sandbox.world.outputs import outputs_after, outputs_of
+from sandbox.world.providers.callers import Callers
+from sandbox.world.providers.changes import Difference, difference
+from sandbox.world.providers.functions import answer
+from sandbox.world.providers.kubeconfig import api_server
+from sandbox.world.providers.names import named, without_defaults
+from sandbox.world.providers.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
-from sandbox.world.store import Store, copied
+from sandbox.world.store import Store
 
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
@@ -52,7 +51,7 @@ class World:
     """The emulated cloud. `path` is its state file. Without one, it is only in memory.
 
     `seconds_per_minute` is the time to sleep for each minute of a real `up`. A waiting call, e.g. for pending pods,
-    fails when nothing else has changed for `patience` seconds. `has_spot` is whether spot is available to this account.
+    fails when nothing else has changed for `patience` seconds.
     """
 
     def __init__(
@@ -62,12 +61,9 @@ class World:
         faults: Faults | None = None,
         seconds_per_minute: float = 0.0,
         patience: float = 10.0,
-        has_spot: bool = True,
-        entities: Entities | None = None,
     ) -> None:
         self._store = Store(path)
-        self._entities = self._store.load() if entities is None else entities
-        self._entities.has_spot = has_spot
+        self._entities = self._store.load()
         self.faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -76,30 +72,9 @@ class World:
         self._busy = 0
         self._moved_at = time.monotonic()
 
-    def copied(self) -> World:
-        """A copy of the emulated cloud, only in memory."""
-        with self._changed:
-            return World(entities=copied(self._entities), patience=self._patience)
-
     def close(self) -> None:
         """Releases the state file for other processes."""
         self._store.close()
-
-    @property
-    def recycled(self) -> dict[str, int]:
-        """Number of nodes that updates have replaced, by node group."""
-        return dict(self._entities.recycled)
-
-    @property
-    def peaks(self) -> dict[str, int]:
-        """Peak of running vCPUs, by code of the quota."""
-        return dict(self._entities.peaks)
-
-    @property
-    def journal(self) -> list[Event]:
-        """Events that concern GPUs, in order, from all processes that used this state."""
-        with self._changed:
-            return list(self._entities.journal)
 
     # Calls of a provider.
 
@@ -158,7 +133,7 @@ class World:
                 entity.set_status(CREATE_FAILED)
             # If the quota is exceeded, some nodes can still start.
             joins = fault is None and (error is None or error.code != "NodeCreationFailure")
-            controllers.created(self._entities, entity, case.caller, joins=joins)
+            reactions.created(self._entities, entity, case.caller, joins=joins)
             self._save()
         return identity, self._answer(entity, kind, failed)
 
@@ -180,7 +155,7 @@ class World:
             entity = self._existing(type, id)
             before, entity.inputs = entity.inputs, given
             entity.outputs = outputs_after(self._cloud, self._entities, entity, before)
-            controllers.updated(self._entities, entity, before)
+            reactions.updated(self._entities, entity, before)
             self._save()
         return self._answer(entity, kind, failed)
 
@@ -194,7 +169,7 @@ class World:
         with self._call("delete", self._case(entity, entity.inputs, provider)):
             found = self._entities.get(type, id)
             if found is not None:
-                controllers.delete(self._entities, found)
+                reactions.delete(self._entities, found)
                 self._save()
         self._answer(entity, kind, None)
 
@@ -203,7 +178,7 @@ class World:
         self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
-            found = functions.answer(self._entities, question)
+            found = answer(self._entities, question)
         return dict(self._cloud.answer(question) if found is None else found)
 
     def _identity(self, question: Question) -> dict[str, Any]:
@@ -212,7 +187,7 @@ class World:
     def _session(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.session_context(question.args, question.provider))
 
-    # Changes by tests, or by users outside Pulumi.
+    # All resources, for the comparison with Pulumi's state.
 
     def entities(self) -> list[Entity]:
         """All resources, oldest first."""
@@ -225,77 +200,11 @@ class World:
         with self._changed:
             return copy.deepcopy([one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)])
 
-    def tamper(self, type: str, id: str, change: Callable[[Entity], object]) -> None:
-        """Changes a resource outside Pulumi. A change of its inputs also changes its outputs, and vice versa."""
+    @contextmanager
+    def changing(self) -> Iterator[Entities]:
+        """The resources, for changes outside Pulumi: by AWS, by users, by tests. No rule is checked."""
         with self._changed:
-            entity = self._existing(type, id)
-            inputs, outputs = copy.deepcopy(entity.inputs), copy.deepcopy(entity.outputs)
-            change(entity)
-            for key in {*inputs, *entity.inputs}:
-                if entity.inputs.get(key) != inputs.get(key):
-                    entity.outputs[key] = copy.deepcopy(entity.inputs.get(key))
-                elif entity.outputs.get(key) != outputs.get(key):
-                    entity.inputs[key] = copy.deepcopy(entity.outputs.get(key))
-            controllers.updated(self._entities, entity, inputs)
-            self._save()
-
-    def allow_vcpus(self, quota: str, vcpus: int) -> None:
-        """Sets a quota, by its code in the Service Quotas API. Running instances are not affected."""
-        with self._changed:
-            self._entities.quotas[quota] = vcpus
-            self._save()
-
-    def reclaim(self, id: str) -> None:
-        """Reclaims the spot nodes of a group, without new capacity. The group is DEGRADED until a node starts.
-
-        In aws/containers-roadmap#2326, a user scaled such a group to zero. Our rule still rejects that.
-        """
-        with self._changed:
-            group = self._existing(tokens.NODE_GROUP, id)
-            group.set_status(DEGRADED)
-            controllers.reclaimed(self._entities, group)
-            self._save()
-
-    @property
-    def now(self) -> datetime:
-        """The time of the emulated cloud."""
-        return datetime.fromisoformat(self._entities.now)
-
-    def move_clock(self, until: datetime) -> None:
-        """Moves the clock forward. Schedules and CronJobs that are due until then run, in order."""
-        with self._changed:
-            schedules.advance(self._entities, self.now, until)
-            self._entities.now = until.isoformat()
-            self._save()
-
-    def request(self, model: str) -> None:
-        """Sends a request for a model to KEDA's interceptor. KEDA starts the model if it has scaled to zero."""
-        with self._changed:
-            keda.request(self._entities, model)
-            self._save()
-
-    def rest(self) -> None:
-        """Lets time pass without requests, until every model that scales to zero has stopped."""
-        with self._changed:
-            keda.rest(self._entities)
-            self._save()
-
-    def letters(self, queue: str) -> list[dict[str, str]]:
-        """The messages in a queue, by its URL."""
-        with self._changed:
-            return copy.deepcopy(self._entities.letters.get(queue, []))
-
-    def forget(self, type: str, id: str) -> None:
-        """Deletes a resource outside Pulumi, without checking any rule."""
-        with self._changed:
-            entity = self._existing(type, id)
-            controllers.delete(self._entities, entity)
-            self._save()
-
-    def sell(self, instance_type: str, zones: Collection[str]) -> None:
-        """From now on, AWS offers the instance type only in these zones."""
-        with self._changed:
-            self._entities.offers[instance_type] = sorted(zones)
+            yield self._entities
             self._save()
 
     # Steps of a call.

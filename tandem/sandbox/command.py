@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from stacks.stack_file.judge import stack_name
-from tandem.arguments import EXIT_CODES, Commands, add_command, add_stack, minutes, not_negative
+from tandem.arguments import EXIT_CODES, Commands, add_command, add_stack, not_negative
 from tandem.lookup import accepted, existing, stack_file
 from tandem.sandbox.verbs import Place, command
 from tandem.terminal import CallError
@@ -15,7 +15,6 @@ VERBS = {
     "refresh": "update Pulumi's state from the emulated cloud",
     "destroy": "delete everything and verify that nothing is left",
     "status": "compare Pulumi's state with the emulated cloud; show how to fix differences",
-    "wait": "let time pass in the emulated cloud: schedules of the section `park` run",
     "pulumi": "run any other pulumi command on the stack, for example `-- stack output`",
     "delete": "delete one resource from the emulated cloud behind Pulumi's back, as in the AWS console",
 }
@@ -23,7 +22,7 @@ VERB_EXIT_CODES = {
     1: "failed, or Pulumi's state and the emulated cloud differ",
     2: "usage error, unreadable input, or the sandbox is in use",
 }
-REPORTING = ("up", "refresh", "destroy", "status", "wait", "delete")
+REPORTING = ("up", "refresh", "destroy", "status", "delete")
 """Verbs with `--json`. The others show the output of `pulumi`, which has its own `--json` after the `--`."""
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
 """Verbs that pass the arguments after `--` to pulumi. argparse never sees these: `tandem.main` removes them."""
@@ -55,7 +54,7 @@ def add(commands: Commands) -> None:
             usage=f"%(prog)s [OPTIONS] [STACK|FILE] {passing}" if passing else None,
         )
         parser.option_hint = parser.word_hint = "Write arguments of pulumi after `--`." if passing else ""
-        add_stack(parser, default=verb not in ("delete", "wait"))
+        add_stack(parser, default=verb != "delete")
         if verb in PACED:
             parser.add_argument(
                 "--pace",
@@ -63,8 +62,6 @@ def add(commands: Commands) -> None:
                 metavar="SECONDS",
                 help="real seconds per simulated minute (default: 0, instant)",
             )
-        if verb == "wait":
-            parser.add_argument("time", type=minutes, metavar="TIME", help="how long (45m, 8h, 1h30m, 2d)")
         if verb == "delete":
             parser.add_argument("type", metavar="TYPE", help="resource type, e.g. aws:ec2/vpcEndpoint:VpcEndpoint")
             parser.add_argument(
@@ -93,6 +90,5 @@ def _run(parsed: argparse.Namespace) -> int:
     place = Place(stack_name(path), path.absolute(), projects[0])
     if not place.folder.is_dir():  # a sandbox outlives its stack file
         existing(parsed.stack)
-    own = {"delete": ("type", "id"), "wait": ("time",)}
-    more = [str(getattr(parsed, name)) for name in own[verb]] if verb in own else parsed.passed_on
+    more = [parsed.type, parsed.id] if verb == "delete" else parsed.passed_on
     return command(verb, place, more, pace=parsed.pace, as_json=parsed.json)

@@ -28,7 +28,6 @@ def as_report(stack: str, found: Findings) -> dict[str, Any]:
             for orphan in found.orphans
         ],
         "missing": [_missing(one) for one in found.missing],
-        "failed_calls": [*found.failed_calls],
         "repairs": repairs(stack, found),
     }
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sandbox.graph import IN_STATE_ALONE, PROVIDER_TYPE_PREFIX
-from tandem.sandbox.clock import failed_calls
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
@@ -79,8 +78,6 @@ class Findings:
     """The verb that left the stack incomplete, or "": `up`, `destroy`, or a `refresh` that removed resources."""
     made: int = 0
     """Resources in the cloud that AWS, Kubernetes or Helm created, not Pulumi."""
-    failed_calls: tuple[Mapping[str, str], ...] = ()
-    """Calls of schedules that failed: `verb`, `group`, `code`, `message`. They need no repair of the state."""
 
     @property
     def agree(self) -> bool:
@@ -119,10 +116,7 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     orphans = tuple(_orphan(stack, entity, unfinished, graph, providers, known) for entity in roots)
     missing = tuple(one for one in managed if _is_missing(one, world))
     made = sum(entity.made_by != "pulumi" for entity in world.entities())
-    failed = tuple(failed_calls(world))
-    return Findings(
-        managed, len(resources), len(world.entities()), orphans, missing, unfinished, made=made, failed_calls=failed
-    )
+    return Findings(managed, len(resources), len(world.entities()), orphans, missing, unfinished, made=made)
 
 
 def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:

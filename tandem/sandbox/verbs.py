@@ -13,15 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.sandbox.clock import gpu_nodes, has_schedule, let_pass
 from tandem.sandbox.pulumi import Pulumi, executable
 from tandem.sandbox.report import SCHEMA_VERSION, as_report, repairs
 from tandem.sandbox.state import Findings, Orphan, compare, lack_dependencies, name_of, restore_dependencies
-from tandem.terminal import FAILED, FINE, CallError, count, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from sandbox.graph import Graph
     from sandbox.world import World
 
@@ -153,19 +150,10 @@ class RefusedError(CallError):
     exit_code = FAILED
 
 
-class UndeployedError(CallError):
-    """The emulated cloud has nothing of the stack."""
-
-    def __init__(self, stack: str) -> None:
-        super().__init__(f"stack {stack} is not deployed in the sandbox. Run `tandem sandbox up {stack}`.")
-
-
 def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_json: bool) -> int:
     """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
     from sandbox.world import InUseError, StateError
 
-    if verb == "wait" and not place.folder.is_dir():  # otherwise, the folder is created
-        raise UndeployedError(place.stack)
     try:
         with opened(place, pace=pace) as sandbox:
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
@@ -201,13 +189,6 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
         _delete_entity(sandbox, token, identity)
         deleted = {"type": token, "id": identity}
         print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
-        return FINE
-    if verb == "wait":
-        now = _let_pass(sandbox, int(extra[0]))
-        nodes = gpu_nodes(sandbox.world)
-        print_json(
-            {"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "now": now.isoformat(), "gpu_nodes": nodes}
-        )
         return FINE
     if verb == "status":
         found = sandbox.findings(_graph(sandbox.place))
@@ -287,8 +268,6 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     named = {one.urn for one in found.unfinished}
     for lost in (one for one in found.missing if one.urn not in named):
         _print(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
-    for call in found.failed_calls:
-        _print(f"failed: {call['verb']} of {call['group']}: {call['code']} ({call['message']})")
     if found.agree:
         _print("state and cloud agree")
     if found.left_off == "refresh":
@@ -322,20 +301,6 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
     sandbox.prepare(fresh=False)
     verb, *options = extra
     return sandbox.run(verb, *options)
-
-
-def _wait(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    now = _let_pass(sandbox, int(extra[0]))
-    idle = "" if has_schedule(sandbox.world) else "; the stack has no schedule (`park`)"
-    _print(f"it is {now:%A, %Y-%m-%d %H:%M} UTC; {count(gpu_nodes(sandbox.world), 'GPU node')} running{idle}")
-    return FINE
-
-
-def _let_pass(sandbox: Sandbox, minutes: int) -> "datetime":
-    """Moves the clock of a deployed stack."""
-    if not sandbox.world.entities():
-        raise UndeployedError(sandbox.place.stack)
-    return let_pass(sandbox.world, minutes)
 
 
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
@@ -382,7 +347,6 @@ _VERBS = {
     "refresh": _refresh,
     "destroy": _destroy,
     "status": _status,
-    "wait": _wait,
     "pulumi": _pulumi,
     "delete": _delete,
 }

@@ -7,7 +7,7 @@ it has created a node.
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.world.hardware import rows
+from sandbox.world.controllers.hardware import rows
 from tests.control_plane.api import Object
 from tests.control_plane.karpenter_types import AWS, GPU_COUNT, INSTANCE_TYPE
 

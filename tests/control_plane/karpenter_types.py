@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from sandbox.world.hardware import Row, rows
+from sandbox.world.controllers.hardware import rows
+from sandbox.world.tables import Row
 from sharing.hardware import prices
 from sharing.hardware.prices import HOME_REGION
 

@@ -13,14 +13,15 @@ import yaml
 
 from sandbox.graph import Graph
 from sandbox.preview.program import run as run_in_process
-from sandbox.world import Entity, Fault, Faults, World
-from sandbox.world.callers import Callers
+from sandbox.world import Entity, Fault, Faults
+from sandbox.world.providers.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
 from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
+from tests.sandbox.outside import Outside
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,9 +155,9 @@ class Stack:
         plan = judge_file(self.place.stack_file).plan()
         return run_in_process(lambda: deploy(plan), project=PROJECT, stack=self.name)
 
-    def behind(self, change: Callable[[World], T]) -> T:
+    def behind(self, change: Callable[[Outside], T]) -> T:
         """Changes the cloud without Pulumi's knowledge."""
-        world = World(self.place.folder / CLOUD)
+        world = Outside(self.place.folder / CLOUD)
         try:
             return change(world)
         finally:
@@ -170,7 +171,7 @@ class Stack:
 
     def recycled(self) -> Counter[str]:
         """Nodes that updates have replaced so far, by logical name of their group."""
-        names = {entity.outputs.get("nodeGroupName"): entity.name for entity in self.behind(World.entities)}
+        names = {entity.outputs.get("nodeGroupName"): entity.name for entity in self.behind(Outside.entities)}
         recycled = self.behind(lambda world: world.recycled)
         return Counter({names.get(group, group): count for group, count in recycled.items()})
 

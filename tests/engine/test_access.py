@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.world.callers import Callers
+from sandbox.world.providers.callers import Callers
 from tests.engine.emulated import Raise, Stack
 
 ANNA, CI = "arn:aws:iam::123456789012:role/people/anna", "arn:aws:iam::123456789012:role/ci"

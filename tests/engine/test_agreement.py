@@ -20,7 +20,7 @@ import pytest
 
 from sandbox import wire
 from sandbox.graph import MASK, PROVIDER_TYPE_PREFIX, Graph, dereferenced, masked
-from sandbox.world.names import AUTONAMES, DEFAULTS
+from sandbox.world.providers.names import AUTONAMES, DEFAULTS
 from tests.engine.emulated import Raise
 
 Entries = dict[str, dict[str, Any]]

@@ -38,7 +38,7 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
 def test_every_verb_that_changes_the_cloud_reports_to_programs_what_there_is(nothing: Raise) -> None:
     stack = nothing(STACK)
     empty = {"schema_version": 1, "stack": STACK, "agree": True, "complete": True, "resources": 0, "things": 0}
-    empty |= {key: [] for key in ("unfinished", "orphans", "missing", "failed_calls", "repairs")}
+    empty |= {key: [] for key in ("unfinished", "orphans", "missing", "repairs")}
     assert report(stack, 0, "status") == empty
     up = report(stack, 0, "up")
     assert (up["agree"], up["resources"]) == (True, len(stack.graph))

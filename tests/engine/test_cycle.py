@@ -2,8 +2,9 @@
 
 import pytest
 
-from sandbox.world import Entity, World
+from sandbox.world import Entity
 from tests.engine.emulated import Raise, Stack
+from tests.sandbox.outside import Outside
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_a_second_up_changes_nothing_and_a_refresh_shows_no_drift(stack: Stack) 
 
 
 def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
-    def meddle(world: World) -> None:
+    def meddle(world: Outside) -> None:
         by_type: dict[str, Entity] = {entity.type: entity for entity in world.entities() if entity.made_by == "pulumi"}
         vpc = by_type["aws:ec2/vpc:Vpc"]
         world.tamper(vpc.type, vpc.id, lambda entity: entity.inputs.update(enableDnsHostnames=False))

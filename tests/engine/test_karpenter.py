@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.world import World
 from tests.engine.emulated import Raise, Stack
+from tests.sandbox.outside import Outside
 
 INSTANCE = "aws:ec2/instance:Instance"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -18,6 +18,13 @@ def stack(raised: Raise) -> Stack:
 def instances(stack: Stack) -> list[str]:
     """Ids of the instances that Karpenter has started."""
     return [one.id for one in stack.entities(INSTANCE) if one.made_by == "karpenter"]
+
+
+def test_nothing_changes_without_a_change_and_destroy_leaves_nothing(stack: Stack) -> None:
+    assert len(instances(stack)) == 1
+    for options in ((), ("--refresh",)):
+        assert stack.comes_up(*options).changed == {}, options
+    stack.goes_down()
 
 
 def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
@@ -46,7 +53,7 @@ def test_parking_touches_the_models_alone(stack: Stack) -> None:
 
 
 def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_back(stack: Stack) -> None:
-    def kill(world: World) -> None:
+    def kill(world: Outside) -> None:
         [release] = [
             one for one in world.entities() if one.name == "tandem-karpenter-controller" and one.type == RELEASE
         ]
@@ -59,21 +66,6 @@ def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_b
     assert len(instances(stack)) == 1
     stack.comes_up("--refresh")
     stack.goes_down()
-
-
-@pytest.mark.real_world(
-    behaviour="An upgrade of Kubernetes replaces the GPU nodes that Karpenter runs",
-    source="karpenter-provider-aws v1.14.1 pkg/providers/amifamily/al2023.go resolvePath, pkg/cloudprovider/drift.go",
-)
-def test_an_upgrade_of_kubernetes_replaces_karpenters_node_and_the_models_come_back(raised: Raise) -> None:
-    stack = raised("karpenter", {"cluster": {"kubernetes": "1.35"}})
-    [first] = instances(stack)
-    stack.configure({"cluster": {"kubernetes": "1.36"}})
-    run = stack.comes_up()
-    assert "tandem-karpenter-gpu-pool" not in run.operations["replace"]
-    [second] = instances(stack)
-    assert second != first
-    assert stack.findings().agree
 
 
 def test_karpenters_nodes_take_over_from_a_node_group(raised: Raise) -> None:

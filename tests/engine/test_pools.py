@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from sandbox.world import Event, World
+from sandbox.world.controllers.nodes import labels
+from sandbox.world.controllers.plugin import plugins_on
 from sandbox.world.entities import Entities
-from sandbox.world.nodes import labels
-from sandbox.world.plugin import plugins_on
 from tests.engine.emulated import Raise, Stack
 
 NODE = "kubernetes:core/v1:Node"

@@ -7,7 +7,7 @@ from tests.engine.emulated import Raise
 from tests.engine.test_importance import SECTIONS as PLACED
 from tests.engine.test_importance import classes
 from tests.engine.test_monitoring import CHARTS, RELEASE
-from tests.engine.test_parking import BED, PARK, RISE, move_clock, nodes, serving
+from tests.engine.test_parking import PARK, call, nodes, serving
 from tests.engine.test_ui import DEPLOYMENT, SECRET, UI
 
 STEADY, REST = ({**pool, "instance-types": ["g4dn.xlarge"], "max": 1} for pool in PLACED["gpu-nodes"])
@@ -25,7 +25,7 @@ def test_metrics_page_importance_and_schedule_come_stay_parked_and_go(raised: Ra
     assert (nodes(stack), serving(stack)) == (2, 3)
     assert stack.comes_up().changed == {}, "nothing has changed"
 
-    move_clock(stack, BED)
+    call(stack, "park")
     assert (nodes(stack), serving(stack)) == (0, 0)
     for options in ((), ("--refresh",)):
         assert stack.comes_up(*options).changed == {}, options
@@ -41,7 +41,7 @@ def test_metrics_page_importance_and_schedule_come_stay_parked_and_go(raised: Ra
         assert stack.comes_up().changed != {}, change
         assert (nodes(stack), serving(stack)) == (0, 0), change
     assert stack.comes_up().changed == {}
-    move_clock(stack, RISE)
+    call(stack, "wake")
     assert (nodes(stack), serving(stack)) == (2, 3)
     proofs = stack.comes_up().operations["create"]
     assert proofs == {f"tandem-{pool['name']}-proof" for pool in (STEADY, REST)}

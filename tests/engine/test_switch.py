@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import Event, Fault, World
+from sandbox.world import Event, Fault
 from tests.engine.emulated import Raise, Run, Stack
+from tests.sandbox.outside import Outside
 
 STACK = "timeslice"
 TWO_NODES = {
@@ -156,7 +157,7 @@ def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_
     stack = raised(STACK)
     before = journal(stack)
 
-    def spoil(world: World) -> None:
+    def spoil(world: Outside) -> None:
         """Somebody uninstalls feature discovery, without which the MPS daemon finds no node."""
         [found] = [one for one in world.entities() if one.type == RELEASE and one.name == "tandem-sharing-discovery"]
         world.forget(found.type, found.id)
@@ -172,7 +173,7 @@ def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_
 def test_a_switch_while_the_node_no_longer_exists_continues_with_the_next_one(raised: Raise) -> None:
     stack = raised(STACK)
 
-    def reclaim(world: World) -> None:
+    def reclaim(world: Outside) -> None:
         [gpu] = [
             one for one in world.entities() if one.type == INSTANCE and one.inputs["instanceType"] == "g4dn.xlarge"
         ]

@@ -36,7 +36,7 @@ def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
         return "order"
     if fnmatch(path, "*quota*.py") and not path.startswith("sandbox/"):
         return "quota"
-    if path.startswith("tandem/sandbox/") or path in ("sandbox/world/store.py", "sandbox/world/journal.py"):
+    if path.startswith("tandem/sandbox/") or path in ("sandbox/world/store.py", "sandbox/world/controllers/journal.py"):
         return "recovery"
     if path.startswith(("tandem/aws/", "tandem/leftovers/")):
         return "deletion"

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from sandbox.graph import Graph, Resource
-from sandbox.world import CloudError, World
+from sandbox.world import CloudError
 from sharing.names import TOKEN
 from tests.program.unlucky import again, all_needed, cloud_resources, down, up
+from tests.sandbox.outside import Outside
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def explicit(graph: Graph) -> Iterator[Edge]:
             left -= urns
 
 
-def failures(graph: Graph, edge: Edge, made: World) -> list[str]:
+def failures(graph: Graph, edge: Edge, made: Outside) -> list[str]:
     """The failures without the edge: `destroy` deletes its target first, or `up` creates it last."""
     dependent, _, urns = edge
     kept = tuple(urn for urn in dependent.dependencies if urn not in urns)
@@ -59,7 +60,7 @@ def failures(graph: Graph, edge: Edge, made: World) -> list[str]:
         except CloudError as error:
             found.append(str(error))
         try:
-            again(graph, World(patience=0.0), needs, urn)
+            again(graph, Outside(patience=0.0), needs, urn)
         except CloudError as error:
             found.append(str(error))
     return found
@@ -69,7 +70,7 @@ def test_without_an_explicit_dependency_something_fails() -> None:
     prevented: dict[str, str] = {}
     harmless = set()
     for variant in VARIANTS:
-        made = World(patience=0.0)
+        made = Outside(patience=0.0)
         graph = up(variant, made)
         for edge in explicit(graph):
             name, met = f"{edge[0].name} after {edge[1]}", failures(graph, edge, made)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from sandbox.world import CloudError, World, tokens
-from sandbox.world.nodes import labels
 from tests.program.unlucky import again, all_needed, cloud_resources, down, up
+from tests.sandbox.outside import Outside
 from tests.shipped import STACKS
 
 pytestmark = pytest.mark.slow
@@ -18,7 +17,7 @@ ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter-vol
 
 @EVERY
 def test_a_stack_is_created_and_deleted_without_leftovers(variant: str) -> None:
-    world = World(patience=0.0)
+    world = Outside(patience=0.0)
     graph = up(variant, world)
     ids = {one.urn: one.id for one in cloud_resources(graph)}
     assert world.leftovers([(graph[urn].type, identity) for urn, identity in ids.items()]) == []
@@ -28,7 +27,7 @@ def test_a_stack_is_created_and_deleted_without_leftovers(variant: str) -> None:
 
 @ORDERS
 def test_a_stack_is_deleted_without_leftovers_whatever_is_deleted_first(variant: str) -> None:
-    made = World(patience=0.0)
+    made = Outside(patience=0.0)
     graph = up(variant, made)
     ids = {one.urn: one.id for one in cloud_resources(graph)}
     needs = all_needed(graph)
@@ -43,24 +42,10 @@ def test_a_stack_is_deleted_without_leftovers_whatever_is_deleted_first(variant:
 
 @ORDERS
 def test_a_stack_is_created_whatever_is_created_last(variant: str) -> None:
-    graph = up(variant, World(patience=0.0))
+    graph = up(variant, Outside(patience=0.0))
     needs = all_needed(graph)
     for urn in needs:
-        world = World(patience=0.0)
+        world = Outside(patience=0.0)
         ids = again(graph, world, needs, urn)
         known = [(graph[one].type, identity) for one, identity in ids.items()]
         assert world.leftovers(known) == [], graph[urn].name
-
-
-@pytest.mark.real_world(
-    behaviour="Without the account's service-linked role for spot, Karpenter buys on-demand if the NodePool allows it.",
-    source="karpenter-provider-aws 1.14.1, instance.go (IsServiceLinkedRoleCreationNotPermitted)",
-)
-def test_karpenter_buys_on_demand_only_where_the_file_allows_it() -> None:
-    world = World(patience=0.0, has_spot=False)
-    with pytest.raises(CloudError, match="no spot capacity"):
-        up("karpenter", world)
-    world = World(patience=0.0, has_spot=False)
-    up("karpenter-fallback", world)
-    nodes = [one for one in world.entities() if one.type == tokens.NODE and "karpenter.sh/nodepool" in labels(one)]
-    assert {labels(node)["karpenter.sh/capacity-type"] for node in nodes} == {"on-demand"}

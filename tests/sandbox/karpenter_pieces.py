@@ -1,10 +1,8 @@
 """A cluster in which Karpenter works, for tests of the emulated cloud's rules."""
 
-from typing import Any
-
 from components.iam import document
 from components.karpenter_gpu_pool.permissions import PARTS, Scope
-from sandbox.world import World, tokens
+from sandbox.world import tokens
 from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, meta
 
 ARN = "arn:aws:{}:us-east-1:123456789012:{}"
@@ -14,7 +12,7 @@ class Karpenter(Account):
     """A cluster in which Karpenter works, with two system nodes. Calls never wait."""
 
     def __init__(self) -> None:
-        super().__init__(World(patience=0.0))
+        super().__init__()
         self.cluster()
         self.nodes(count=2)
         for name in ("coredns", "eks-pod-identity-agent"):
@@ -33,30 +31,21 @@ class Karpenter(Account):
         self.controller = self.controllers()
         self.device_plugin()
 
-    def controllers(self, replicas: int = 2, gate: bool = True) -> str:
-        values = {"replicas": replicas, "settings": {"featureGates": {"nodeOverlay": gate}}}
+    def controllers(self) -> str:
         inputs = {"name": "karpenter", "namespace": "kube-system", "chart": "oci://x/karpenter", "skipCrds": True}
-        return self.make(tokens.RELEASE, "karpenter", **inputs, values=values)
+        return self.make(tokens.RELEASE, "karpenter", **inputs)
 
-    def node_class(self, image: dict[str, str] | None = None, **metadata: Any) -> str:
+    def node_class(self) -> str:
         spec = {
-            "amiSelectorTerms": [image or {"alias": "al2023@v20260714"}],
             "role": "karpenters-nodes",
             "subnetSelectorTerms": [{"id": one} for one in self.subnets],
             "securityGroupSelectorTerms": [{"id": "sg-1"}],
             "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi", "volumeType": "gp3"}}],
         }
-        return self.make(tokens.NODE_CLASS, metadata=meta("gpu", **metadata), spec=spec)
+        return self.make(tokens.NODE_CLASS, metadata=meta("gpu"), spec=spec)
 
-    def pool(
-        self,
-        nodes: int | None = 9,
-        shares: int | None = None,
-        kinds: tuple[str, ...] = ("g4dn.xlarge",),
-        zone: str = "",
-        **metadata: Any,
-    ) -> str:
-        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(kinds)}]
+    def pool(self, nodes: int = 2, zone: str = "") -> str:
+        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g4dn.xlarge"]}]
         wanted += [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}] if zone else []
         template = {
             "metadata": {"labels": {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true"}},
@@ -66,16 +55,8 @@ class Karpenter(Account):
                 "taints": [{**TAINT, "effect": "NoSchedule"}],
             },
         }
-        given = {"nodes": nodes, "nvidia.com/gpu": shares}
-        limits = {"limits": {name: str(most) for name, most in given.items() if most is not None}}
-        return self.make(tokens.NODE_POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
-
-    def overlay(self, count: str, *requirements: tuple[str, str], name: str = "o", **spec: Any) -> str:
-        given = [{"key": key, "operator": "In", "values": [value]} for key, value in requirements]
-        needs = given or [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["gpu"]}]
-        capacity = {"nvidia.com/gpu": count}
         return self.make(
-            tokens.NODE_OVERLAY, name, metadata=meta(name), spec={"requirements": needs, "capacity": capacity, **spec}
+            tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": template, "limits": {"nodes": str(nodes)}}
         )
 
     def models(self, count: int) -> None:

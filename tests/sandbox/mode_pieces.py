@@ -7,9 +7,10 @@ from typing import Any
 from components.device_plugin_sharing import plugin_chart
 from components.share_proof.expectation import ShareExpectation, expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
-from sandbox.world import World, tokens
+from sandbox.world import tokens
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import TAINT, Account, meta
 
 T4 = gpus()["t4"]
@@ -58,7 +59,7 @@ def reconfigure(account: Account, sharing: Sharing) -> None:
 class Switching(Account):
     """A cluster with a system node and GPU nodes in one mode, and all requirements of their proof."""
 
-    def __init__(self, sharing: Sharing = TURNS, world: World | None = None, *, count: int = 1) -> None:
+    def __init__(self, sharing: Sharing = TURNS, world: Outside | None = None, *, count: int = 1) -> None:
         super().__init__(world)
         self.cluster()
         self.nodes()

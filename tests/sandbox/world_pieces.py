@@ -9,7 +9,8 @@ import pytest
 
 from components.device_plugin_sharing import discovery_chart
 from sandbox.cloud.eks.kubeconfig import kubeconfig
-from sandbox.world import CloudError, Entity, World, tokens
+from sandbox.world import CloudError, Entity, tokens
+from tests.sandbox.outside import Outside
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
@@ -20,8 +21,8 @@ SHARED = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "n
 class Account:
     """An emulated cloud that never waits, with short methods that create resources."""
 
-    def __init__(self, world: World | None = None) -> None:
-        self.world = world or World(patience=0.0)
+    def __init__(self, world: Outside | None = None) -> None:
+        self.world = world or Outside(patience=0.0)
         self.provider: dict[str, Any] = {"region": "us-east-1"}
         self.subnets: list[str] = []
         self.vpc = ""
@@ -112,13 +113,10 @@ class Account:
             tokens.ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
         )
 
-    def volume(self, name: str = "d", zone: str = "", **spec: Any) -> tuple[str, str, str]:
-        """An EBS volume, in the first zone or bound to a given one, its PersistentVolume, and the claim on it."""
-        disk = self.make(tokens.VOLUME, availabilityZone=zone or "us-east-1a", size=10)
-        csi = {"driver": "ebs.csi.aws.com", "volumeHandle": disk}
-        there = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
-        bound = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [there]}]}}} if zone else {}
-        given = spec or {"csi": csi, **bound}
+    def volume(self, name: str = "d", **spec: Any) -> tuple[str, str, str]:
+        """An EBS volume, its PersistentVolume, and the claim on it."""
+        disk = self.make(tokens.VOLUME, availabilityZone="us-east-1a", size=10)
+        given = spec or {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}}
         volume = self.make(
             tokens.PERSISTENT_VOLUME, metadata=meta(name), spec={**given, "persistentVolumeReclaimPolicy": "Retain"}
         )

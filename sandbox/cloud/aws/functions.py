@@ -45,7 +45,7 @@ ANSWERS: dict[str, Answer | Values] = {
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
     "aws:iam/getSessionContext:getSessionContext": _session,
     OFFERINGS: lambda question: offerings(question, {}),
-    # Before the first `up`, there are no clusters and no outputs. With a world, see sandbox/world/functions.py.
+    # Before the first `up`, there are no clusters and no outputs. A world has its own.
     "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
     "pulumi:pulumi:readStackOutputs": {"outputs": {}},
 }

@@ -1,7 +1,7 @@
 """Rules of access inside a cluster: EKS's access entries and access policies."""
 
 from sandbox.world import tokens
-from sandbox.world.nodes import cluster_at
+from sandbox.world.controllers.nodes import cluster_at
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import Case, Moments, Rule, taken
 

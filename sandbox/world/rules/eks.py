@@ -4,12 +4,13 @@ from typing import Any
 
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
-from sandbox.world import quotas, tokens
+from sandbox.world import tokens
+from sandbox.world.controllers import quotas
+from sandbox.world.controllers.nodes import cluster_at, is_recycled, launched, surge
+from sandbox.world.controllers.storage import has_policy, untainted
 from sandbox.world.entities import Entities, Entity, value_at, values_at
-from sandbox.world.nodes import cluster_at, is_recycled, launched, surge
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule, absent, taken, used
-from sandbox.world.storage import has_policy, untainted
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from sandbox.world import jobs, karpenter, tokens
-from sandbox.world.controllers import (
-    CHART_CRDS,
+from sandbox.world import tokens
+from sandbox.world.controllers import jobs, karpenter
+from sandbox.world.controllers.helm import (
     custom_resources,
     custom_type,
+    deletes_its_crds,
     group_and_kind,
     leave_job,
     uninstall,
 )
+from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
+from sandbox.world.controllers.storage import bound, untainted
 from sandbox.world.entities import CloudError, Entity, value_at
-from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule
-from sandbox.world.storage import bound, untainted
 
 DOCS = "https://kubernetes.io/docs/"
 REASONS = DOCS + "reference/using-api/api-concepts/"
@@ -26,9 +27,6 @@ FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-nod
 _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
 _HELM_GROUP = "helm.sh"
-
-# Kinds with a finalizer, and Karpenter's AWS calls before it drops the finalizer. Karpenter adds none to a NodePool.
-FINALIZERS = {tokens.NODE_CLASS: karpenter.DELETE_PROFILE, tokens.NODE_CLAIM: karpenter.TERMINATE}
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -153,17 +151,6 @@ def _no_crd(case: Case) -> str | None:
     return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
 
 
-def _held_by_finalizer(case: Case) -> str | None:
-    why = finalizer_waits(case, case.type)
-    return f"{case.id} is Terminating: its finalizer waits, {why}" if why else None
-
-
-def finalizer_waits(case: Case, token: str) -> str | None:
-    """Why no controller drops the object's finalizer. None if one does, or without a finalizer."""
-    calls = FINALIZERS.get(token)
-    return karpenter.idle(case.entities, case.cluster, *calls) if calls else None
-
-
 # Releases.
 
 
@@ -171,14 +158,13 @@ def _unschedulable(case: Case) -> str | None:
     own = case.entity.key if case.entity else None
     # `skipAwait` becomes Helm's `--wait=false` (pulumi-kubernetes provider/pkg/provider/helm_release.go).
     pods = [] if case.inputs.get("skipAwait") else pods_of(case.inputs)
-    namespace, found = namespace_of(case), []
-    if pods:
-        found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)[0]
-    waiting = [(pod, why) for pod, why in zip(pods, found, strict=True) if pod.is_waited_for and isinstance(why, str)]
-    if not waiting:
-        return None
-    pod, why = waiting[0]
-    return f"Helm release {namespace}/{name_of(case)}: context deadline exceeded; pod {pod.name} is Pending: {why}"
+    namespace = namespace_of(case)
+    found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)
+    for pod, why in zip(pods, found, strict=True):
+        if isinstance(why, str):
+            release = f"Helm release {namespace}/{name_of(case)}"
+            return f"{release}: context deadline exceeded; pod {pod.name} is Pending: {why}"
+    return None
 
 
 def _bare(case: Case) -> bool:
@@ -212,12 +198,14 @@ def _leave_prune_job(case: Case) -> None:
 
 
 def _stuck_crds(case: Case) -> str | None:
-    if not CHART_CRDS.get(chart(case.inputs), ({}, False))[1] or case.entity is None:
+    if case.entity is None or not deletes_its_crds(case.entity):
         return None
-    for crd in case.entities.owned_by(case.entity):
-        for one in custom_resources(case.entities, crd) if crd.type == tokens.CRD else ():
-            if finalizer_waits(case, one.type):
-                return f"uninstall: context deadline exceeded: {one.id} holds the CRD {crd.id} by its finalizer"
+    for crd in case.entities.owned_by(case.entity, tokens.CRD):
+        for custom in custom_resources(case.entities, crd):
+            if why := karpenter.why_kept(case.entities, custom):
+                return (
+                    f"uninstall: context deadline exceeded: {custom.id} holds the CRD {crd.id} by its finalizer: {why}"
+                )
     return None
 
 
@@ -260,7 +248,6 @@ def _timeout(type: str, on: Moments, source: str, refuses: Refusal, **more: Any)
 
 STORAGE = DOCS + "concepts/storage/persistent-volumes/"
 PROTECTION = STORAGE + "#storage-object-in-use-protection"
-FINALIZER = DOCS + "concepts/overview/working-with-objects/finalizers/"
 HOOKS = HELM + "topics/charts_hooks/"
 DEFINITIONS = HELM + "chart_best_practices/custom_resource_definitions/"
 JOBS = DOCS + "concepts/workloads/controllers/job/"
@@ -274,7 +261,6 @@ RULES: tuple[Rule, ...] = (
     _timeout(tokens.CLAIM, CREATE, STORAGE + "#binding", _unbindable),
     _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
     _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),
-    _timeout(tokens.KUBERNETES, DELETE, FINALIZER, _held_by_finalizer),
     # pulumi-kubernetes keeps a failed release, and updates it next time (helm_release.go, partialError).
     _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),

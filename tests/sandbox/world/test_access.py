@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sandbox.world import tokens
-from sandbox.world.callers import Callers
+from sandbox.world.providers.callers import Callers
 from tests.sandbox.world_pieces import Account, meta, refused
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"

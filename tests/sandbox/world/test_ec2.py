@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import World, tokens
+from sandbox.world import tokens
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, refused
 
 
@@ -206,7 +207,7 @@ def test_a_volume_grows_and_never_shrinks(account: Account) -> None:
 
 
 def test_unused_gateways_tables_and_volumes_can_be_deleted() -> None:
-    account = Account(World())
+    account = Account(Outside())
     vpc = account.make(tokens.VPC)
     pairs = [(token, account.make(token, vpcId=vpc)) for token in (tokens.GATEWAY, tokens.ROUTE_TABLE)]
     pairs += [(tokens.VOLUME, account.make(tokens.VOLUME, availabilityZone="us-east-1a", size=1)), (tokens.VPC, vpc)]

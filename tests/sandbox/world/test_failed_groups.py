@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Fault, Faults, IncompleteError, World, tokens
+from sandbox.world import Fault, Faults, IncompleteError, tokens
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, refused
 
 
@@ -14,7 +15,7 @@ def account() -> Account:
 
 
 def failing(token: str, kind: Any = "failed") -> Account:
-    return Account(World(faults=Faults([Fault(type=token, operation="create", kind=kind)]), patience=0.0))
+    return Account(Outside(faults=Faults([Fault(type=token, operation="create", kind=kind)]), patience=0.0))
 
 
 @pytest.mark.real_world(

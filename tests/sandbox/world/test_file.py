@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import CloudError, StateError, World, tokens
-from sandbox.world.entities import Entities, Entity, Event
+from sandbox.world.entities import Entities, Entity, Event, GpuState, Process
 from sandbox.world.store import Store
 from tests.sandbox.mode_pieces import TURNS, Switching
+from tests.sandbox.outside import Outside
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_next_process_has_all_resources(path: Path) -> None:
-    account = Switching(TURNS, World(path, patience=0.0))
+    account = Switching(TURNS, Outside(path, patience=0.0))
     account.serve("m", TURNS)
     account.world.allow_vcpus("L-DB2E81BA", 4)
     account.world.sell("g6.xlarge", ["us-east-1a"])
@@ -30,7 +31,7 @@ def test_the_next_process_has_all_resources(path: Path) -> None:
     account.drop(tokens.CLUSTER, "c")
     before = account.world
     before.close()
-    again = World(path)
+    again = Outside(path)
     assert again._entities == before._entities
     assert again.recycled == {"system": 1}
     # The update of the system nodes added four to the old one: two for each of two zones.
@@ -64,9 +65,8 @@ def test_everything_that_outlives_a_process_is_read_as_it_was_written(path: Path
         buried={key: "https://c"},
         journal=[Event(kind="mode", node="n", config="after", who="m/1", before="before")],
         offers={"g6.xlarge": ["a"]},
-        now="2026-11-24T00:00:00+00:00",
-        scaled={"m": 0},
-        letters={"https://q": [{"body": "{}"}]},
+        gpus={"n": GpuState(template="t", lost_shares=True, config="after", clash="a, b")},
+        processes={"m/1": Process(node="n", config="after", is_mps=True)},
     )
     store = Store(path)
     store.save(whole)

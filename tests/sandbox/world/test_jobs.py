@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Entity, IncompleteError, World, tokens
+from sandbox.world import Entity, IncompleteError, tokens
+from sandbox.world.controllers.pods import pods_of_job
+from sandbox.world.controllers.scheduler import placed
 from sandbox.world.entities import Entities
-from sandbox.world.pods import pods_of_job
-from sandbox.world.scheduler import placed
 from sharing.modes.modes import Sharing
 from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching, job, node_spec, prove, shares_spec
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, meta, refused
 
 Spec = dict[str, Any]
@@ -60,7 +61,7 @@ def test_a_job_whose_pods_find_no_node_fails_at_its_deadline_and_stays(account: 
 
 
 def test_a_job_waits_for_shares_that_become_free() -> None:
-    account = Switching(TURNS, World(patience=5.0))
+    account = Switching(TURNS, Outside(patience=5.0))
     held = account.serve("m", TURNS)
     made: list[str] = []
     waiting = threading.Thread(target=lambda: made.append(account.make(tokens.JOB, **job(shares_spec(TURNS)))))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import CloudError, IncompleteError, World, tokens
+from sandbox.world import CloudError, IncompleteError, tokens
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import GPU_LABELS, SHARED, TAINT, Account, meta, refused
 
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
@@ -80,7 +81,7 @@ def test_a_name_is_unique_in_its_namespace(account: Account) -> None:
 def test_deleting_a_namespace_deletes_its_contents(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-    release = account.make(tokens.RELEASE, name="r", namespace="n", chart="karpenter")
+    release = account.make(tokens.RELEASE, name="r", namespace="n", chart="gpu-operator")
     account.drop(tokens.NAMESPACE, "n")
     assert account.of(tokens.POD) == []
     assert not [one for one in account.world.entities() if one.namespace == "n"]
@@ -221,8 +222,6 @@ LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
         ({"1g.24gb": 4}, {"flags": {"migStrategy": "none"}}, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, SINGLE, {"mig": {"strategy": "mixed"}}, {SMALL: 4}),  # the environment overrides the config
         ({"1g.24gb": 4}, SHARED, {}, {PLAIN: 2}),
-        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # not supported by the GPU, which stays unpartitioned
-        ({"1g.10gb": 1}, SINGLE, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, {**SINGLE, "sharing": {"mps": {"resources": [{"name": PLAIN, "replicas": 2}]}}}, {}, {}),
         ({"1g.24gb": 4}, SINGLE, None, {}),  # without feature discovery the operator has nothing to do
         ({"1g.24gb": 4}, SINGLE, {"devicePlugin": {"enabled": False}}, {}),
@@ -287,30 +286,8 @@ def test_pods_of_a_lost_node_restart_on_the_next_one(ready: Account) -> None:
     assert all(after)
 
 
-@pytest.mark.real_world(
-    behaviour="Of the pods that wait for a node, those of the highest priority get its shares",
-    source="kubernetes pkg/scheduler/framework/plugins/queuesort/priority_sort.go",
-)
-def test_pods_of_a_higher_priority_get_the_shares_of_a_new_node(ready: Account) -> None:
-    for name, value in (("low", -10), ("high", 5)):
-        ready.make(tokens.PRIORITY_CLASS, name, metadata=meta(name), value=value)
-    ready.change(tokens.NODE_GROUP, "c:gpu", scalingConfig={"minSize": 0, "desiredSize": 0, "maxSize": 1})
-    for model, rank in (("a", "low"), ("b", ""), ("c", "high")):
-        ready.model(model, skip_await=True, priorityClassName=rank)
-    ready.change(tokens.NODE_GROUP, "c:gpu", scalingConfig={"minSize": 0, "desiredSize": 1, "maxSize": 1})
-    placed = {one.name: bool(one.outputs["node"]) for one in ready.of(tokens.POD)}
-    assert {name: placed[f"{name}-0"] for name in "abc"} == {"a": False, "b": True, "c": True}
-
-
-def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Account) -> None:
-    account.drop(tokens.RELEASE, account.release("k", "oci://public.ecr.aws/karpenter/karpenter"))
-    account.change(tokens.NODE_GROUP, "c:system", labels={"karpenter.sh/nodepool": "p"})
-    with refused("Timeout"):
-        account.release("k", "karpenter")
-
-
 def test_a_release_waits_for_shares_that_appear_later() -> None:
-    account = Account(World(patience=5.0))
+    account = Account(Outside(patience=5.0))
     account.cluster()
     account.nodes()
     account.gpu_nodes()
@@ -358,18 +335,6 @@ def test_custom_resources_need_their_crd(account: Account) -> None:
     karpenter(account)
     account.make(tokens.NODE_POOL, metadata=meta("p"))
     account.make("kubernetes:storage.k8s.io/v1:CSIDriver", metadata=meta("own"))
-
-
-@pytest.mark.real_world(
-    behaviour="Deleting a CRD deletes every object of its kind",
-    source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/",
-)
-def test_uninstalling_the_crds_deletes_every_pool(account: Account) -> None:
-    crds, _ = karpenter(account)
-    pools = [account.make(tokens.NODE_POOL, metadata=meta(name)) for name in "ab"]
-    account.drop(tokens.RELEASE, crds)
-    assert [account.world.read(tokens.NODE_POOL, pool) for pool in pools] == [None, None]
-    assert account.of(tokens.CRD) == []
 
 
 def test_a_finalizer_needs_its_controller(account: Account) -> None:

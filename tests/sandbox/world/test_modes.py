@@ -8,25 +8,19 @@ import pytest
 from components.device_plugin_sharing import plugin_chart
 from sandbox.world import Entity, Event, tokens
 from sharing.modes.modes import Sharing
-from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.mode_pieces import (
     MODES,
     MPS,
-    T4,
     TURNS,
     WHOLE,
     Switching,
-    install_plugin,
     job,
     mode_taint,
-    node_spec,
-    prepare_proof,
     prove,
-    reconfigure,
     shares_spec,
     tolerations,
 )
-from tests.sandbox.world_pieces import TAINT, Account, meta, refused
+from tests.sandbox.world_pieces import TAINT, Account, refused
 
 PAIRS = list(permutations(MODES, 2))
 NAMES = [f"{old.config_name} to {new.config_name}" for old, new in PAIRS]
@@ -262,95 +256,3 @@ def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     )
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
     assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
-
-
-# Karpenter.
-
-
-def pool_of(sharing: Sharing, name: str) -> dict[str, Any]:
-    """Inputs of a NodePool whose nodes have that mode."""
-    taints = [{**TAINT, "effect": "NoSchedule"}, mode_taint(sharing, "NoExecute")]
-    labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **sharing.node_labels(T4)}
-    kinds = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g4dn.xlarge"]}
-    spec = {"nodeClassRef": {"name": "gpu"}, "requirements": [kinds], "taints": taints}
-    return {"metadata": meta(name), "spec": {"template": {"metadata": {"labels": labels}, "spec": spec}}}
-
-
-@pytest.fixture
-def karpenter() -> Karpenter:
-    """A pool for time-slicing. Overlays count two shares for each node, and no node exists yet."""
-    account = Karpenter()
-    account.drop(tokens.RELEASE, "kube-system/plugin")
-    install_plugin(account)
-    prepare_proof(account)
-    account.node_class()
-    everywhere = {"key": "tandem/pool", "operator": "In", "values": ["gpu"]}
-    account.make(
-        tokens.NODE_OVERLAY,
-        metadata=meta("o"),
-        spec={"requirements": [everywhere], "capacity": {"nvidia.com/gpu": "2"}},
-    )
-    account.make(tokens.NODE_POOL, "turns", **pool_of(TURNS, "turns"))
-    return account
-
-
-def test_the_pods_of_a_job_get_one_node_that_the_models_then_use(karpenter: Karpenter) -> None:
-    karpenter.make(tokens.JOB, **job(shares_spec(TURNS)))
-    [node] = karpenter.own
-    for name in "ab":
-        karpenter.model(name, tolerations=tolerations(TURNS))
-    karpenter.make(tokens.JOB, **job(node_spec(TURNS), "node"))
-    assert karpenter.own == [node]
-    assert kinds(karpenter.world.journal) == ["mode", "prove", "start", "start", "prove"]
-
-
-def test_a_job_that_only_reads_the_node_also_gets_one(karpenter: Karpenter) -> None:
-    prove(karpenter, TURNS)
-    assert len(karpenter.own) == 1
-
-
-def test_pods_of_a_job_that_fit_on_no_single_node_get_none(karpenter: Karpenter) -> None:
-    spec = shares_spec(TURNS)
-    spec["parallelism"] = spec["completions"] = 3
-    with refused("DeadlineExceeded", "no instance type satisfied"):
-        karpenter.make(tokens.JOB, **job(spec))
-    assert karpenter.own == []
-    del spec["template"]["spec"]["affinity"]
-    karpenter.make(tokens.JOB, **job(spec, "apart"))
-    assert len(karpenter.own) == 2
-
-
-def test_deleting_a_pool_deletes_its_nodes_and_pods_of_the_old_mode_get_none_of_the_new(
-    karpenter: Karpenter,
-) -> None:
-    prove(karpenter, TURNS)
-    karpenter.model("m", tolerations=tolerations(TURNS))
-    old, before = gpu_node(karpenter).id, len(karpenter.world.journal)
-    karpenter.drop(tokens.NODE_POOL, "turns")
-    assert (karpenter.own, where(karpenter, "m")) == ([], "")
-    karpenter.make(tokens.NODE_POOL, "mps", **pool_of(MPS, "mps"))
-    assert karpenter.own == [], "the pod that waits does not tolerate the new taint"
-    with refused("DeadlineExceeded", "Karpenter launches none: mps: no instance type satisfied"):
-        karpenter.make(tokens.JOB, **job(node_spec(TURNS), "of-the-old-mode"))
-    reconfigure(karpenter, MPS)
-    prove(karpenter, MPS)
-    assert where(karpenter, "m") == ""
-    serve_again(karpenter, "m", MPS)
-    new = gpu_node(karpenter).id
-    assert (len(karpenter.own), where(karpenter, "m")) == (1, new)
-    assert [(event.kind, event.node) for event in karpenter.world.journal[before:]] == [
-        ("stop", old),
-        ("mode", new),
-        ("prove", new),
-        ("prove", new),
-        ("start", new),
-    ]
-
-
-def test_a_pool_whose_taint_changes_replaces_its_nodes(karpenter: Karpenter) -> None:
-    karpenter.model("m", tolerations=[*tolerations(TURNS), *tolerations(MPS)])
-    before = karpenter.own
-    karpenter.change(tokens.NODE_POOL, "turns", spec=pool_of(MPS, "turns")["spec"])
-    assert len(karpenter.own) == 1
-    assert karpenter.own != before
-    assert kinds(karpenter.world.journal) == ["mode", "start", "stop", "mode", "start"]

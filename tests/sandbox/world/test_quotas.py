@@ -3,8 +3,7 @@
 import pytest
 
 from sandbox.world import IncompleteError, tokens
-from sandbox.world.quotas import code
-from tests.sandbox.karpenter_pieces import Karpenter
+from sandbox.world.controllers.quotas import code
 from tests.sandbox.world_pieces import Account, refused
 
 G_SPOT, G_ON_DEMAND, STANDARD = "L-3819A6DF", "L-DB2E81BA", "L-1216C47A"
@@ -103,53 +102,3 @@ def test_a_parked_group_is_updated_without_nodes(account: Account) -> None:
     account.world.allow_vcpus(G_ON_DEMAND, 0)
     account.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert account.world.peaks == {}
-
-
-@pytest.fixture
-def brought() -> Karpenter:
-    """Karpenter with one node, launched for a model's pod."""
-    found = Karpenter()
-    found.node_class()
-    found.pool(nodes=1)
-    found.overlay("2")
-    found.models(1)
-    assert len(found.own) == 1
-    return found
-
-
-def drifted(karpenter: Karpenter) -> None:
-    """A changed disk in the EC2NodeClass: its nodes drift."""
-    (found,) = [one for one in karpenter.world.entities() if one.type.endswith(":EC2NodeClass")]
-    spec = {**found.inputs["spec"], "blockDeviceMappings": [{"ebs": {"volumeSize": "150Gi", "volumeType": "gp3"}}]}
-    karpenter.change(found.type, found.id, spec=spec)
-
-
-@pytest.mark.real_world(
-    behaviour="Karpenter has one node more than the limit while it replaces a node that has drifted",
-    source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
-)
-def test_a_drifted_node_and_its_replacement_run_at_the_same_time(brought: Karpenter) -> None:
-    before = brought.own
-    drifted(brought)
-    assert len(brought.own) == 1
-    assert brought.own != before
-    assert brought.world.peaks[G_ON_DEMAND] == 8
-
-
-def test_without_quota_for_its_replacement_a_drifted_node_stays(brought: Karpenter) -> None:
-    before = brought.own
-    brought.world.allow_vcpus(G_ON_DEMAND, 4)
-    drifted(brought)
-    assert brought.own == before
-
-
-def test_karpenter_launches_no_node_beyond_the_quota() -> None:
-    karpenter = Karpenter()
-    karpenter.world.allow_vcpus(G_ON_DEMAND, 4)
-    karpenter.node_class()
-    karpenter.pool(nodes=3)
-    karpenter.overlay("1")
-    karpenter.models(1)
-    with refused("Timeout"):
-        karpenter.model("second")
-    assert karpenter.world.peaks[G_ON_DEMAND] == 4

@@ -17,14 +17,12 @@ WAITS = {
     "PersistentVolumeClaim create Timeout": 1,
     "PersistentVolumeClaim delete Timeout": 1,
     "PersistentVolume delete Timeout": 1,
-    "any delete Timeout": 1,
     "Release create/update Timeout": 1,
-    "Release update Timeout": 1,
-    "Release delete Timeout": 5,
+    "Release delete Timeout": 4,
     "Job create DeadlineExceeded": 1,
     "Job create BackoffLimitExceeded": 1,
     "EC2NodeClass/NodePool/NodeOverlay create/update Timeout": 1,
-    "NodePool delete Timeout": 1,
+    "NodePool/EC2NodeClass delete Timeout": 1,
     "EC2NodeClass delete Timeout": 1,
 }
 DONE = {

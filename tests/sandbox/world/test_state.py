@@ -10,8 +10,9 @@ import pytest
 from sandbox.cloud.protocol import Refused
 from sandbox.wire import UNKNOWN
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World, tokens
-from sandbox.world.changes import UPDATABLE
-from sandbox.world.names import named
+from sandbox.world.providers.changes import UPDATABLE
+from sandbox.world.providers.names import named
+from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, refused
 
 # Names.
@@ -129,7 +130,7 @@ def test_no_update_in_place_changes_a_region_or_name(token: str) -> None:
 )
 def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -> None:
     faults = Faults([Fault(type=token, operation="create", nth=2, kind=kind)])
-    account = Account(World(faults=faults, patience=0.0))
+    account = Account(Outside(faults=faults, patience=0.0))
     account.cluster(plugin=False)
     # The account already has a resource of each type, or gets it here.
     tried = [account.make] if token not in {one.type for one in account.world.entities()} else []

@@ -61,7 +61,7 @@ def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -
 
 
 @pytest.mark.real_world(
-    behaviour="A claim on a directory of the node needs no storage driver and binds its pod to no zone; like every "
+    behaviour="A claim on a directory of the node needs no storage driver; like every "
     "claim it stays while a pod uses it",
     source="kubernetes.io/docs/concepts/storage/volumes/#hostpath and "
     "docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
@@ -78,14 +78,6 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
     account.drop(tokens.RELEASE, release)
     account.drop(tokens.CLAIM, claim)
     account.drop(tokens.PERSISTENT_VOLUME, volume)
-
-
-def test_a_pod_runs_in_the_zone_of_its_volume(ready: Account) -> None:
-    ready.volume(zone="us-east-1b")
-    with refused("Timeout", "PersistentVolume's node affinity"):
-        ready.model(**with_claim("d"))
-    ready.gpu_nodes("there", subnetIds=ready.subnets[1:])
-    ready.model(**with_claim("d"))
 
 
 @pytest.mark.parametrize("missing", ["add-on", "agent", "policy", "node"])

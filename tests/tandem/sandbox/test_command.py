@@ -1,7 +1,6 @@
 """The arguments of `tandem sandbox`, and its messages if something is wrong, missing or broken. `pulumi` is a stub."""
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -9,14 +8,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import pytest
 
 from sandbox.world import World
-from tandem.sandbox.clock import failed_calls, has_schedule
 from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
@@ -66,10 +62,7 @@ def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
     behind = {"pulumi": " -- ARGUMENT ...", "status": "", "delete": ""}.get(verb, " [-- ARGUMENT ...]")
     usage = ended.stdout.partition("\n\n")[0]
     assert ("--json" in ended.stdout) == (verb not in ("preview", "pulumi"))
-    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) in (
-        ("delete", False),
-        ("wait", False),
-    )
+    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) in (("delete", False),)
 
 
 @pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "0"), 0), (("--pace", "1.5"), 1.5)])
@@ -202,50 +195,6 @@ def test_text_in_the_emulated_cloud_is_made_printable(project: Path) -> None:
         assert ended.returncode == 1
         assert "title" in ended.stdout
         assert not {"\x1b", "\x07", "\u202e"} & {*ended.stdout, *ended.stderr}
-
-
-def test_time_passes_only_for_a_deployed_stack(project: Path) -> None:
-    undeployed = "error: stack timeslice is not deployed in the sandbox. Run `tandem sandbox up timeslice`.\n"
-    assert refused(project, "wait", "timeslice", "8h") == undeployed
-    assert not (project / ".tandem").exists()
-    install(project, "v3.260.0")
-    place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
-    with opened(place, pace=0) as sandbox:  # A `preview` and a `destroy` leave such an empty cloud.
-        noon = sandbox.world.now
-    assert refused(project, "wait", "timeslice", "8h") == undeployed
-    with opened(place, pace=0) as sandbox:
-        assert sandbox.world.now == noon
-
-
-def test_waiting_says_that_nothing_happens_by_the_clock(project: Path) -> None:
-    install(project, "v3.260.0")
-    world = World(project / HOME / "timeslice" / CLOUD)
-    world.create(VPC[0], "one", {"cidrBlock": "10.0.0.0/16"}, {})
-    world.close()
-    said = "it is Monday, 2026-11-23 20:00 UTC; 0 GPU nodes running; the stack has no schedule (`park`)"
-    assert call("sandbox", "wait", "timeslice", "8h", cwd=project) == Ended(0, f"sandbox: {said}\n", "")
-    ended = call("sandbox", "wait", "timeslice", "1m", "--json", cwd=project)
-    assert (ended.returncode, ended.json["now"]) == (0, "2026-11-23T20:01:00+00:00")
-
-
-@pytest.mark.parametrize(
-    ("type", "expected"),
-    [("aws:scheduler/schedule:Schedule", True), ("kubernetes:batch/v1:CronJob", True), (VPC[0], False)],
-)
-def test_only_schedules_and_cron_jobs_happen_by_the_clock(type: str, expected: bool) -> None:
-    world: Any = SimpleNamespace(entities=lambda: [SimpleNamespace(type=type)])
-    assert has_schedule(world) == expected
-
-
-def test_a_refused_call_of_a_schedule_is_read_from_its_message() -> None:
-    body = json.dumps({"NodegroupName": "gpu", "ScalingConfig": {"MinSize": 0, "DesiredSize": 0}})
-    letter = {"body": body, "ERROR_CODE": "ResourceInUseException", "ERROR_MESSAGE": "the group is updating"}
-    world: Any = SimpleNamespace(
-        entities=lambda: [SimpleNamespace(type="aws:sqs/queue:Queue", id="q")], letters=lambda queue: [letter]
-    )
-    assert failed_calls(world) == [
-        {"verb": "park", "group": "gpu", "code": "ResourceInUseException", "message": "the group is updating"}
-    ]
 
 
 def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(project: Path) -> None:

@@ -22,14 +22,13 @@ ORPHAN = Orphan(VPC, "tandem sandbox delete dev vpc vpc-2")
 NOTHING = Findings((), 3, 5, (), (), ())
 WAITS = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
 ALL: dict[str, Any] = {"orphans": (ORPHAN,), "missing": (MANAGED,), "unfinished": (UNFINISHED,)}
-REFUSED = {"verb": "park", "group": "gpu-1", "code": "ResourceInUseException", "message": "not in Active State"}
 
 
 def test_the_guide_has_every_key_of_the_report() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE))
-    report = as_report("dev", replace(NOTHING, **ALL, failed_calls=(REFUSED,)))
+    report = as_report("dev", replace(NOTHING, **ALL))
     assert list(rows) == list(report)
-    for key in ("unfinished", "orphans", "missing", "failed_calls"):
+    for key in ("unfinished", "orphans", "missing"):
         assert re.findall(r"`(\w+)`", rows[key]) == list(report[key][0])
 
 
@@ -54,9 +53,3 @@ def test_what_is_unfinished_comes_first_and_up_last_because_it_refuses_while_the
     report = as_report("dev", replace(NOTHING, **found))
     assert (report["agree"], report["complete"], report["resources"], report["things"]) == (agree, complete, 3, 5)
     assert report["repairs"] == [f"tandem sandbox {command}" for command in repairs]
-
-
-def test_a_call_that_failed_needs_no_repair_of_the_state() -> None:
-    report = as_report("dev", replace(NOTHING, failed_calls=(REFUSED,)))
-    assert (report["agree"], report["complete"], report["repairs"]) == (True, True, [])
-    assert report["failed_calls"] == [REFUSED]

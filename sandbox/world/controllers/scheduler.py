@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
+from sandbox.world.controllers.nodes import BLOCKING, EFFECTS, meets, taints
+from sandbox.world.controllers.plugin import advertised, labels_seen, refuses_process
+from sandbox.world.controllers.pods import Pod
+from sandbox.world.controllers.storage import why_unmountable
 from sandbox.world.entities import Entities, Entity, Key, values_at
-from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, taints
-from sandbox.world.plugin import labels_seen, offered, refuses_process
-from sandbox.world.pods import Pod
-from sandbox.world.storage import bound, claims, driver_missing, handle, zones
 
 
 def placed(
@@ -26,15 +26,15 @@ def placed(
     The current pods of the release `ignored` do not count as running. `coming` are nodes that do not exist yet.
     """
     room = _Room(entities, server, namespace)
-    for one in entities.of(tokens.POD):
-        if one.owner != ignored and one.outputs.get("node"):
-            room.take(one.outputs["node"], one.outputs.get("needs") or {}, one.outputs.get("apart") or "")
-            room.alive.append(one)
+    for pod in entities.of(tokens.POD):
+        if pod.owner != ignored and pod.outputs.get("node"):
+            room.take(pod.outputs["node"], pod.outputs.get("needs") or {})
+            room.running.append(pod)
     there = [*entities.within(server, tokens.NODE), *coming]
-    return [where for group in groups(pods) for where in [room.node_for(group, there)] * len(group)]
+    return [where for group in _groups(pods) for where in [room.node_for(group, there)] * len(group)]
 
 
-def groups(pods: Iterable[Pod]) -> list[list[Pod]]:
+def _groups(pods: Iterable[Pod]) -> list[list[Pod]]:
     """The pods in groups: consecutive pods that must run on one node, and every other pod alone."""
     found: list[list[Pod]] = []
     for pod in pods:
@@ -62,24 +62,22 @@ class _Room:
     namespace: str
     """Namespace of the pods to schedule."""
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Used resources by node, and anti-affinity values of the pods there."""
-    alive: list[Entity] = field(default_factory=list)
-    """Running pods."""
+    """Used resources by node."""
+    running: list[Entity] = field(default_factory=list)
 
-    def take(self, node: str, needs: dict[str, int], apart: str) -> None:
-        self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
+    def take(self, node: str, needs: dict[str, int]) -> None:
+        self.taken.update({(node, resource): count for resource, count in needs.items()})
 
     def node_for(self, pods: list[Pod], there: list[Entity]) -> Entity | str:
         """Assigns the pods to the first node that fits all of them. Returns the node, or why none fits.
 
         No pod evicts another.
         """
-        for pod in pods:
-            for name in pod.claims:
-                if (problem := self._claim_problem(name)) is not None:
-                    return problem
+        for claim in (claim for pod in pods for claim in pod.claims):
+            if (problem := why_unmountable(self.entities, self.server, self.namespace, claim)) is not None:
+                return problem
         reasons: Counter[str] = Counter()
-        for node in sorted(there, key=lambda node: -preference(pods[0], labels_seen(self.entities, node))):
+        for node in there:
             before = self.taken.copy()
             reason = self._refusal(pods, node)
             if reason is None:
@@ -93,54 +91,28 @@ class _Room:
         for pod in pods:
             if (reason := self._unfit(pod, node)) is not None:
                 return reason
-            self.take(node.id, pod.needs, pod.apart)
+            self.take(node.id, pod.needs)
         return None
-
-    def _claim_problem(self, name: str) -> str | None:
-        claim = claims(self.entities, self.server, self.namespace, name)
-        volume = bound(self.entities, claim) if claim else None
-        if volume is not None and not handle(volume):
-            return None  # a directory on the node, which needs no driver
-        if claim is None:
-            return f'persistentvolumeclaim "{name}" not found'
-        missing = driver_missing(self.entities, self.server)
-        return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
 
     def _unfit(self, pod: Pod, node: Entity) -> str | None:
         """Why the scheduler rejects the node, or why the process would not start there. None if it fits."""
         has = labels_seen(self.entities, node)
-        if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
+        if any(has.get(key) != value for key, value in pod.selector.items()):
             return "node(s) didn't match Pod's node affinity/selector"
         if pod.terms and not any(_meets_all(has, term) for term in pod.terms):
             return "node(s) didn't match Pod's node affinity/selector"
         for taint in taints(node):
             if taint.get("effect") in BLOCKING and not _tolerates(pod, taint):
                 return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value') or ''}}}"
-        if pod.apart and self.taken[node.id, _group(pod.apart)]:
-            return "node(s) didn't match pod anti-affinity rules"
-        for name in pod.claims:
-            claim = claims(self.entities, self.server, self.namespace, name)
-            wanted = zones(bound(self.entities, claim)) if claim else []
-            if wanted and has.get(ZONE_LABEL) not in wanted:
-                return "node(s) didn't match PersistentVolume's node affinity"
         if not pod.needs:
             return None
-        offers = offered(self.entities, node)
+        offers = advertised(self.entities, node)
         for resource, count in pod.needs.items():
-            if offers.get(resource, 0) - self.taken[node.id, resource] < count:
+            shares = offers[resource].count if resource in offers else 0
+            if shares - self.taken[node.id, resource] < count:
                 return f"Insufficient {resource}"
         # The scheduler does not know this: the pod would start, and fail until the old process has stopped.
-        return refuses_process(self.entities, node, [one for one in self.alive if one.outputs["node"] == node.id])
-
-
-def preference(pod: Pod, labels: dict[str, str]) -> int:
-    """How much a pod prefers a node with these labels."""
-    return sum(one["weight"] for one in pod.prefers if _meets_all(labels, one["preference"]))
-
-
-def _group(apart: str) -> str:
-    """A key that is not the name of a resource."""
-    return f"apart: {apart}"
+        return refuses_process(self.entities, node, [one for one in self.running if one.outputs["node"] == node.id])
 
 
 def _meets_all(has: dict[str, str], term: dict[str, Any]) -> bool:

@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.world import disruptions, journal, karpenter, tokens
+from sandbox.world import tokens
+from sandbox.world.controllers import journal, karpenter
+from sandbox.world.controllers.plugin import advertised, labels_seen
+from sandbox.world.controllers.pods import Values, pods_of_job
+from sandbox.world.controllers.scheduler import placed
 from sandbox.world.entities import Entities, Entity, value_at, values_at
-from sandbox.world.plugin import advertised, labels_seen
-from sandbox.world.pods import Values, pods_of_job
-from sandbox.world.scheduler import placed
 
 REPLACE_UNREADY, WAIT_FOR = "pulumi.com/replaceUnready", "pulumi.com/waitFor"
 LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
@@ -40,10 +41,6 @@ def why_failed(entities: Entities, server: str, namespace: str, name: str, input
     for node in _places(entities, server, namespace, name, inputs):
         if not isinstance(node, Entity):
             continue
-        if disturbed := disruptions.reboot(entities, node, inputs) or (
-            disruptions.exclusive(entities, node, inputs) if resources else None
-        ):
-            return f"{MESSAGES[FAILED]}; {disturbed}"
         if found := list(_differences(entities, node, expected, resources)):
             return f"{MESSAGES[FAILED]}; expected: {expected.get('summary')}; node {node.id}: {'; '.join(found)}"
     return None
@@ -68,11 +65,9 @@ def run(entities: Entities, job: Entity) -> None:
         if why is not None:
             condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
             job.outputs["status"] = {"failed": 1, "conditions": [condition]}
-            _end_disruptions(given)
             return
     job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete", "status": "True"}]}
     nodes = {one.id: one for one in placed(entities, job.cluster, job.namespace, pods) if isinstance(one, Entity)}
-    _end_disruptions(given)
     for node in nodes.values():
         journal.note_proof(entities, job, node)
 
@@ -83,13 +78,6 @@ def is_awaited(inputs: Values) -> bool:
     Source: pulumi-kubernetes provider/pkg/metadata/overrides.go, ReadyCondition.
     """
     return WAIT_FOR not in (value_at(inputs, "metadata.annotations") or {})
-
-
-def _end_disruptions(given: tuple[Entities, str, str, str, Values]) -> None:
-    """Ends all disruptions: when a Job ends, its nodes have rebooted and old daemons have stopped."""
-    for node in _places(*given):
-        if isinstance(node, Entity):
-            disruptions.end(node)
 
 
 def failure_of(job: Entity) -> str | None:
@@ -112,7 +100,7 @@ def is_replaced(entities: Entities, inputs: Values) -> bool:
 
 
 def _places(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> list[Entity | str]:
-    return karpenter.placed_with_new_nodes(entities, server, namespace, pods_of_job(name, inputs))[0]
+    return karpenter.placed_with_new_nodes(entities, server, namespace, pods_of_job(name, inputs))
 
 
 def _lacking(entities: Entities, server: str, namespace: str, inputs: Values) -> str | None:

@@ -29,18 +29,12 @@ def answer(entities: Entities, question: Question) -> Values | None:
         return {**args, "id": args["clusterName"], "names": names}
     if question.token == INSTANCES:
         # Karpenter's instances have a tag with the name of their pool; those of others have none here.
-        wanted = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
-        ids = [one.id for one in entities.of(tokens.INSTANCE) if wanted in (None, _pool_of(entities, one))]
+        pool = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
+        ids = [one.id for one in entities.of(tokens.INSTANCE) if pool is None or one.owner == (tokens.NODE_POOL, pool)]
         return {**args, "id": "instances", "ids": ids}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
     return None
-
-
-def _pool_of(entities: Entities, instance: Entity) -> str | None:
-    """The NodePool for which Karpenter launched an instance."""
-    claim = entities.get(*instance.owner) if instance.owner else None
-    return claim.owner[1] if claim is not None and claim.type == tokens.NODE_CLAIM and claim.owner else None
 
 
 def _described(entities: Entities, identity: str) -> Values:

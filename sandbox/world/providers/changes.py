@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.hardware import table
-from sandbox.world.names import DEFAULTS, given_name, is_autonamed
+from sandbox.world.providers.names import DEFAULTS, given_name, is_autonamed
+from sandbox.world.tables import table
 
 
 @dataclass(frozen=True, slots=True)

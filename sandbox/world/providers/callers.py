@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.protocol import Values
 from sandbox.world.entities import CloudError, value_at
-from sandbox.world.kubeconfig import aws_options
+from sandbox.world.providers.kubeconfig import aws_options
 
 PROFILES = "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html"
 CONTEXT = "terraform-provider-aws, internal/service/iam/session_context_data_source.go, dataSourceSessionContextRead"

@@ -6,39 +6,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
+from sandbox.world.controllers.nodes import HOST_LABEL
 from sandbox.world.entities import Entities, Entity, value_at, values_at
-from sandbox.world.nodes import HOST_LABEL
 
 Values = dict[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 DISCOVERY = "node-feature-discovery"
 """The chart that labels each node with its hardware."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """The properties that the scheduler uses. CPU and memory are not modelled."""
+    """The properties that decide on its node. CPU, memory, priorities and preferences are not modelled."""
 
     name: str
     selector: dict[str, str] = field(default_factory=dict)
     terms: tuple[Values, ...] = ()
     """Required node affinity: a node must meet all expressions of one of these terms."""
-    prefers: tuple[Values, ...] = ()
-    """Preferred node affinity: weights and terms."""
     tolerations: tuple[dict[str, Any], ...] = ()
     needs: dict[str, int] = field(default_factory=dict)
     """Extended resources that the pod requests."""
     claims: tuple[str, ...] = ()
-    avoids: tuple[str, ...] = ()
-    """Labels that a node must not have."""
-    apart: str = ""
-    """Pods with the same value never share a node (required anti-affinity by host name)."""
     together: str = ""
     """Pods with the same value only run on one node (required affinity by host name)."""
-    priority_class: str = ""
-    is_waited_for: bool = True
-    """False if Helm does not wait for the pod. Helm waits for replicas minus maxUnavailable (seen by running it)."""
 
 
 def chart(inputs: Values) -> str:
@@ -66,11 +56,9 @@ def _ollama(release: str, values: Values) -> list[Pod]:
             name=f"{name}-{index}",
             selector=dict(values.get("nodeSelector") or {}),
             terms=tuple(values_at(values, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")),
-            prefers=tuple(values_at(values, f"affinity.nodeAffinity.{_PREFERRED}")),
             tolerations=tuple(values.get("tolerations") or ()),
             needs=needs,
             claims=(*own, *mounted),
-            priority_class=str(values.get("priorityClassName") or ""),
         )
         for index in range(1 if count is None else int(count))
     ]
@@ -81,44 +69,15 @@ def _discovery(release: str, values: Values) -> list[Pod]:
     return [Pod(name=f"{release}-{part}") for part in ("master", "gc")]
 
 
-_CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
-
-
-def _karpenter(release: str, values: Values) -> list[Pod]:
-    count = values.get("replicas")
-    return [
-        Pod(
-            name=f"{release}-{index}",
-            tolerations=(_CRITICAL,),
-            avoids=("karpenter.sh/nodepool",),
-            apart=release,
-            is_waited_for=index == 0,
-        )
-        for index in range(2 if count is None else int(count))
-    ]
-
-
 def _operator(release: str, values: Values) -> list[Pod]:
     return [Pod(name="gpu-operator")]
 
 
-def _keda(release: str, values: Values) -> list[Pod]:
-    """Metrics server and webhooks are off."""
-    return [Pod(name="keda-operator")]
-
-
-def _http_add_on(release: str, values: Values) -> list[Pod]:
-    """The add-on's operator has no replicas."""
-    return [Pod(name=f"{release}-{part}") for part in ("interceptor", "external-scaler")]
-
-
-# The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here.
+# The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here: the
+# cluster tier runs those of Karpenter, KEDA and monitoring.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
-    "karpenter": _karpenter,
     "gpu-operator": _operator,
-    "keda": _keda,
-    "keda-add-ons-http": _http_add_on,
     DISCOVERY: _discovery,
 }
 

@@ -6,9 +6,9 @@ from typing import Any
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT, digest
-from sandbox.world import quotas, tokens
+from sandbox.world import tokens
+from sandbox.world.controllers import hardware, quotas
 from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
-from sandbox.world.hardware import InstanceType, instance_types
 
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
@@ -35,9 +35,9 @@ def labels(node: Entity) -> dict[str, str]:
     return dict(value_at(node.outputs, "metadata.labels") or {})
 
 
-def kind(node: Entity) -> InstanceType | None:
-    """Instance type of a node with NVIDIA GPUs. None for other nodes."""
-    return instance_types().get(labels(node).get(TYPE_LABEL, ""))
+def gpu_count(node: Entity) -> int:
+    """Number of a node's NVIDIA GPUs."""
+    return hardware.gpus(labels(node).get(TYPE_LABEL, ""))
 
 
 def taints(node: Entity) -> list[dict[str, str]]:
@@ -47,7 +47,7 @@ def taints(node: Entity) -> list[dict[str, str]]:
 
 
 def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:
-    """Whether labels meet a requirement of a NodePool, a NodeOverlay or a pod."""
+    """Whether labels meet a requirement of a pod."""
     # No manifest here uses another operator.
     return requirement.get("operator") == "In" and has.get(str(requirement.get("key"))) in requirement["values"]
 

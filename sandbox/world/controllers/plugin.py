@@ -1,4 +1,4 @@
-"""The device plugin, feature discovery and the MIG manager: a node's shares, labels and MIG slices."""
+"""The device plugin, feature discovery, the GPU Operator and its MIG manager: a node's shares, labels and slices."""
 
 import json
 from collections.abc import Iterable
@@ -7,20 +7,18 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
-from sandbox.world.entities import Entities, Entity, value_at, values_at
-from sandbox.world.hardware import fits, profiles
-from sandbox.world.nodes import kind, labels, meets
-from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
-from sandbox.world.pods import Values, chart, releases
+from sandbox.world.controllers.nodes import gpu_count, labels, meets
+from sandbox.world.controllers.pods import DISCOVERY, Values, chart, releases
+from sandbox.world.entities import Entities, Entity, GpuState, value_at, values_at
 from sharing.modes.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-PLUGIN_POD = "pluginPod"
-"""Key in a node's outputs: the state of its plugin's pod, see `_pod`."""
-COUNTED_ON = "countedOn"
-"""Key in the outputs of a Karpenter node: the extended resources for which it was launched."""
-STARTED = "started"
-"""Key in a pod's outputs: the config under which its process got its share, as `{config, mps}`."""
+GPU_PRESENT = "nvidia.com/gpu.present"
+OPERANDS = "nvidia.com/gpu.deploy.operands"
+"""If this label is `false`, the operator runs nothing on the node.
+
+Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +53,24 @@ class Offer:
 def config_of(entities: Entities, node: Entity) -> Config | None:
     """The current configuration of a node's plugin. None without a GPU or a working plugin."""
     plugin = _plugin(entities, node)
-    if plugin is None or kind(node) is None:
+    if plugin is None or not gpu_count(node):
         return None
     configs, default = _configs(plugin)
     return Config(default, json.loads(configs[default])) if default in configs else None
 
 
-def settle(entities: Entities) -> None:
+def gpu_state(entities: Entities, node: Entity) -> GpuState:
+    """The recorded state of a node's plugin."""
+    return entities.gpus.setdefault(node.id, GpuState())
+
+
+def start_plugins(entities: Entities) -> None:
     """Starts the plugin's pods of new and changed releases, and applies changed labels."""
-    for node in entities.of(tokens.NODE):
-        node.outputs[PLUGIN_POD] = _pod(entities, node)
+    nodes = entities.of(tokens.NODE)
+    entities.gpus = {node.id: gpu_state(entities, node) for node in nodes}
+    for node in nodes:
+        state = entities.gpus[node.id]
+        state.template, state.lost_shares = _template(entities, node), _loses_shares(entities, node)
 
 
 def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
@@ -72,38 +78,32 @@ def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
     return [one for one in entities.within(node.cluster, tokens.RELEASE) if _is_plugin(entities, one, node)]
 
 
-def _pod(entities: Entities, node: Entity) -> dict[str, Any]:
-    """The pod of a node's plugin: its release and template, and whether it advertises 0 shares.
+def _template(entities: Entities, node: Entity) -> str:
+    plugin = _plugin(entities, node)
+    if plugin is None:
+        return ""
+    # Changed values change the template, which has a checksum of the ConfigMap as annotation.
+    return digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
+
+
+def _loses_shares(entities: Entities, node: Entity) -> bool:
+    """Whether the pod of a node's plugin advertises no shares.
 
     It starts with the default configuration, whatever the node's label says. If the label names another one, signals
     then apply it. They restart the plugin twice within milliseconds, after which the kubelet considers the
     resource unhealthy until the pod is recreated (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
-    plugin = _plugin(entities, node)
+    plugin, before = _plugin(entities, node), entities.gpus.get(node.id, GpuState())
     if plugin is None:
-        return {}
-    label, (_, default) = labels(node).get(CONFIG_LABEL, ""), _configs(plugin)
-    # Changed values change the template, which has a checksum of the ConfigMap as annotation.
-    key = digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
-    before = node.outputs.get(PLUGIN_POD) or {}
-    was_lost = before.get("key") == key and before["lost"]
-    return {"key": key, "lost": was_lost or label not in ("", default)}
-
-
-def offered(entities: Entities, node: Entity) -> dict[str, int]:
-    """Extended resources of a node, but not more than Karpenter expected when it launched the node.
-
-    All pods of an `up` are created together, so Karpenter decides before the node's plugin advertises anything.
-    """
-    counted = node.outputs.get(COUNTED_ON)
-    shared = {resource: offer.count for resource, offer in advertised(entities, node).items()}
-    return shared if counted is None else {key: min(count, counted.get(key, 0)) for key, count in shared.items()}
+        return False
+    was_lost = before.lost_shares and before.template == _template(entities, node)
+    return was_lost or labels(node).get(CONFIG_LABEL, "") not in ("", _configs(plugin)[1])
 
 
 def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
     """The resources that a node's plugin advertises under its configuration, by name."""
-    plugin, what, config = _plugin(entities, node), kind(node), config_of(entities, node)
-    if plugin is None or what is None or config is None:
+    plugin, config = _plugin(entities, node), config_of(entities, node)
+    if plugin is None or config is None:
         return {}
     values, sharing = _values(plugin), config.content.get("sharing") or {}
     # The operator's strategy is an environment variable, which overrides that of the configuration.
@@ -117,7 +117,7 @@ def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
     suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
-    each = 0 if _pod(entities, node).get("lost") else what.gpus
+    each = 0 if _loses_shares(entities, node) else gpu_count(node)
     return {
         f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
@@ -125,11 +125,11 @@ def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
 
 
 def labels_seen(entities: Entities, node: Entity) -> dict[str, str]:
-    """A node's labels, including those set by the GPU Operator, the MIG manager and feature discovery.
+    """A node's labels, including those set by the MIG manager and feature discovery.
 
     Names: k8s-device-plugin internal/lm/resource.go.
     """
-    has, plugin = operated(entities, node), _plugin(entities, node)
+    has, plugin = labels(node), _plugin(entities, node)
     if LAYOUT_LABEL in has:
         has[LAYOUT_STATE_LABEL] = "success" if cut(entities, node) else "failed"
     if plugin is not None and _labels_features(entities, plugin):
@@ -151,12 +151,28 @@ def refuses_process(entities: Entities, node: Entity, alive: Iterable[Entity]) -
     """
     now = config_of(entities, node)
     for pod in alive:
-        began = pod.outputs.get(STARTED)
-        if now is None or not began or began["config"] == now.name or not (began["mps"] or now.is_mps):
+        began = entities.processes.get(pod.id)
+        if now is None or began is None or began.config == now.name or not (began.is_mps or now.is_mps):
             continue
         gpu = "GPU in EXCLUSIVE_PROCESS mode" if now.is_mps else "GPU that has lost its MPS server"
-        return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({gpu}, {now.name}: a process of {began['config']} runs in {pod.id})"
+        return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({gpu}, {now.name}: a process of {began.config} runs in {pod.id})"
     return None
+
+
+def cut(entities: Entities, node: Entity) -> dict[str, int]:
+    """Slices of each GPU of a node by profile, which the MIG manager creates by the layout in the node's label.
+
+    Empty without a MIG manager, and for an unknown layout. Whether a GPU supports a layout is not emulated.
+    """
+    if not _is_operated(entities, node):
+        return {}
+    for release in releases(entities, node.cluster, "gpu-operator"):
+        manager = value_at(release.inputs, "values.migManager") or {}
+        data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
+        layout = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
+        if manager.get("enabled") is not False:
+            return {name: int(count) for one in layout for name, count in (one.get("mig-devices") or {}).items()}
+    return {}
 
 
 def _plugin(entities: Entities, node: Entity) -> Entity | None:
@@ -189,16 +205,31 @@ def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
 
 def _labels_features(entities: Entities, plugin: Entity) -> bool:
     """Whether GPU feature discovery and node feature discovery run, which together label the node."""
-    return bool(value_at(_values(plugin), "gfd.enabled")) and discovers(entities, plugin.cluster)
+    return bool(value_at(_values(plugin), "gfd.enabled")) and _discovers(entities, plugin.cluster)
+
+
+def _discovers(entities: Entities, server: str) -> bool:
+    """Whether node feature discovery runs. It is a separate release, because a subchart would be a second instance."""
+    return bool(releases(entities, server, DISCOVERY))
+
+
+def _is_operated(entities: Entities, node: Entity) -> bool:
+    """Whether the GPU Operator runs its operands on the node. tests/sandbox/gpu_operator.json has a trace of it.
+
+    Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go.
+    """
+    if not releases(entities, node.cluster, "gpu-operator") or not _discovers(entities, node.cluster):
+        return False
+    return gpu_count(node) > 0 and labels(node).get(OPERANDS) != "false"
 
 
 def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
     of = chart(release.inputs)
     if of not in ("gpu-operator", "nvidia-device-plugin"):
         return False
-    values, has = release.inputs.get("values") or {}, operated(entities, node)
+    values, has = release.inputs.get("values") or {}, labels(node)
     if of == "gpu-operator":
-        return has.get(DEVICE_PLUGIN) == "true" and value_at(values, "devicePlugin.enabled") is not False
+        return _is_operated(entities, node) and value_at(values, "devicePlugin.enabled") is not False
     selector = values.get("nodeSelector") or {}
     if any(has.get(key) != value for key, value in selector.items()):
         return False
@@ -207,25 +238,4 @@ def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
     if terms:
         return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
     # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (kind(node) is not None and discovers(entities, node.cluster))
-
-
-def cut(entities: Entities, node: Entity) -> dict[str, int]:
-    """Slices of each GPU of a node by profile, which the MIG manager creates by the layout in the node's label.
-
-    Empty without a MIG manager, for an unknown layout, and for a layout that the GPU does not support. Then the GPU is
-    not partitioned.
-    """
-    what = kind(node)
-    if what is None or operated(entities, node).get(MIG_MANAGER) != "true":
-        return {}
-    for release in releases(entities, node.cluster, "gpu-operator"):
-        manager = value_at(release.inputs, "values.migManager") or {}
-        data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
-        wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
-        slices = {name: int(count) for one in wanted for name, count in (one.get("mig-devices") or {}).items()}
-        known = profiles(what.gpu)
-        if slices.keys() <= known.keys() and known:
-            layout = tuple((known[name], count) for name, count in slices.items())
-            return slices if manager.get("enabled") is not False and fits(layout, what.gpu) else {}
-    return {}
+    return has.get(GPU_PRESENT) == "true" or (gpu_count(node) > 0 and _discovers(entities, node.cluster))

@@ -8,7 +8,7 @@ from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Creation
 from sandbox.world import tokens
 from sandbox.world.entities import Entities, Entity, value_at
-from sandbox.world.names import DEFAULTS
+from sandbox.world.providers.names import DEFAULTS
 
 # A change of these creates no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
 _NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})

@@ -2,11 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 
 from sandbox.world import tokens
+from sandbox.world.controllers.hardware import vcpus
 from sandbox.world.entities import Entities
-from sandbox.world.hardware import rows
 
 FAMILIES = {"g": "G", "gr": "G", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
 """Families, some by generation, whose instances have their own quotas. All others here count as standard instances.
@@ -29,11 +28,6 @@ Launch = tuple[str, bool]
 """An instance type, and whether the instance is spot."""
 
 
-def vcpus(kind: str) -> int:
-    """vCPUs of an instance type, as EC2 reports them."""
-    return next(int(row["vcpu"]) for row in rows() if row["instance_type"] == kind)
-
-
 def code(kind: str, spot: bool) -> str:
     """Code of the quota that counts such an instance."""
     letters, generation = re.findall(r"^([a-z]*)(\d*)", kind)[0]
@@ -41,17 +35,17 @@ def code(kind: str, spot: bool) -> str:
     return CODES[family, spot]
 
 
-def room(entities: Entities, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:
-    """Number of instances of this type that the quota still allows, after those that are `coming`."""
+def room(entities: Entities, kind: str, spot: bool) -> int:
+    """Number of instances of this type that the quota still allows."""
     counted = code(kind, spot)
     if counted not in entities.quotas:
         return 1_000_000
-    return max(entities.quotas[counted] - _used(entities, coming)[counted], 0) // vcpus(kind)
+    return max(entities.quotas[counted] - _used(entities)[counted], 0) // vcpus(kind)
 
 
-def note_peak(entities: Entities, coming: Iterable[Launch] = ()) -> None:
+def note_peak(entities: Entities) -> None:
     """Records the peak of running vCPUs."""
-    for counted, now in _used(entities, coming).items():
+    for counted, now in _used(entities).items():
         entities.peaks[counted] = max(entities.peaks.get(counted, 0), now)
 
 
@@ -68,11 +62,11 @@ def exceeded(spot: bool) -> str:
     )
 
 
-def _used(entities: Entities, coming: Iterable[Launch]) -> Counter[str]:
+def _used(entities: Entities) -> Counter[str]:
     running = [
         (str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in entities.of(tokens.INSTANCE)
     ]
     used: Counter[str] = Counter()
-    for kind, spot in (*running, *coming):
+    for kind, spot in running:
         used[code(kind, spot)] += vcpus(kind)
     return used

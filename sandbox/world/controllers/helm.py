@@ -1,0 +1,111 @@
+"""Helm: a release's pods, and the CRDs of its chart, which an uninstall deletes or leaves."""
+
+from sandbox.world import tokens
+from sandbox.world.controllers.nodes import made
+from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
+from sandbox.world.controllers.settling import settle
+from sandbox.world.entities import Entities, Entity, value_at
+
+BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
+
+# CRDs of the pinned charts: kinds by group, and whether an uninstall deletes them. Helm keeps CRDs in
+# `crds/` and deletes CRDs that are templates (seen by installing the charts).
+_KARPENTER: dict[str, tuple[str, ...]] = {
+    "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
+    "karpenter.k8s.aws": ("EC2NodeClass",),
+    "autoscaling.x-k8s.io": ("CapacityBuffer",),
+}
+CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
+    "karpenter-crd": (_KARPENTER, True),
+    "karpenter": (_KARPENTER, False),
+    DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
+    "keda": (
+        {
+            "keda.sh": ("ScaledObject", "ScaledJob", "TriggerAuthentication", "ClusterTriggerAuthentication"),
+            "eventing.keda.sh": ("CloudEventSource", "ClusterCloudEventSource"),
+        },
+        True,
+    ),
+    "keda-add-ons-http": ({"http.keda.sh": ("HTTPScaledObject", "InterceptorRoute")}, True),
+    "gpu-operator": (
+        {
+            "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),
+            "resource.nvidia.com": ("ComputeDomain", "ComputeDomainClique"),
+        },
+        False,
+    ),
+}
+
+
+def deletes_its_crds(release: Entity) -> bool:
+    """Whether an uninstall of the release deletes the CRDs of its chart."""
+    return CHART_CRDS.get(chart(release.inputs), ({}, False))[1]
+
+
+def custom_type(entity: Entity) -> tuple[str, str]:
+    """Group and kind that a CRD defines."""
+    return str(value_at(entity.inputs, "spec.group")), str(value_at(entity.inputs, "spec.names.kind"))
+
+
+def group_and_kind(token: str) -> tuple[str, str]:
+    """Group and kind of a Kubernetes type token."""
+    _, place, kind = token.split(":", 2)
+    return place.partition("/")[0], kind
+
+
+def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
+    """All objects of the kind that a CRD defines."""
+    wanted = custom_type(crd)
+    inside = [one for one in entities.inside(crd.cluster) if one.type.count(":") == 2]
+    return [one for one in inside if group_and_kind(one.type) == wanted]
+
+
+def install(entities: Entities, release: Entity) -> None:
+    """Creates the CRDs and pods of a new release."""
+    groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
+    if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
+        for group, kinds in groups.items():
+            for kind in kinds:
+                name = f"{kind.lower()}s.{group}"
+                defined = {"spec": {"group": group, "names": {"kind": kind}}}
+                crd = made(entities, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
+                # The next release takes over a CRD that an uninstalled release has left behind.
+                crd.owner = crd.owner or release.key
+    replace_pods(entities, release)
+
+
+def replace_pods(entities: Entities, release: Entity) -> None:
+    """Recreates the pods of a release, without nodes."""
+    for old in entities.owned_by(release, tokens.POD):
+        entities.remove(old)
+    for pod in pods_of(release.inputs):
+        identity = f"{release.namespace}/{pod.name}"
+        created = made(entities, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
+        created.outputs = {
+            "metadata": {"name": pod.name, "namespace": release.namespace},
+            "needs": pod.needs,
+            "claims": [f"{release.namespace}/{name}" for name in pod.claims],
+            "node": "",
+        }
+
+
+def uninstall(entities: Entities, release: Entity) -> None:
+    """Deletes everything that Helm deletes with a release: its pods, and CRDs that are templates."""
+    for pod in entities.owned_by(release, tokens.POD):
+        entities.remove(pod)
+    settle(entities)
+    crds = entities.owned_by(release, tokens.CRD)
+    if deletes_its_crds(release):
+        # Kubernetes then deletes all objects of their kinds, without Pulumi's knowledge.
+        for custom in [one for crd in crds for one in custom_resources(entities, crd)]:
+            entities.remove(custom)
+    else:
+        for crd in crds:
+            crd.owner = None
+    entities.remove(release)
+
+
+def leave_job(entities: Entities, release: Entity, name: str) -> None:
+    """Leaves behind the Job of a hook that found no node. No resource owns it."""
+    job = made(entities, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
+    job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}

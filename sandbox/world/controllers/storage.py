@@ -1,0 +1,101 @@
+"""Storage: bindings of claims to volumes, and attachments by the EBS CSI driver. No stack provisions volumes.
+
+Zones of volumes are not emulated: the cluster tier has the real scheduler.
+"""
+
+from sandbox.cloud.identity import digest
+from sandbox.world import tokens
+from sandbox.world.controllers.nodes import cluster_at, made, taints
+from sandbox.world.entities import Entities, Entity, value_at
+
+DRIVER = "aws-ebs-csi-driver"
+IDENTITY_AGENT = "eks-pod-identity-agent"
+PROVISIONER = "ebs.csi.aws.com"
+DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
+"""Common prefix of AWS's two managed policies for the driver."""
+
+
+def untainted(node: Entity) -> bool:
+    """Whether system pods can run on the node. They only tolerate `CriticalAddonsOnly`."""
+    return all(
+        one.get("key") == "CriticalAddonsOnly" or one.get("effect") == "PREFER_NO_SCHEDULE" for one in taints(node)
+    )
+
+
+def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
+    """Whether the role has a policy whose name starts so."""
+    attached = [one for name in {role.id, role.name} for one in entities.having(tokens.ATTACHED_POLICY, role=name)]
+    return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
+
+
+def bound(entities: Entities, claim: Entity) -> Entity | None:
+    """The PersistentVolume to which the claim is bound."""
+    name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
+    for volume in entities.within(claim.cluster, tokens.PERSISTENT_VOLUME):
+        meant = value_at(volume.inputs, "spec.claimRef") or {}
+        if (meant.get("namespace"), meant.get("name")) == who or (name and volume.id == name):
+            return volume
+    return None
+
+
+def why_unmountable(entities: Entities, server: str, namespace: str, name: str) -> str | None:
+    """Why a pod cannot mount the claim with this name. None if it can."""
+    claim = _claim(entities, server, namespace, name)
+    if claim is None:
+        return f'persistentvolumeclaim "{name}" not found'
+    if not _ebs_volume(entities, claim):
+        return None  # a directory on the node, which needs no driver
+    missing = _driver_missing(entities, server)
+    return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
+
+
+def mount(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> None:
+    """Attaches the claim's volume to the node."""
+    claim = _claim(entities, server, namespace, name)
+    volume = _ebs_volume(entities, claim) if claim else ""
+    if claim is None or not volume:
+        return
+    identity = f"csi-{digest(volume, node.id, length=12)}"
+    values = {"volumeHandle": volume, "node": node.id, "claim": claim.id}
+    made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, server)
+
+
+def detach(entities: Entities) -> None:
+    """Detaches volumes that no pod uses, if the driver works."""
+    running = [pod for pod in entities.of(tokens.POD) if pod.outputs["node"]]
+    used = {(claim, pod.outputs["node"]) for pod in running for claim in pod.outputs["claims"]}
+    for one in entities.of(tokens.ATTACHMENT):
+        if (one.inputs["claim"], one.inputs["node"]) not in used and _driver_missing(entities, one.cluster) is None:
+            entities.remove(one)
+
+
+def _driver_missing(entities: Entities, server: str) -> str | None:
+    """Why the driver does not work in this cluster. None if it does.
+
+    It needs its add-on, a node for its controller, the policy on its role (checked at each call), and with Pod Identity
+    the agent. Credentials that it already has stay valid for hours, but nothing should rely on that.
+    https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html and pod-identities.html
+    """
+    cluster = cluster_at(entities, server)
+    addon = entities.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
+    if addon is None:
+        return f"the add-on {DRIVER} is not installed"
+    if not any(untainted(node) for node in entities.within(server, tokens.NODE)):
+        return f"the controller of {DRIVER} has no node"
+    by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
+    if by_agent and cluster and entities.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
+        return f"the add-on {IDENTITY_AGENT}, which gives {DRIVER} its role, is not installed"
+    role = entities.role(by_agent)
+    if by_agent and (role is None or not has_policy(entities, role, DRIVER_POLICY)):
+        return f"UnauthorizedOperation: the role {by_agent} has no {DRIVER_POLICY} attached"
+    return None
+
+
+def _claim(entities: Entities, server: str, namespace: str, name: str) -> Entity | None:
+    return next((one for one in entities.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
+
+
+def _ebs_volume(entities: Entities, claim: Entity) -> str:
+    """Id of the EBS volume behind a claim; "" for other volumes."""
+    volume = bound(entities, claim)
+    return str(value_at(volume.inputs, "spec.csi.volumeHandle") or "") if volume else ""

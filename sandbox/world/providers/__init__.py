@@ -1,0 +1,1 @@
+"""What a provider does with a call: names, defaults, the difference, outputs, functions, credentials."""
