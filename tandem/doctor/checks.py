@@ -13,8 +13,6 @@ from tandem.doctor import (
     credentials,
     deployed,
     machine,
-    parking,
-    published,
     pulumi_state,
     registries,
     releases,
@@ -64,12 +62,11 @@ CHECKS = (
         "registry-logins", "Registry logins", "stack", registries.check_logins, applies=registries.pulls_from_registries
     ),
     Check("images", "Images", "stack", registries.check_images),
-    Check("digests", "Digests", "stack", published.check_published),
     Check("cluster", "Cluster", "cluster", deployed.check_cluster),
     Check("state", "Pulumi state", "cluster", pulumi_state.check_state),
     Check("node-groups", "Node groups", "cluster", deployed.check_node_groups),
     Check("add-ons", "Add-ons", "cluster", deployed.check_deployed_addons),
-    Check("parking", "Parking", "cluster", parking.check_parking, applies=parking.has_schedules),
+    Check("parking", "Parking", "cluster", deployed.check_parking, applies=deployed.has_schedules),
     Check("helm-releases", "Helm releases", "cluster", releases.check_releases),
 )
 

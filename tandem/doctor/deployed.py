@@ -1,4 +1,4 @@
-"""Checks of a deployed stack: its cluster, node groups and add-ons, as EKS reports them."""
+"""Checks of a deployed stack: its cluster, node groups, add-ons and schedules, as AWS reports them."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ TOLERATED = frozenset(
 )
 """Health issues that UpdateNodegroupVersion tolerates, by its error message for all others
 (repost.aws/knowledge-center/eks-managed-node-group-update). UpdateNodegroupConfig's are undocumented."""
+SHOWN_FAILURES = 3
 PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 
@@ -134,3 +135,29 @@ def _urn(case: Case, type_: str, name: str, tagged: str) -> str:
         if resource.name == tagged or resource.inputs.get("addonName") == name:
             return resource.urn
     return "its URN from `pulumi stack --show-urns`"
+
+
+def has_schedules(case: Case) -> bool:
+    """Whether the stack has node groups and the section `park`."""
+    setup = case.planned_stack.plan.setup
+    return setup.park is not None and any(pool.provisioner == "node-group" for pool in setup.pools)
+
+
+def check_parking(case: Case) -> Iterator[Finding]:
+    """The schedules of the section `park` have had no failure in 14 days."""
+    # Only their queue has the reason of a call that EKS refused.
+    from tandem.aws import parked_nodes
+
+    if case.cluster is None:
+        yield ok(NOT_DEPLOYED)
+        return
+    stack = case.planned_stack.name
+    failures = parked_nodes.find_failures(case.account(), stack)
+    for failure in failures[:SHOWN_FAILURES]:
+        yield warning(
+            f"{failure.verb} of {failure.group} failed on {failure.at:%Y-%m-%d %H:%M} UTC: {failure.code} "
+            f"({failure.message})",
+            f"Remove the cause, then run `tandem {failure.verb} {stack}`.",
+        )
+    if not failures:
+        yield ok("no schedule has failed in 14 days")

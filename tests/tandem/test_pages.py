@@ -19,13 +19,13 @@ from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import OURS, Emulated
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 from tests.tandem.deployed.pretended import Clock, Cluster, reaching
-from tests.tandem.doctor.conftest import case, cleaning, creation, emulated, machine, play, quiet_registries
+from tests.tandem.doctor.conftest import case, cleaning, creation, emulated, machine, play
 from tests.tandem.doctor.scenes import Play, Scene
 from tests.tandem.fake_ollama import FakeOllama
 from tests.tandem.outputs import outputs
 from tests.tandem.seen import facts
 
-__all__ = ["case", "cleaning", "creation", "emulated", "machine", "play", "quiet_registries"]
+__all__ = ["case", "cleaning", "creation", "emulated", "machine", "play"]
 READY: Scene = {"builds": True, "roles": ["AWSServiceRoleForEC2Spot"], "programs": {"aws": "aws-cli/2.15.30"}}
 G_SPOT = "L-3819A6DF"
 """AWS's code of the quota for G-type spot instances."""
