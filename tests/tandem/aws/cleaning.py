@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tandem.aws.resources import Kind, Resource
@@ -9,7 +10,11 @@ from tandem.aws.session import Account, connect
 from tandem.leftovers import inventory
 from tandem.leftovers.deletion import Clock, Deletion, Outcome
 from tandem.leftovers.inventory import Inventory
+from tests.rows import read_rows
 from tests.tandem.aws.emulated import REGION
+
+ORDER = {(row["first"], row["then"]) for row in read_rows(Path(__file__).with_name("order_of_deletion.csv"))}
+"""Kinds of which the first must be deleted before the second."""
 
 
 class Cleaning:
@@ -19,6 +24,10 @@ class Cleaning:
         self.seconds = 0.0
         self.said: list[str] = []
         self.at: dict[float, Callable[[], Any]] = {}
+        self.census: Callable[[], set[tuple[str, str]]] = set
+        """Lists what exists; see `Creation.census`."""
+        self.too_early: set[tuple[str, str]] = set()
+        """Rows of `ORDER` of which the second was deleted while the first still existed."""
 
     @cached_property
     def account(self) -> Account:
@@ -48,5 +57,16 @@ class Cleaning:
     ) -> list[Outcome]:
         """Deletes the given resources, or those that exist now."""
         found, agreed = found or self.look(), inventory.KINDS if agreed is None else agreed
-        made = Deletion(self.account, found.owner, found.unseen, clock=self.clock, progress=self.said.append)
+        mine = {(resource.kind, resource.id) for resource in found.resources}
+
+        def attempted(resource: Resource) -> None:
+            there = {kind for kind, _ in mine & self.census()}
+            self.too_early |= {(first, then) for first, then in ORDER if then == resource.kind and first in there}
+
+        made = Deletion(
+            *(self.account, found.owner, found.unseen),
+            clock=self.clock,
+            progress=self.said.append,
+            attempted=attempted,
+        )
         return made.run(resources or found.resources, agreed)

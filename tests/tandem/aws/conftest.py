@@ -24,7 +24,7 @@ from tests.tandem.aws.asked import Requests
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import LOADER, Emulated
-from tests.tandem.aws.laws import Laws
+from tests.tandem.aws.slow_deletions import Delays
 
 Run = Callable[..., tuple[int, str, str]]
 Answers = Callable[[str], None]
@@ -102,10 +102,11 @@ def creation(emulated: Emulated) -> Creation:
 
 
 @pytest.fixture
-def laws(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> Laws:
-    """A whole stack, in an account with the emulated cloud's rules."""
+def delays(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> Delays:
+    """A whole stack, in an account whose deletions take as long as AWS's."""
     whole_stack.make(creation)
-    made = emulated.laws = Laws(emulated, cleaning.now)
+    cleaning.census = creation.census
+    made = emulated.slow = Delays(emulated, cleaning.now)
     return made
 
 

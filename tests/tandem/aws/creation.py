@@ -7,14 +7,13 @@ from typing import Any
 import boto3
 from moto.budgets.models import budgets_backends
 from moto.ec2.models import ec2_backends
+from moto.eks.models import eks_backends
 from moto.events.models import events_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.scheduler.models import scheduler_backends
 from moto.sqs.models import sqs_backends
 
-from sandbox.world import tokens
-from tests.tandem.aws.as_entities import entities
 from tests.tandem.aws.emulated import ACCOUNT, REGION, Emulated, Tags, pairs, spec
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
@@ -22,24 +21,6 @@ POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", 
 ROLE = "arn:aws:iam::123456789012:role/anyone"
 ANY_QUEUE = "arn:aws:sqs:us-east-1:123456789012:any"
 UPDATE_NODE_GROUP = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-KINDS = {
-    tokens.NODE_GROUP: "node groups",
-    tokens.INSTANCE: "instances",
-    tokens.CLUSTER: "EKS clusters",
-    tokens.ENDPOINT: "VPC endpoints",
-    tokens.INTERFACE: "network interfaces",
-    tokens.NAT: "NAT gateways",
-    tokens.ADDRESS: "elastic IPs",
-    tokens.VOLUME: "volumes",
-    tokens.SECURITY_GROUP: "security groups",
-    tokens.ROUTE_TABLE: "route tables",
-    tokens.SUBNET: "subnets",
-    tokens.GATEWAY: "internet gateways",
-    tokens.VPC: "VPCs",
-    tokens.ROLE: "IAM roles",
-    tokens.POLICY: "IAM policies",
-}
-"""Kinds that the emulated cloud also has, by its types."""
 
 
 class Creation:
@@ -190,20 +171,38 @@ class Creation:
 
     def census(self) -> set[tuple[str, str]]:
         """Kind and id of everything in the account, without the default table and group of each VPC."""
-        ec2 = ec2_backends[ACCOUNT][REGION]
-        more = {
-            "launch templates": ec2.launch_templates,
-            "snapshots": [one.id for one in ec2.snapshots.values() if one.owner_id == ACCOUNT],
+        ec2, eks, iam = _in(ec2_backends), _in(eks_backends), iam_backends[ACCOUNT]["aws"]
+        instances = [each for reservation in ec2.reservations.values() for each in reservation.instances]
+        groups = [group for in_vpc in ec2.groups.values() for group in in_vpc.values()]
+        kinds = {
+            "node groups": [
+                f"{cluster.name}/{name}" for cluster in eks.clusters.values() for name in cluster.nodegroups
+            ],
+            "instances": [each.id for each in instances if each._state.name not in ("terminated", "stopped")],
             "add-ons": map("/".join, self.emulated.addons),
+            "EKS clusters": eks.clusters,
+            "launch templates": ec2.launch_templates,
+            "VPC endpoints": [each.id for each in ec2.vpc_end_points.values() if each.state != "deleted"],
+            "network interfaces": ec2.enis,
+            "NAT gateways": [each.id for each in ec2.nat_gateways.values() if each.state != "deleted"],
+            "elastic IPs": [each.allocation_id for each in ec2.addresses],
+            "snapshots": [each.id for each in ec2.snapshots.values() if each.owner_id == ACCOUNT],
+            "volumes": ec2.volumes,
+            "security groups": [each.id for each in groups if each.name != "default"],
+            "route tables": [each.id for each in ec2.route_tables.values() if each.main_association_id is None],
+            "subnets": [id for zone in ec2.subnets.values() for id in zone],
+            "internet gateways": ec2.internet_gateways,
+            "VPCs": ec2.vpcs,
             "log groups": _in(logs_backends).groups,
             "EventBridge rules": _in(events_backends).event_buses["default"].rules,
-            "schedule groups": [one for one in _in(scheduler_backends).schedule_groups if one != "default"],
-            "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{one}" for one in _in(sqs_backends).queues],
+            "schedule groups": [name for name in _in(scheduler_backends).schedule_groups if name != "default"],
+            "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}" for name in _in(sqs_backends).queues],
+            "instance profiles": [each.name for each in iam.instance_profiles.values()],
+            "IAM roles": [each.name for each in iam.roles.values()],
+            "IAM policies": [arn for arn in iam.managed_policies if f":{ACCOUNT}:" in arn],
             "budgets": budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT],
-            "instance profiles": [one.name for one in iam_backends[ACCOUNT]["aws"].instance_profiles.values()],
         }
-        found = {(KINDS[entity.type], str(entity.id)) for entity in entities() if entity.type in KINDS}
-        return found | {(kind, one) for kind, ids in more.items() for one in ids}
+        return {(kind, str(id)) for kind, ids in kinds.items() for id in ids}
 
 
 def _in(backends: Any) -> Any:

@@ -64,8 +64,8 @@ class Emulated:
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """Operations answered here, with their arguments."""
-    laws: Callable[[str, dict[str, Any]], Any] | None = None
-    """Answers first if a test needs AWS's rules: see `laws`."""
+    slow: Callable[[str, dict[str, Any]], Any] | None = None
+    """Answers first if a test needs deletions that take time: see `slow_deletions`."""
     faults: dict[str, list[str | BaseException | None]] = field(default_factory=dict)
     """By operation, the results of its next calls: an error code, an exception, or None for the normal answer."""
     lost: Callable[[str], BaseException | None] | None = None
@@ -102,7 +102,7 @@ class Emulated:
             return error(403, self.denied[model.name], "you may not")
         if params["context"]["client_region"] in self.closed:
             return error(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
-        if self.laws is not None and (said := self.laws(model.name, params["context"]["asked"])) is not None:
+        if self.slow is not None and (said := self.slow(model.name, params["context"]["asked"])) is not None:
             return said
         own = getattr(self, f"_{model.name}", None)
         if own is None or (model.name == "DescribeInstanceTypeOfferings" and self.offers is None):

@@ -22,7 +22,7 @@ from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.conftest import Answers, Records, Run
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
-from tests.tandem.aws.laws import CHANGES, Laws
+from tests.tandem.aws.slow_deletions import CHANGES, Delays
 from tests.tandem.leftovers.test_order_of_deletion import ALL_DELETED, KINDS
 
 pytestmark = pytest.mark.slow
@@ -37,18 +37,18 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 @pytest.mark.parametrize("fault", ["ThrottlingException", "ExpiredTokenException", "AccessDeniedException", NO_NETWORK])
 def test_a_failed_search_is_repeated_until_the_timeout(
-    laws: Laws, emulated: Emulated, cleaning: Cleaning, fault: Any
+    delays: Delays, emulated: Emulated, cleaning: Cleaning, fault: Any
 ) -> None:
     found = cleaning.look()
     emulated.faults["DescribeNodegroup"] = [None, fault, fault, None, fault]
     outcomes = cleaning.delete(found)
     assert emulated.faults["DescribeNodegroup"] == []
+    assert cleaning.too_early == set()
     assert {(one.resource.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
-    assert laws.harmed == []
 
 
-def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws: Laws, cleaning: Cleaning) -> None:
-    laws.seconds = 10_000.0
+def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(delays: Delays, cleaning: Cleaning) -> None:
+    delays.seconds = 10_000.0
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete()}
     assert shown["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
     assert shown["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
@@ -63,21 +63,21 @@ def test_resources_that_a_stuck_node_group_needs_are_left_for_the_next_run(laws:
         quick,
         {*KINDS} - slow - quick,
     ]
-    assert (laws.refused, laws.harmed) == ([], [])
+    assert cleaning.too_early == set()
 
-    cleaning.seconds, laws.seconds = cleaning.seconds + 20_000.0, 45.0
+    cleaning.seconds, delays.seconds = cleaning.seconds + 20_000.0, 45.0
     assert [one for one in cleaning.delete() if one.left] == []
     assert cleaning.resources() == []
 
 
-def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> None:
+def test_a_cluster_that_stays_keeps_its_role(delays: Delays, cleaning: Cleaning) -> None:
     agreed = [kind for kind in inventory.KINDS if kind.title != "EKS clusters"]
     shown = {one.resource.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
     assert shown["EKS clusters"] == ("not agreed", "")
     why = f"IAM is shared by all regions, and the EKS cluster {CLUSTER} in us-east-1 is ACTIVE"
     assert {shown[kind] for kind in ("instance profiles", "IAM roles", "IAM policies")} == {("left alone", why)}
     assert shown["log groups"] == ("left alone", f"EKS cluster {CLUSTER} still exists")
-    assert laws.harmed == []
+    assert cleaning.too_early == set()
 
 
 def test_resources_that_could_not_be_listed_count_as_left(
@@ -100,7 +100,7 @@ def test_a_temporary_refusal_is_retried(creation: Creation, emulated: Emulated, 
     assert ("VPCs", vpc) not in creation.census()
 
 
-def test_a_deletion_whose_reply_is_lost_counts_as_done(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
+def test_a_deletion_whose_reply_is_lost_counts_as_done(delays: Delays, emulated: Emulated, cleaning: Cleaning) -> None:
     """The reply of each changing call is lost once."""
     seen: set[str] = set()
 
@@ -149,7 +149,13 @@ def test_the_record_is_closed(creation: Creation, run: Run) -> None:
 
 
 def test_repeatedly_interrupted_deletion_finishes_and_the_records_are_complete(
-    laws: Laws, emulated: Emulated, cleaning: Cleaning, creation: Creation, answers: Answers, run: Run, records: Records
+    delays: Delays,
+    emulated: Emulated,
+    cleaning: Cleaning,
+    creation: Creation,
+    answers: Answers,
+    run: Run,
+    records: Records,
 ) -> None:
     """Each run ends at its eleventh change, right after AWS has made it."""
     found, runs, code = {*cleaning.resources()}, 0, 130

@@ -12,7 +12,7 @@ from tandem.leftovers import inventory
 from tests.conftest import Golden
 from tests.tandem.aws.asked import Requests, lines
 from tests.tandem.aws.cleaning import Cleaning
-from tests.tandem.aws.laws import Laws
+from tests.tandem.aws.slow_deletions import Delays
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ PLACE = re.compile(r"\b127(\.\d+){3}\b|(?<=us-east-1)[a-f]\b")
 RANDOM = re.compile(r"\b([a-z]+)-[0-9a-f]{8,}\b")
 
 
-def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Requests, golden: Golden) -> None:
+def test_the_requests_of_a_deletion(delays: Delays, cleaning: Cleaning, requests: Requests, golden: Golden) -> None:
     found = cleaning.look()
     searched = sorted(set(lines(requests)))
     listed = inventory.as_dict(found, cleaning.account)
