@@ -81,7 +81,7 @@ def tags() -> dict[str, Tag]:
             name=row["tag"],
             shape=shapes()[row["shape"]],
             quantization=row["quantization"],
-            exceptions=dict(one.split("=") for one in row["exceptions"].split(",") if one),
+            exceptions=dict(pair.split("=") for pair in row["exceptions"].split(",") if pair),
             digest=row["digest"],
             listed_size=row["listed_size"],
             model_bytes=int(row["model_bytes"]) if row["model_bytes"] else None,
@@ -102,8 +102,8 @@ def registry() -> dict[str, str]:
 @cache
 def sources() -> dict[str, dict[str, str]]:
     """The sources behind the short names, each with its date."""
-    found: dict[str, dict[str, str]] = json.loads((FACTS / "sources.json").read_text(encoding="utf-8"))
-    return found
+    read: dict[str, dict[str, str]] = json.loads((FACTS / "sources.json").read_text(encoding="utf-8"))
+    return read
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -126,7 +126,7 @@ def _parked_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]
     for name in aws.eks.get_node_groups(cluster_name=cluster, opts=options).names or ():
         group = aws.eks.get_node_group(cluster_name=cluster, node_group_name=name, opts=options)
         if pool := (group.labels or {}).get(POOL_LABEL):
-            sizes[pool] = sizes.get(pool, 0) + sum(one.desired_size for one in group.scaling_configs or ())
+            sizes[pool] = sizes.get(pool, 0) + sum(sizing.desired_size for sizing in group.scaling_configs or ())
     return (pool for pool, size in sizes.items() if size == 0)
 
 
@@ -138,12 +138,12 @@ def _empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Ite
 
 
 def _instances(pool: Pool, cluster: str, options: pulumi.InvokeOptions) -> list[str]:
-    found = aws.ec2.get_instances(
+    answer = aws.ec2.get_instances(
         instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
         instance_state_names=["pending", "running"],
         opts=options,
     )
-    return list(found.ids or ())
+    return list(answer.ids or ())
 
 
 def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:
@@ -153,12 +153,12 @@ def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:
     """
     name = f"{pulumi.get_organization()}/{PROJECT}/{pulumi.get_stack()}"
     try:
-        found = pulumi.runtime.invoke(READ_OUTPUTS, {"name": name}).value
+        answer = pulumi.runtime.invoke(READ_OUTPUTS, {"name": name}).value
     except Exception as error:  # the SDK raises no narrower one for a function that fails
         if not is_scheduled:
             return None
         # As if something had changed: then a parked pool is deployed as parked.
         pulumi.log.warn(f"the outputs of the last `up` are unknown: {error}")
         return ParkingOutputs(plan="", parked=())
-    outputs = ((found or {}).get("outputs") or {}).get(OUTPUT)
+    outputs = ((answer or {}).get("outputs") or {}).get(OUTPUT)
     return ParkingOutputs.model_validate(outputs) if outputs else None

@@ -140,7 +140,7 @@ class ScheduledParking(pulumi.ComponentResource):
             }
             for verb, (cron, size) in sizes.items():
                 target = aws.scheduler.ScheduleTargetArgs(
-                    arn=scope.apply(lambda known: known.update_node_group),
+                    arn=scope.apply(lambda scope: scope.update_node_group),
                     role_arn=role.arn,
                     input=_call(parked, size),
                     dead_letter_config=aws.scheduler.ScheduleTargetDeadLetterConfigArgs(arn=queue.arn),
@@ -166,14 +166,14 @@ class ScheduledParking(pulumi.ComponentResource):
     def _role(self, scope: pulumi.Output[Scope], queue: "aws.sqs.Queue") -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         """The schedules' role, and the policies of role and queue."""
         name = f"{self._name}-scheduler"
-        trusted = scope.apply(lambda known: document(permissions.trust_statements(known)))
+        trusted = scope.apply(lambda scope: document(permissions.trust_statements(scope)))
         role = aws.iam.Role(f"{name}-role", assume_role_policy=trusted, tags=self._tags, opts=self._child)
         groups = pulumi.Output.all(
-            *(pulumi.Output.all(one.cluster_name, one.node_group_name) for one in self._args.node_groups.values())
+            *(pulumi.Output.all(group.cluster_name, group.node_group_name) for group in self._args.node_groups.values())
         )
         policy = aws.iam.Policy(
             f"{name}-policy",
-            policy=pulumi.Output.all(scope, groups).apply(lambda known: document(permissions.role_statements(*known))),
+            policy=pulumi.Output.all(scope, groups).apply(lambda both: document(permissions.role_statements(*both))),
             tags=self._tags,
             opts=self._child,
         )
@@ -183,9 +183,7 @@ class ScheduledParking(pulumi.ComponentResource):
         received = aws.sqs.QueuePolicy(
             f"{self._name}-failures-policy",
             queue_url=queue.id,
-            policy=pulumi.Output.all(scope, role.arn).apply(
-                lambda known: document(permissions.queue_statements(*known))
-            ),
+            policy=pulumi.Output.all(scope, role.arn).apply(lambda both: document(permissions.queue_statements(*both))),
             opts=self._child,
         )
         return role, [attached, received]

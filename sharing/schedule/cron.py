@@ -128,17 +128,17 @@ def _read(part: str, field: Field) -> frozenset[int]:
 
 
 def _read_item(item: str, field: Field) -> range:
-    found = re.fullmatch(r"(?:\*|([0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?)(?:/([0-9]{1,2}))?", item)
-    if found is None:
+    parts = re.fullmatch(r"(?:\*|([0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?)(?:/([0-9]{1,2}))?", item)
+    if parts is None:
         raise _unknown(item, field)
-    first, last, step = found[1], found[2], int(found[3] or 1)
+    first, last, step = parts[1], parts[2], int(parts[3] or 1)
     if not step:
         raise CronError(f"has a step of 0 in its {field.name}", "Write a step of at least 1, or none.")
     if first is None:
         return range(field.least, field.most + 1, step)
     low = _read_value(first, field)
     if last is None:
-        if found[3]:
+        if parts[3]:
             # Kubernetes takes 5/15 as 5-59/15; cron(5) has no such step.
             raise CronError(f"has a step after a single {field.name}", f"Write `{first}-{field.most}/{step}`.")
         return range(low, low + 1)

@@ -41,8 +41,8 @@ def cluster(account: Account, name: str) -> Any:
 
 def node_groups(account: Account, name: str) -> list[str]:
     """Names of the cluster's node groups."""
-    found = there(lambda: list(account.pages("eks", "list_nodegroups", clusterName=name)))
-    return [group for page in found or () for group in page["nodegroups"]]
+    pages = there(lambda: list(account.pages("eks", "list_nodegroups", clusterName=name)))
+    return [group for page in pages or () for group in page["nodegroups"]]
 
 
 def owner_of(account: Account, stack: str) -> Owner:

@@ -59,9 +59,9 @@ def _find(
 
 def _each(account: Account, listed: Listed, **arguments: Any) -> Iterator[Raw]:
     for page in account.pages("ec2", listed.operation, **arguments):
-        found = page[listed.key]
         # Instances come in reservations.
-        yield from [one for each in found for one in each["Instances"]] if listed.key == "Reservations" else found
+        for raw in page[listed.key]:
+            yield from raw["Instances"] if listed.key == "Reservations" else (raw,)
 
 
 def _state(raw: Raw) -> str:
@@ -116,12 +116,12 @@ def _tags(account: Account, resource: Resource, listed: Listed) -> Tags | None:
 def _look(account: Account, resource: Resource, listed: Listed) -> Raw | None:
     """Asks by id, not by a tag: so that tags and existence are both current."""
     try:
-        found = list(_each(account, listed, **{f"{listed.id_key}s": [resource.id]}))
+        there = list(_each(account, listed, **{f"{listed.id_key}s": [resource.id]}))
     except Exception as error:
         if "NotFound" in code(error):
             return None
         raise
-    return next((raw for raw in found if raw[listed.id_key] == resource.id and not _is_deleted(raw)), None)
+    return next((raw for raw in there if raw[listed.id_key] == resource.id and not _is_deleted(raw)), None)
 
 
 def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Resource], None]:

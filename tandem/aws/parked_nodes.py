@@ -63,7 +63,7 @@ def find_pools(account: Account, stack: str) -> list[PoolNodes]:
         client.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
         for name in clusters.node_groups(account, cluster)
     ]
-    return [_pool(one) for one in described if POOL_LABEL in (one.get("labels") or {})]
+    return [_pool(raw) for raw in described if POOL_LABEL in (raw.get("labels") or {})]
 
 
 def _pool(raw: Any) -> PoolNodes:
@@ -104,17 +104,17 @@ def _schedules(account: Account, stack: str) -> Iterator[Any]:
     client = account.client("scheduler")
     for group in services.SCHEDULE_GROUPS.find(account, owner_of(account, stack)):
         for page in account.pages("scheduler", "list_schedules", GroupName=group.id):
-            for one in page["Schedules"]:
-                found = client.get_schedule(GroupName=group.id, Name=one["Name"])
-                if found["ScheduleExpression"].startswith("cron("):
-                    yield found
+            for listed in page["Schedules"]:
+                schedule = client.get_schedule(GroupName=group.id, Name=listed["Name"])
+                if schedule["ScheduleExpression"].startswith("cron("):
+                    yield schedule
 
 
 def find_failures(account: Account, stack: str) -> list[Failure]:
     """The messages in the stack's dead-letter queues, newest first. They stay in the queue."""
     queues = {schedule["Target"]["DeadLetterConfig"]["Arn"] for schedule in _schedules(account, stack)}
     client = account.client("sqs")
-    found: dict[str, Failure] = {}
+    failures: dict[str, Failure] = {}
     for arn in queues:
         url = client.get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
         # Each call returns a sample of at most ten.
@@ -127,8 +127,8 @@ def find_failures(account: Account, stack: str) -> list[Failure]:
         )
         for message in answer.get("Messages", ()):
             if failure := _failure(message):
-                found[message["MessageId"]] = failure
-    return sorted(found.values(), key=lambda one: one.at, reverse=True)
+                failures[message["MessageId"]] = failure
+    return sorted(failures.values(), key=lambda failure: failure.at, reverse=True)
 
 
 def _failure(message: Any) -> Failure | None:

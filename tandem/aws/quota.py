@@ -143,15 +143,15 @@ def _vcpus(account: Account, mine: Owner) -> Counter[str]:
 
 def _sizes(account: Account, names: list[str]) -> dict[str, int]:
     """vCPUs of each type: quotas count the type's number, even if an instance has disabled some."""
-    known = {row["instance_type"]: int(row["vcpu"]) for row in tables.read("system_instances").rows}
-    known |= {name: kind.vcpu for name, kind in instance_types().items()}
-    unknown = [name for name in names if name not in known]
+    vcpus = {row["instance_type"]: int(row["vcpu"]) for row in tables.read("system_instances").rows}
+    vcpus |= {name: kind.vcpu for name, kind in instance_types().items()}
+    unknown = [name for name in names if name not in vcpus]
     for start in range(0, len(unknown), MOST_TYPES_A_CALL):
         for page in account.pages(
             "ec2", "describe_instance_types", InstanceTypes=unknown[start : start + MOST_TYPES_A_CALL]
         ):
-            known |= {raw["InstanceType"]: raw["VCpuInfo"]["DefaultVCpus"] for raw in page["InstanceTypes"]}
-    return known
+            vcpus |= {raw["InstanceType"]: raw["VCpuInfo"]["DefaultVCpus"] for raw in page["InstanceTypes"]}
+    return vcpus
 
 
 def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:
@@ -183,23 +183,23 @@ def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[li
 
 def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[str, set[str]]:
     """The zones, of these, that offer each type."""
-    found: dict[str, set[str]] = {}
+    offered: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": types}]
     for page in account.pages(
         "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
     ):
         for raw in page["InstanceTypeOfferings"]:
             if raw["Location"] in everywhere:
-                found.setdefault(raw["InstanceType"], set()).add(raw["Location"])
-    return found
+                offered.setdefault(raw["InstanceType"], set()).add(raw["Location"])
+    return offered
 
 
 def _zones(account: Account) -> list[str]:
     """The zones from which the program chooses."""
-    found = account.client("ec2").describe_availability_zones()["AvailabilityZones"]
+    answer = account.client("ec2").describe_availability_zones()["AvailabilityZones"]
     return sorted(
         zone["ZoneName"]
-        for zone in found
+        for zone in answer
         if zone["State"] == "available"
         and zone.get("OptInStatus") in (None, "opt-in-not-required")
         and zone["ZoneId"] not in ZONES_WITHOUT_EKS
@@ -219,14 +219,14 @@ def spot_role_missing(account: Account, setup: Setup) -> bool:
     return False
 
 
-def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
+def as_dict(answer: Answer, stack: str, account: Account) -> dict[str, Any]:
     """The answer as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "stack": stack,
         "account": account.id,
         "region": account.region,
-        "verdict": "short" if found.short else "unknown" if found.unknown else "ok",
+        "verdict": "short" if answer.short else "unknown" if answer.unknown else "ok",
         "quotas": [
             {
                 "quota": check.need.quota.title,
@@ -241,8 +241,8 @@ def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
                 "verdict": check.verdict,
                 "way_out": check.command(account.region) if check.verdict.startswith("short") else "",
             }
-            for check in found.checks
+            for check in answer.checks
         ],
-        "problems": list(found.problems),
-        "warnings": list(found.warnings),
+        "problems": list(answer.problems),
+        "warnings": list(answer.warnings),
     }

@@ -292,10 +292,9 @@ def _delete_policy(account: Account, resource: Resource) -> None:
     client, policy = account.client("iam"), {"PolicyArn": resource.id}
     if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
         raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
-    versions = [one for page in account.pages("iam", "list_policy_versions", **policy) for one in page["Versions"]]
-    for version in versions:
-        if not version["IsDefaultVersion"]:
-            client.delete_policy_version(**policy, VersionId=version["VersionId"])
+    pages = account.pages("iam", "list_policy_versions", **policy)
+    for version in [version for page in pages for version in page["Versions"] if not version["IsDefaultVersion"]]:
+        client.delete_policy_version(**policy, VersionId=version["VersionId"])
     client.delete_policy(**policy)
 
 

@@ -136,29 +136,31 @@ def reason(error: Exception, region: str) -> str:
 
     # AWS_ENDPOINT_URL and a proxy's address may have a password.
     said = without_secrets(one_line(str(error)))
-    found = code(error)
+    aws_code = code(error)
     if isinstance(error, exceptions.ProfileNotFound):
         return f"{said}. List the profiles with `aws configure list-profiles`."
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return "No AWS credentials found. Run `aws configure sso`, or pass --profile."
-    if found in EXPIRED or isinstance(
+    if aws_code in EXPIRED or isinstance(
         error, exceptions.SSOError | exceptions.TokenRetrievalError | exceptions.CredentialRetrievalError
     ):
-        return f"The AWS credentials have expired or cannot be renewed ({found or said}). Run `aws sso login`."
-    if found in NOT_ACCEPTED or found in NOT_ENABLED:
+        return f"The AWS credentials have expired or cannot be renewed ({aws_code or said}). Run `aws sso login`."
+    if aws_code in NOT_ACCEPTED or aws_code in NOT_ENABLED:
         return (
-            f"AWS rejected these credentials in {region} ({found}). Check them with `aws sts "
+            f"AWS rejected these credentials in {region} ({aws_code}). Check them with `aws sts "
             f"get-caller-identity`, or enable the region with `aws account enable-region --region-name {region}`."
         )
-    if found in DENIED:
+    if aws_code in DENIED:
         asked = getattr(error, "operation_name", "the call")
-        return f"These credentials may not call {asked} ({found}). Request that permission, or pass another --profile."
-    if found in THROTTLED:
-        return f"AWS is throttling requests ({found}). Try again in a minute."
-    if isinstance(error, ResponseParserError) or found.isdigit():
+        return (
+            f"These credentials may not call {asked} ({aws_code}). Request that permission, or pass another --profile."
+        )
+    if aws_code in THROTTLED:
+        return f"AWS is throttling requests ({aws_code}). Try again in a minute."
+    if isinstance(error, ResponseParserError) or aws_code.isdigit():
         # botocore 1.44, parsers.py: the code is the status, and the message the whole page.
         request = getattr(error, "response", {}).get("ResponseMetadata", {}).get("RequestId", "")
-        facts = [f"status {found}"] * bool(found) + [f"request {one_line(request)}"] * bool(request)
+        facts = [f"status {aws_code}"] * bool(aws_code) + [f"request {one_line(request)}"] * bool(request)
         answered = f" ({', '.join(facts)})" if facts else ""
         return f"The answer is not in AWS's format{answered}. Check the proxy and AWS_ENDPOINT_URL, and try again."
     if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
@@ -188,10 +190,10 @@ def is_temporary(error: Exception) -> bool:
         return True
     if not isinstance(error, exceptions.ClientError):
         return False
-    found = code(error)
+    aws_code = code(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    passing = found in THROTTLED or found in EXPIRED or found in IN_USE
-    return passing or status >= 500 or any(part in found for part in NOT_THERE)
+    passing = aws_code in THROTTLED or aws_code in EXPIRED or aws_code in IN_USE
+    return passing or status >= 500 or any(part in aws_code for part in NOT_THERE)
 
 
 def _config() -> Any:

@@ -48,8 +48,8 @@ class Identity:
         return account
 
     def _refuse(self, account: Account, key: str, verb: str, ids: Sequence[str], fix: str) -> None:
-        [found] = locate([Problem(key, account.id, "", "")], [self.file] if self.file else [])
-        place = found.place
+        [located] = locate([Problem(key, account.id, "", "")], [self.file] if self.file else [])
+        place = located.place
         where = f" of {place.file}:{place.line}:{place.column}" if place and place.line else ""
         raise WrongAccountError(f"account {account.id} {verb} `{key}` ({', '.join(ids)}){where}. {fix}")
 

@@ -16,8 +16,8 @@ def check_region(case: Case) -> Iterator[Finding]:
         yield stops(f"{case.region} is not enabled in this account", _enable(case.region))
         return
     client = case.account().client("ec2")
-    known = client.describe_regions(RegionNames=[case.region], AllRegions=True)["Regions"]
-    status = known[0].get("OptInStatus", "") if known else "unknown"
+    regions = client.describe_regions(RegionNames=[case.region], AllRegions=True)["Regions"]
+    status = regions[0].get("OptInStatus", "") if regions else "unknown"
     if status in ("opt-in-not-required", "opted-in"):
         yield ok(case.region)
     else:
@@ -109,16 +109,16 @@ def check_cost_tag(case: Case) -> Iterator[Finding]:
 
     client = case.account().client("ce", "us-east-1")
     try:
-        known = client.list_cost_allocation_tags(TagKeys=[TAG_STACK], Type="UserDefined")["CostAllocationTags"]
+        tags = client.list_cost_allocation_tags(TagKeys=[TAG_STACK], Type="UserDefined")["CostAllocationTags"]
     except Exception as error:
         # Said of members of an organization (github.com/hashicorp/terraform-provider-aws, issue 37636).
         if code(error) not in DENIED or "Linked account" not in str(error):
             raise
         yield unknown("only the account that pays for this one can see its cost allocation tags", ACTIVATE)
         return
-    if any(tag["Status"] == "Active" for tag in known):
+    if any(tag["Status"] == "Active" for tag in tags):
         yield ok(f"{TAG_STACK} is an active cost allocation tag")
-    elif known:
+    elif tags:
         yield warning(f"{TAG_STACK} is not an active cost allocation tag, so the alert counts nothing", ACTIVATE)
     else:
         later = "AWS lists it up to 24 hours after the first `up`. Then run doctor again."

@@ -117,25 +117,25 @@ def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Futur
 
 
 def _findings(check: Check, case: Case) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        found.extend(check.run(case))
+        findings.extend(check.run(case))
     except ModuleNotFoundError as error:
-        found.append(unknown(*parts_of(missing(error, "doctor"))))
+        findings.append(unknown(*parts_of(missing(error, "doctor"))))
     except CallError as error:
-        found.append(unknown(SEE_CREDENTIALS) if error is case.access.error else unknown(*parts_of(str(error))))
+        findings.append(unknown(SEE_CREDENTIALS) if error is case.access.error else unknown(*parts_of(str(error))))
     except machine.ProgramError as error:
-        found.append(unknown(str(error), "Run the command yourself to see why."))
+        findings.append(unknown(str(error), "Run the command yourself to see why."))
     except OSError as error:
-        found.append(unknown(str(error)))
+        findings.append(unknown(str(error)))
     except Exception as error:
         if not _is_of_aws(error):
             raise
         from tandem.aws.session import reason
 
-        found.append(unknown(*parts_of(reason(error, case.region))))
+        findings.append(unknown(*parts_of(reason(error, case.region))))
     # In one line, without control characters and passwords: servers and variables wrote parts of it.
-    return [replace(each, found=_clean(each.found), fix=one_line(each.fix)) for each in found]
+    return [replace(each, text=_clean(each.text), fix=one_line(each.fix)) for each in findings]
 
 
 def _clean(text: str) -> str:

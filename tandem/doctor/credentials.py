@@ -62,16 +62,16 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
     left = (lifetime.expires - case.now).total_seconds() / 60
     if left <= 0:
         return stops(f"{who}; {lifetime.why} expired at {lifetime.expires:%H:%M %Z}", LONGER)
-    found = f"{who}; {lifetime.why} expire in {_minutes(left)}"
+    text = f"{who}; {lifetime.why} expire in {_minutes(left)}"
     if case.stack is None:
-        return ok(found)
+        return ok(text)
     estimate = case.stack.planned.startup
-    found = f"{found}, and `up` takes about {_minutes(estimate.minutes)}"
+    text = f"{text}, and `up` takes about {_minutes(estimate.minutes)}"
     if left < estimate.minutes:
-        return stops(found, LONGER)
+        return stops(text, LONGER)
     if left < estimate.minutes + estimate.plus_minus:
-        return warning(f"{found} ± {_minutes(estimate.plus_minus)}", LONGER)
-    return ok(found)
+        return warning(f"{text} ± {_minutes(estimate.plus_minus)}", LONGER)
+    return ok(text)
 
 
 def _minutes(minutes: float) -> str:
@@ -103,11 +103,11 @@ def _is_refusal(error: Exception) -> bool:
     )
     if isinstance(cause, refusals):
         return True
-    found = code(cause) if isinstance(cause, Exception) else ""
+    refusal = code(cause) if isinstance(cause, Exception) else ""
     if getattr(cause, "operation_name", "") == "AssumeRole":
         # Denied, no such role, or longer than an hour for a role assumed through another one.
-        return found not in THROTTLED
-    return found in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
+        return refusal not in THROTTLED
+    return refusal in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
 
 
 def _lifetime(case: Case) -> Lifetime:

@@ -62,7 +62,7 @@ def _check_parts(case: Case, kind: str) -> Iterator[Finding]:
     for name in sorted(names):
         finding = _judge(case, kind, describe(**arguments, **{f"{kind}Name": name})[kind])
         if finding.verdict == "ok":
-            healthy.append(finding.found)
+            healthy.append(finding.text)
         else:
             yield finding
     if healthy or not names:
@@ -79,8 +79,8 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     replace = f"pulumi up --stack {case.planned_stack.name} --replace '{urn}'"
     if status == "CREATE_FAILED" and kind == "nodegroup":
         # Its Auto Scaling group stays until DeleteNodegroup, and is not suspended (aws/containers-roadmap#764).
-        found = f"{what} failed to create; it may still start nodes, which cost money and use quota{issues}"
-        finding = _judge_failed(case, found, urn, replace)
+        text = f"{what} failed to create; it may still start nodes, which cost money and use quota{issues}"
+        finding = _judge_failed(case, text, urn, replace)
         return dataclasses.replace(finding, fix=f"{finding.fix} {_delete_first(case, own)}")
     if status == "CREATE_FAILED":
         return _judge_failed(case, f"{what} failed to create{issues}", urn, replace)
@@ -102,16 +102,16 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     return ok(f"{own} is ACTIVE")
 
 
-def _judge_failed(case: Case, found: str, urn: str, replace: str) -> Finding:
+def _judge_failed(case: Case, text: str, urn: str, replace: str) -> Finding:
     """EKS never repairs it (aws/containers-roadmap#764); whether `up` replaces it depends on the state."""
     try:
         marked = urn in read_state(case).failed
     except StateError:
-        return warning(found, f"Remove the cause: the next `pulumi up` replaces it. After a refresh, run: {replace}.")
+        return warning(text, f"Remove the cause: the next `pulumi up` replaces it. After a refresh, run: {replace}.")
     if marked:
-        return warning(found, "Remove the cause: the next `pulumi up` replaces it.")
+        return warning(text, "Remove the cause: the next `pulumi up` replaces it.")
     # A refresh clears the mark, and `up` then cannot continue with the group.
-    return stops(found, f"Remove the cause, then: {replace}.")
+    return stops(text, f"Remove the cause, then: {replace}.")
 
 
 def _delete_first(case: Case, name: str) -> str:

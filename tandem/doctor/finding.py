@@ -14,35 +14,35 @@ class Finding:
     """One line of the answer."""
 
     verdict: Verdict
-    found: str
+    text: str
     fix: str = ""
     """A sentence or a command; empty if nothing is wrong."""
 
 
-def ok(found: str) -> Finding:
+def ok(text: str) -> Finding:
     """Nothing is wrong."""
-    return Finding(verdict="ok", found=found)
+    return Finding(verdict="ok", text=text)
 
 
-def warning(found: str, fix: str) -> Finding:
+def warning(text: str, fix: str) -> Finding:
     """`up` can run, but something else may go wrong."""
-    return Finding(verdict="warning", found=found, fix=fix)
+    return Finding(verdict="warning", text=text, fix=fix)
 
 
-def stops(found: str, fix: str) -> Finding:
+def stops(text: str, fix: str) -> Finding:
     """`up` would be refused, fail, or wait until it times out."""
-    return Finding(verdict="stops", found=found, fix=fix)
+    return Finding(verdict="stops", text=text, fix=fix)
 
 
 def unknown(why: str, fix: str = "") -> Finding:
     """The check could not run, so the result is unknown."""
-    return Finding(verdict="unknown", found=why, fix=fix)
+    return Finding(verdict="unknown", text=why, fix=fix)
 
 
 def parts_of(said: str) -> tuple[str, str]:
     """The problem and the fix of a message with both; else the whole message, and no fix."""
-    found, stop, fix = said.partition(". ")
-    return (found, fix) if stop else (said, "")
+    text, stop, fix = said.partition(". ")
+    return (text, fix) if stop else (said, "")
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -40,9 +40,9 @@ def check_python(case: Case) -> Iterator[Finding]:
     except OSError:
         # `pulumi up` creates a missing environment (pulumi, sdk/python/toolchain/pip.go, EnsureVenv).
         text = ""
-    found = re.search(r"^version(?:_info)? *= *(\d+)\.(\d+)", text, flags=re.MULTILINE)
-    if found and (int(found[1]), int(found[2])) < OLDEST_PYTHON:
-        yield stops(f".venv has {found[1]}.{found[2]}, which is older than 3.11", f"Delete .venv. {fix}")
+    version = re.search(r"^version(?:_info)? *= *(\d+)\.(\d+)", text, flags=re.MULTILINE)
+    if version and (int(version[1]), int(version[2])) < OLDEST_PYTHON:
+        yield stops(f".venv has {version[1]}.{version[2]}, which is older than 3.11", f"Delete .venv. {fix}")
     else:
         yield ok(".".join(map(str, sys.version_info[:3])))
 
@@ -82,8 +82,8 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
     if oldest and version < oldest:
         yield stops(f"{shown(version)} is older than {shown(oldest)}", f"Update it: {AWS_CLI_PAGE}")
     elif version[0] == 1:
-        found = f"{shown(version)} has `aws eks get-token`, but not `aws sso login`"
-        yield warning(found, f"Install version 2: {AWS_CLI_PAGE}")
+        text = f"{shown(version)} has `aws eks get-token`, but not `aws sso login`"
+        yield warning(text, f"Install version 2: {AWS_CLI_PAGE}")
     else:
         yield ok(shown(version))
 

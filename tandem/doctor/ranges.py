@@ -10,24 +10,24 @@ Version: TypeAlias = tuple[int, int, int, int]
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?")
 _COMPARATOR = re.compile(r"(>=|<=|!=|==|>|<|=|!)?\s*v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)\s*")
 _HOLDS: dict[str, Callable[[Version, Version], bool]] = {
-    ">=": lambda found, wanted: found >= wanted,
-    "<=": lambda found, wanted: found <= wanted,
-    ">": lambda found, wanted: found > wanted,
-    "<": lambda found, wanted: found < wanted,
-    "!=": lambda found, wanted: found != wanted,
-    "!": lambda found, wanted: found != wanted,
-    "==": lambda found, wanted: found == wanted,
-    "=": lambda found, wanted: found == wanted,
-    "": lambda found, wanted: found == wanted,
+    ">=": lambda version, wanted: version >= wanted,
+    "<=": lambda version, wanted: version <= wanted,
+    ">": lambda version, wanted: version > wanted,
+    "<": lambda version, wanted: version < wanted,
+    "!=": lambda version, wanted: version != wanted,
+    "!": lambda version, wanted: version != wanted,
+    "==": lambda version, wanted: version == wanted,
+    "=": lambda version, wanted: version == wanted,
+    "": lambda version, wanted: version == wanted,
 }
 
 
 def version_in(text: str) -> Version | None:
     """The first version in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
-    found = _VERSION.search(text)
-    if not found:
+    parts = _VERSION.search(text)
+    if not parts:
         return None
-    major, minor, patch, before = found.groups()
+    major, minor, patch, before = parts.groups()
     return int(major), int(minor), int(patch), 0 if before else 1
 
 
@@ -49,10 +49,10 @@ def _satisfies_all(version: Version, wanted: str) -> bool:
     if not rest:
         raise ValueError(wanted)
     while rest:
-        found = _COMPARATOR.match(rest)
-        other = version_in(found.group(2)) if found else None
-        if not found or not other:
+        comparator = _COMPARATOR.match(rest)
+        other = version_in(comparator.group(2)) if comparator else None
+        if not comparator or not other:
             raise ValueError(wanted)
-        holds = holds and _HOLDS[found.group(1) or ""](version, other)
-        rest = rest[found.end() :]
+        holds = holds and _HOLDS[comparator.group(1) or ""](version, other)
+        rest = rest[comparator.end() :]
     return holds

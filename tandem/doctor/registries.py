@@ -52,8 +52,8 @@ def check_logins(case: Case) -> Iterator[Finding]:
     """No login on this machine has expired for a registry from which Helm pulls charts."""
     # Helm sends an expired one anyway, and public charts are then refused (403).
     for host in _registries(case):
-        found = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
-        yield from found or [ok(f"no login for {host}, and none is needed")]
+        findings = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
+        yield from findings or [ok(f"no login for {host}, and none is needed")]
 
 
 def _login_files() -> list[LoginFile]:
@@ -132,7 +132,7 @@ def check_images(case: Case) -> Iterator[Finding]:
     setup = stack.plan.setup
     nodes = sum(pool.max for pool in setup.pools) if setup.nat != "none" else 1
     # Pods without a share run once, on a system node.
-    once = {one.name.removeprefix(HUB) for one in artifacts.known() if not one.compressed_mib}
+    once = {artifact.name.removeprefix(HUB) for artifact in artifacts.known() if not artifact.compressed_mib}
     needed = sum(1 if image in once else nodes for image in images)
     named = f"{', '.join(images)} from Docker Hub without a login"
     if needed <= PULLS:
@@ -161,9 +161,9 @@ def _hub_images(inputs: Any) -> Iterator[str]:
 
 def _images_of_chart(chart: str) -> Iterator[str]:
     """Images from Docker Hub in the values of a chart, which we do not change."""
-    for one in artifacts.known():
-        if one.kind == "image" and chart in one.charts and one.name.startswith(HUB):
-            yield one.name.removeprefix(HUB)
+    for artifact in artifacts.known():
+        if artifact.kind == "image" and chart in artifact.charts and artifact.name.startswith(HUB):
+            yield artifact.name.removeprefix(HUB)
 
 
 def _hub_image(image: Any) -> Iterator[str]:

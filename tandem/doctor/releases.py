@@ -41,8 +41,8 @@ def check_releases(case: Case) -> Iterator[Finding]:
         with cluster(chosen) as reached:
             revisions = list(_revisions(reached.secrets(HELM)))
     except NotConnectedError as error:
-        found, fix = parts_of(str(error))
-        yield unknown(f"the Kubernetes API cannot be reached: {found}", ADDRESS if error.passing else fix)
+        why, fix = parts_of(str(error))
+        yield unknown(f"the Kubernetes API cannot be reached: {why}", ADDRESS if error.passing else fix)
         return
     stuck = list(_pending(revisions))
     for revision in stuck:

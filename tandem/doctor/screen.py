@@ -37,21 +37,21 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         others = alike[finding][1:] if finding.verdict == "unknown" else []
         if answered.check.title in others:
             continue
-        found = f"{finding.found} (also for {', '.join(others)})" if others else finding.found
+        text = f"{finding.text} (also for {', '.join(others)})" if others else finding.text
         word = f"{marks.get(finding.verdict, '')} {WORDS[finding.verdict]}".lstrip()
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"see {printed}."
         if console.is_terminal:
-            _show_folded(console, finding.verdict, f"{word:<{room}}", title, one_line(found))
+            _show_folded(console, finding.verdict, f"{word:<{room}}", title, one_line(text))
             if finding.fix:
                 # At the left margin, so that commands stay whole.
                 say(console, 2, "hint:", one_line(remedy), "cyan")
             continue
         fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
-        stop = "." if fix and not found.endswith((".", "?")) else ""
+        stop = "." if fix and not text.endswith((".", "?")) else ""
         styled = f"[{STYLES[finding.verdict]}]{word:<{room}}[/]"
-        console.print(f"{styled}  {title}  {in_markup(found)}{stop} {fix}".rstrip(), soft_wrap=True)
+        console.print(f"{styled}  {title}  {in_markup(text)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
@@ -66,11 +66,11 @@ def _marks(console: Console) -> dict[str, str]:
     return MARKS
 
 
-def _show_folded(console: Console, verdict: str, word: str, title: str, found: str) -> None:
+def _show_folded(console: Console, verdict: str, word: str, title: str, text: str) -> None:
     """A finding in its column, or at the left margin if a word of it, such as a URL, is longer than the column."""
     lead = len(word) + len(title) + 4
-    fits = lead + max(map(len, found.split()), default=0) <= console.width
-    say(console, 0, word, f" {title}  {found}", STYLES[verdict], hang=lead if fits else 2)
+    fits = lead + max(map(len, text.split()), default=0) <= console.width
+    say(console, 0, word, f" {title}  {text}", STYLES[verdict], hang=lead if fits else 2)
 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:
@@ -102,7 +102,7 @@ def as_dict(case: Case, answers: Sequence[Answered]) -> dict[str, Any]:
                 "check": answered.check.name,
                 "title": answered.check.title,
                 "verdict": answered.finding.verdict,
-                "found": answered.finding.found,
+                "found": answered.finding.text,
                 "fix": answered.finding.fix,
             }
             for answered in answers

@@ -25,7 +25,7 @@ class Done:
 
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
-        return {"outcomes": [_as_dict(one) for one in self.outcomes], "record": self.record}
+        return {"outcomes": [_as_dict(outcome) for outcome in self.outcomes], "record": self.record}
 
 
 @dataclass(slots=True)
@@ -35,9 +35,9 @@ class Screen:
     to_stderr: bool
     failure: Exception | None = None
 
-    def show(self, one: Outcome) -> None:
+    def show(self, outcome: Outcome) -> None:
         """One line."""
-        self._try(lambda: show.outcome(one, to_stderr=self.to_stderr))
+        self._try(lambda: show.outcome(outcome, to_stderr=self.to_stderr))
 
     def counts(self, outcomes: list[Outcome]) -> None:
         """The last line."""
@@ -51,43 +51,46 @@ class Screen:
                 self.failure = error
 
 
-def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
+def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
     """Asks and deletes; None if nothing was tried. Raises `CallError` if the record or the screen fails."""
-    if not _confirm_destroyed(account, found):
+    if not _confirm_destroyed(account, inventory):
         return None
     if not yes:
         complain("warning: delete leftovers only after `pulumi destroy`")
-    agreed = [kind for kind in deletion.kinds_of(found.resources) if yes or _agrees(kind, found)]
-    record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
+    agreed = [kind for kind in deletion.kinds_of(inventory.resources) if yes or _agrees(kind, inventory)]
+    record, screen = (
+        Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC)),
+        Screen(to_stderr),
+    )
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
     with open_console(stderr=True).status("Deleting …") as status:
 
-        def settle(one: Outcome) -> None:
-            record.write(event="outcome", **_as_dict(one))
+        def settle(outcome: Outcome) -> None:
+            record.write(event="outcome", **_as_dict(outcome))
             # Otherwise rich would print the line where the status is.
             status.stop()
-            shown.add((one.resource.kind, one.resource.id))
-            screen.show(one)
+            shown.add((outcome.resource.kind, outcome.resource.id))
+            screen.show(outcome)
             status.start()
 
         going = Deletion(
             account,
-            found.owner,
-            unseen=found.unseen,
+            inventory.owner,
+            unseen=inventory.unseen,
             clock=Clock(),
             progress=lambda line: status.update(in_markup(line)),
             attempted=lambda resource: record.write(event="deleting", kind=resource.kind, id=resource.id),
             settled=settle,
         )
         try:
-            going.run(found.resources, agreed)
+            going.run(inventory.resources, agreed)
         finally:
             # Also after Ctrl-C, a full disk, and a bug.
             status.stop()
-            for key, one in going.outcomes.items():
+            for key, outcome in going.outcomes.items():
                 if key not in shown:
-                    screen.show(one)
+                    screen.show(outcome)
             screen.counts(list(going.outcomes.values()))
             record.close()
     if screen.failure is not None:
@@ -96,24 +99,24 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
     return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
 
 
-def _confirm_destroyed(account: Account, found: Inventory) -> bool:
+def _confirm_destroyed(account: Account, inventory: Inventory) -> bool:
     """Whether the stack looks destroyed, or the user types its name."""
     with explained(account.region):
-        signs = regions.standing(account, found)
+        signs = regions.standing(account, inventory)
     if not signs:
         return True
     _print(f"{'; '.join(signs)}: the stack is probably running. Run `pulumi destroy` first.")
     if not sys.stdin.isatty():
         complain("A script cannot delete a stack that may be running. Run `pulumi destroy`, or answer in a terminal.")
         return False
-    if _ask(f"To delete it anyway, type the stack's name, {found.owner.stack}: ") == found.owner.stack:
+    if _ask(f"To delete it anyway, type the stack's name, {inventory.owner.stack}: ") == inventory.owner.stack:
         return True
     _print("Nothing was deleted.")
     return False
 
 
-def _agrees(kind: Kind, found: Inventory) -> bool:
-    mine = [resource for resource in found.resources if resource.kind == kind.title]
+def _agrees(kind: Kind, inventory: Inventory) -> bool:
+    mine = [resource for resource in inventory.resources if resource.kind == kind.title]
     named = ", ".join(resource.id for resource in mine[:3]) + (", …" if len(mine) > 3 else "")
     note = f" {kind.note}" if kind.note else ""
     question = f"Delete {counted(len(mine), kind.title)} ({named})?{note} [y/N] "
@@ -126,8 +129,8 @@ def _ask(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
-def _as_dict(one: Outcome) -> dict[str, str]:
-    return {"kind": one.resource.kind, "id": one.resource.id, "outcome": one.what, "why": one.why}
+def _as_dict(outcome: Outcome) -> dict[str, str]:
+    return {"kind": outcome.resource.kind, "id": outcome.resource.id, "outcome": outcome.what, "why": outcome.why}
 
 
 def _print(line: str) -> None:

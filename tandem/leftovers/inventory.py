@@ -146,14 +146,14 @@ def _type(arn: str) -> str:
     return f"{parts[2]}:{kind}"
 
 
-def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
+def as_dict(inventory: Inventory, account: Account) -> dict[str, Any]:
     """The inventory as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "stack": found.owner.stack,
+        "stack": inventory.owner.stack,
         "account": account.id,
         "region": account.region,
-        "usd_per_day": round(found.usd_per_day, 4),
+        "usd_per_day": round(inventory.usd_per_day, 4),
         "left": [
             {
                 "kind": resource.kind,
@@ -162,7 +162,7 @@ def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
                 "detail": resource.detail,
                 "usd_per_day": None if resource.usd_per_day is None else round(resource.usd_per_day, 4),
             }
-            for resource in found.resources
+            for resource in inventory.resources
         ],
-        "unseen": [f"{title}: {why}" for title, why in found.unseen.items()],
+        "unseen": [f"{title}: {why}" for title, why in inventory.unseen.items()],
     }

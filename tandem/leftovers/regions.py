@@ -14,17 +14,17 @@ SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
 """Without these two, tandem cannot know whether a stack is running."""
 
 
-def standing(account: Account, found: Inventory) -> list[str]:
+def standing(account: Account, inventory: Inventory) -> list[str]:
     """Signs that `destroy` has not run: clusters with nodes, clusters being created, node groups in a cluster of
     another owner, and lists that AWS refused."""
-    signs = [f"{title} could not be listed" for title in SEEN_BY if title in found.unseen]
-    of_the_stack = [resource for resource in found.resources if resource.kind == services.CLUSTERS.title]
+    signs = [f"{title} could not be listed" for title in SEEN_BY if title in inventory.unseen]
+    of_the_stack = [resource for resource in inventory.resources if resource.kind == services.CLUSTERS.title]
     for cluster in of_the_stack:
         status, count = cluster.raw["status"], len(clusters.node_groups(account, cluster.id))
         if status in BEGINNING or (count and status in RUNNING):
             signs.append(f"{cluster.id} is {status} with {count} node group{'' if count == 1 else 's'}")
     own = {cluster.id for cluster in of_the_stack}
-    groups = [resource for resource in found.resources if resource.kind == services.NODE_GROUPS.title]
+    groups = [resource for resource in inventory.resources if resource.kind == services.NODE_GROUPS.title]
     # Programs may use the components in a cluster of their own, which has no tags of the stack. A group in any state
     # can have instances: "launched instances are unable to register" (botocore, eks, Issue.code).
     foreign = [group for group in groups if group.id.partition("/")[0] not in own]
@@ -39,14 +39,14 @@ def holding(account: Account, owner: Owner, progress: Callable[[str], None] = la
         names = sorted({account.region, *(region["RegionName"] for region in answer["Regions"])})
     except Exception as error:
         return [f"its regions could not be listed: {explain(error, account.region)}"]
-    found = []
+    signs = []
     for name in names:
         progress(f"Looking for the stack in {name}")
         try:
-            found += list(_of_the_stack(replace(account, region=name), owner))
+            signs += list(_of_the_stack(replace(account, region=name), owner))
         except Exception as error:
-            found.append(f"{name} could not be searched: {explain(error, name)}")
-    return found
+            signs.append(f"{name} could not be searched: {explain(error, name)}")
+    return signs
 
 
 def _of_the_stack(account: Account, owner: Owner) -> Iterator[str]:

@@ -18,41 +18,45 @@ WORDS = {
 """The screen's words for outcomes; JSON and records keep theirs."""
 
 
-def show(found: Inventory, account: Account, *, deleting: bool = False) -> None:
+def show(inventory: Inventory, account: Account, *, deleting: bool = False) -> None:
     """The leftovers, most expensive first, their cost per day, and how to delete them unless that comes next."""
     console = open_console()
-    where = f"`{in_markup(found.owner.stack)}` in account {account.id} ({account.region})"
-    if found.resources:
+    where = f"`{in_markup(inventory.owner.stack)}` in account {account.id} ({account.region})"
+    if inventory.resources:
         table = new_table(f"Leftovers of {where}")
         table.add_column("kind")
         # Folding the rest leaves room at 80 columns for EC2's longest ids, which users copy.
         table.add_column("id", overflow="fold")
         table.add_column("details", overflow="fold", max_width=max(console.width - 62, 10))
         table.add_column("$/day", justify="right", no_wrap=True)
-        for resource in found.resources:
+        for resource in inventory.resources:
             what = ", ".join(part for part in (resource.name, resource.detail) if part)
             usd = "?" if resource.usd_per_day is None else f"{resource.usd_per_day:.3f}"
             table.add_row(resource.kind, in_markup(resource.id), in_markup(what), usd)
         table.add_section()
-        unknown = " of known prices" if any(resource.usd_per_day is None for resource in found.resources) else ""
-        table.add_row(counted(len(found.resources), "resources"), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
+        unknown = " of known prices" if any(resource.usd_per_day is None for resource in inventory.resources) else ""
+        table.add_row(
+            counted(len(inventory.resources), "resources"), "", f"total{unknown}", f"{inventory.usd_per_day:.3f}"
+        )
         console.print(table)
         if not deleting:
-            announce(console, "hint:", f"run `tandem leftovers {found.owner.stack} --delete` to delete them", "cyan")
-    elif not found.unseen:
+            announce(
+                console, "hint:", f"run `tandem leftovers {inventory.owner.stack} --delete` to delete them", "cyan"
+            )
+    elif not inventory.unseen:
         console.print(f"[green]No leftovers[/] of {where}.", soft_wrap=not console.is_terminal)
-    for title, why in found.unseen.items():
+    for title, why in inventory.unseen.items():
         announce(console, "warning:", f"{title} could not be listed: {why}", "yellow")
 
 
-def outcome(one: Outcome, *, to_stderr: bool) -> None:
+def outcome(outcome: Outcome, *, to_stderr: bool) -> None:
     """One outcome in a line."""
     console = open_console(stderr=to_stderr)
-    style, why = ("yellow" if one.left else "green"), (f": {one.why}" if one.why else "")
-    announce(console, WORDS.get(one.what, one.what), f"{one.resource.label}{why}", style)
+    style, why = ("yellow" if outcome.left else "green"), (f": {outcome.why}" if outcome.why else "")
+    announce(console, WORDS.get(outcome.what, outcome.what), f"{outcome.resource.label}{why}", style)
 
 
 def counts(outcomes: Sequence[Outcome], *, to_stderr: bool) -> None:
     """How many resources a deletion deleted, and how many remain for each reason."""
-    found = Counter(WORDS.get(one.what, one.what) for one in outcomes)
-    open_console(stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in found.items()))
+    counts = Counter(WORDS.get(outcome.what, outcome.what) for outcome in outcomes)
+    open_console(stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in counts.items()))

@@ -22,9 +22,9 @@ def scale_models(parsed: argparse.Namespace, verb: str) -> str:
         job = connected.cluster.start_cron_job(f"{PROJECT}-parking-{verb}", OLLAMA_NAMESPACE)
         patience = Patience(JOB_SECONDS, tell=tell)
         while True:
-            jobs = [one for one in connected.cluster.jobs(OLLAMA_NAMESPACE) if name(one) == job]
-            conditions = [one for found in jobs for one in found.get("status", {}).get("conditions", ())]
-            ended = {one["type"] for one in conditions if one["status"] == "True"}
+            jobs = [each for each in connected.cluster.jobs(OLLAMA_NAMESPACE) if name(each) == job]
+            conditions = [condition for each in jobs for condition in each.get("status", {}).get("conditions", ())]
+            ended = {condition["type"] for condition in conditions if condition["status"] == "True"}
             if "Complete" in ended:
                 return job
             if "Failed" in ended or not patience.lasts(f"Waiting for job {job}"):

@@ -73,7 +73,7 @@ def _usd(product: Mapping[str, Any]) -> float | None:
 
 def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float]]:
     """Current prices by type and zone. A filter, not `InstanceTypes`: that refuses types unknown to the region."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    prices: dict[str, dict[str, float]] = defaultdict(dict)
     filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
     newest: dict[tuple[str, str], datetime.datetime] = {}
     for page in account.pages(
@@ -83,8 +83,8 @@ def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float
             name, zone, at = raw["InstanceType"], raw["AvailabilityZone"], raw["Timestamp"]
             usd = _positive(raw["SpotPrice"])
             if usd and name in instance_types() and at >= newest.get((name, zone), at):
-                newest[name, zone], found[name][zone] = at, usd
-    return dict(found)
+                newest[name, zone], prices[name][zone] = at, usd
+    return dict(prices)
 
 
 def _offered(account: Account) -> Iterator[str]:

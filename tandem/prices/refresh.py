@@ -37,9 +37,9 @@ class Answers:
 def read_regions(account: Account, now: datetime.datetime, regions: Sequence[str] = ()) -> Answers:
     """Reads offers and prices of `regions`, by default of all regions enabled in the account."""
     with explained(account.region):
-        known = [one["RegionName"] for one in account.client("ec2").describe_regions()["Regions"]]
+        enabled = [raw["RegionName"] for raw in account.client("ec2").describe_regions()["Regions"]]
     answers = Answers({}, [])
-    for region in regions or sorted(known):
+    for region in regions or sorted(enabled):
         try:
             there = Account(id=account.id, region=region, session=account.session, caller=account.caller)
             answers.kept[region] = reading.read(there, now)
@@ -51,13 +51,13 @@ def read_regions(account: Account, now: datetime.datetime, regions: Sequence[str
 def write_tables(kept: Mapping[str, Kept], folder: Path = DATA) -> list[Path]:
     """Writes the tables for these regions; returns their files. Prices need the home region: the others refer to it."""
     written = [
-        _write(folder, "offerings", kept, [_offering(one) for one in kept.values()]),
-        _write(folder, "spot_prices", kept, [row for one in kept.values() for row in _spot(one)]),
+        _write(folder, "offerings", kept, [_offering(prices) for prices in kept.values()]),
+        _write(folder, "spot_prices", kept, [row for prices in kept.values() for row in _spot(prices)]),
     ]
     if home := kept.get(HOME_REGION):
-        others = {region: one for region, one in kept.items() if one is not home}
+        others = {region: prices for region, prices in kept.items() if prices is not home}
         at_home = [[HOME_REGION, name, f"{usd:.10g}"] for name, usd in _offered(home).items()]
-        elsewhere = [row for one in others.values() for row in _fewest_prices(one, home)]
+        elsewhere = [row for prices in others.values() for row in _fewest_prices(prices, home)]
         written.append(_write(folder, "gpu_prices", {HOME_REGION: home}, at_home))
         written.append(_write(folder, "regional_prices", others, elsewhere))
     return written
@@ -66,7 +66,7 @@ def write_tables(kept: Mapping[str, Kept], folder: Path = DATA) -> list[Path]:
 def _offering(kept: Kept) -> list[str]:
     """The row of a region: its families, and the sizes of these that it lacks."""
     here = set(kept.offered or ())
-    catalogue = [known.name for known in instance_types().values() if known.gpu.vendor == "nvidia"]
+    catalogue = [each.name for each in instance_types().values() if each.gpu.vendor == "nvidia"]
     families = sorted({family(name) for name in catalogue if name in here})
     lacks = [name for name in catalogue if family(name) in families and name not in here]
     return [kept.region, " ".join(families), " ".join(lacks), "", str(kept.read_at.date())]
@@ -104,7 +104,7 @@ def _write(folder: Path, name: str, kept: Mapping[str, Kept], rows: Iterable[Seq
     """Replaces the rows of these regions. The table is as old as its oldest row."""
     old = tables.read(name)
     stay = [list(row.values()) for row in old.rows if row["region"] not in kept]
-    days = [str(one.read_at.date()) for one in kept.values()]
+    days = [str(prices.read_at.date()) for prices in kept.values()]
     date = min([*days, *([old.date] if stay else [])])
     path = folder / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -18,7 +18,7 @@ QUOTA_FOR_BOTH = (
 )
 
 
-def show(found: Answer, stack: str, account: Account) -> None:
+def show(answer: Answer, stack: str, account: Account) -> None:
     """Quotas and needs, then other problems, then the commands that help."""
     console = open_console()
     table = new_table(f"Quotas for `{in_markup(stack)}` in account {account.id} ({account.region})")
@@ -26,7 +26,7 @@ def show(found: Answer, stack: str, account: Account) -> None:
     for column in ("limit", "used", "needed", "at max", "replacing"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict")
-    for check in found.checks:
+    for check in answer.checks:
         need = check.need
         limit = "?" if check.limit is None else f"{check.limit:,.0f}"
         verdict = f"[{STYLES[check.verdict]}]{check.verdict}[/]"
@@ -36,13 +36,13 @@ def show(found: Answer, stack: str, account: Account) -> None:
     table.caption = "used: by everything except this stack; replacing: during node updates"
     table.caption_justify = "left"
     console.print(table)
-    for problem in found.problems:
+    for problem in answer.problems:
         announce(console, "error:", problem, "bold red")
-    for warning in found.warnings:
+    for warning in answer.warnings:
         announce(console, "warning:", warning, "yellow")
-    if any(check.verdict == "short while replacing" for check in found.checks):
+    if any(check.verdict == "short while replacing" for check in answer.checks):
         announce(console, "warning:", QUOTA_FOR_BOTH, "yellow")
-    if short := [check for check in found.checks if check.verdict.startswith("short")]:
+    if short := [check for check in answer.checks if check.verdict.startswith("short")]:
         console.print("\nRequest an increase:")
         for check in short:
             # Never folded: users copy it.

@@ -18,4 +18,4 @@ def finding(name: str, case: Case) -> Finding:
 
 def summary(name: str, case: Case) -> list[tuple[str, str]]:
     """Verdicts and texts of the findings."""
-    return [(found.verdict, found.found) for found in findings(name, case)]
+    return [(found.verdict, found.text) for found in findings(name, case)]

@@ -137,8 +137,8 @@ class Stage:
             assert len(found) == len(expected), (check, found)
             for one, (verdict, *texts) in zip(found, expected, strict=True):
                 assert one.verdict == verdict, one
-                assert not self.secret or self.secret[:12] not in one.found + one.fix
-                for said, text in zip((one.found, one.fix), [*texts, ""], strict=False):
+                assert not self.secret or self.secret[:12] not in one.text + one.fix
+                for said, text in zip((one.text, one.fix), [*texts, ""], strict=False):
                     assert re.fullmatch(".*".join(map(re.escape, text.split("…"))), said), (said, text)
 
     def dress(self, scene: Scene) -> None:

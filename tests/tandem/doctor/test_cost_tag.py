@@ -40,7 +40,7 @@ def with_alert(case: Case, scope: AlertScope | None) -> Case:
 def test_what_is_found(emulated: Emulated, case: Cases, tags: dict[str, str], wanted: tuple[str, str, str]) -> None:
     emulated.cost_tags = tags
     [found] = findings("cost-tag", with_alert(case("timeslice"), "stack"))
-    assert (found.verdict, found.found, found.fix) == wanted
+    assert (found.verdict, found.text, found.fix) == wanted
     assert emulated.asked[-1] == ("ListCostAllocationTags", {"TagKeys": ["tandem:stack"], "Type": "UserDefined"})
 
 
@@ -58,7 +58,7 @@ def test_an_account_that_may_not_ask(emulated: Emulated, case: Cases, message: s
     refusal = {"Error": {"Code": "AccessDeniedException", "Message": message}}
     emulated.faults["ListCostAllocationTags"] = [ClientError(refusal, "ListCostAllocationTags")]  # type: ignore[arg-type]  # boto's stubs want more keys
     [one] = findings("cost-tag", with_alert(case("timeslice"), "stack"))
-    assert (one.verdict, one.found) == ("unknown", found.removesuffix("."))
+    assert (one.verdict, one.text) == ("unknown", found.removesuffix("."))
 
 
 @pytest.mark.parametrize(("scope", "wanted"), [("stack", True), ("account", False), (None, False)])

@@ -79,7 +79,7 @@ def test_text_from_servers_cannot_control_the_terminal(case: Cases) -> None:
 
     check = Check("it", "It", "machine", run)
     (found,) = checks._findings(check, case())
-    assert (found.found, found.fix) == ("a[2J b", "c d")
+    assert (found.text, found.fix) == ("a[2J b", "c d")
 
 
 def test_a_missing_package_is_named_with_the_extra_that_contains_it(case: Cases) -> None:

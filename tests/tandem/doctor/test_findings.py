@@ -129,7 +129,7 @@ def test_a_python_older_than_required_stops_up(case: Cases, monkeypatch: pytest.
     assert required == ">=3.11"
     monkeypatch.setattr(sys, "version_info", (3, 10, 14, "final", 0))
     found = finding("python", case())
-    assert (found.verdict, found.found) == ("stops", "3.10.14 is older than 3.11")
+    assert (found.verdict, found.text) == ("stops", "3.10.14 is older than 3.11")
     assert found.fix.startswith("Install Python 3.11")
 
 
@@ -182,4 +182,4 @@ def test_an_unanswered_request_to_aws_is_not_fine(
     creation.node_groups(OURS, CLUSTER)
     emulated.denied[operation] = code
     found = finding(check, case("timeslice"))
-    assert (found.verdict, code in found.found) == ("unknown", True)
+    assert (found.verdict, code in found.text) == ("unknown", True)

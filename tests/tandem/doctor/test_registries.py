@@ -42,7 +42,7 @@ def test_karpenters_charts_come_from_public_ecr(case: Cases) -> None:
 def test_the_images_of_a_shipped_stack_are_far_below_docker_hubs_limit(case: Cases) -> None:
     found = finding("images", case("timeslice"))
     assert found.verdict == "ok"
-    assert "ollama/ollama" in found.found
+    assert "ollama/ollama" in found.text
 
 
 def test_the_store_and_the_dashboards_come_from_docker_hub_as_well_once_for_each_stack(case: Cases) -> None:
@@ -53,7 +53,7 @@ def test_the_store_and_the_dashboards_come_from_docker_hub_as_well_once_for_each
     crowded.stack = Stack(replace(plan, setup=replace(plan.setup, pools=pools, nat="single")), run(plan))
     found = finding("images", crowded)
     names = "grafana/grafana, ollama/ollama, victoriametrics/victoria-metrics from Docker Hub without a login"
-    assert (found.verdict, found.found) == ("ok", f"{names}: at most 62 of the 100 pulls per address in six hours")
+    assert (found.verdict, found.text) == ("ok", f"{names}: at most 62 of the 100 pulls per address in six hours")
 
 
 @pytest.mark.real_world(
