@@ -1,10 +1,14 @@
-"""What the commands that make no requests print, word for word: a line, a column or a figure that is lost shows here.
+"""The screen of every command, each once, at 80 columns: a line, a column or a figure that is lost shows here.
 
 `make test` compares; `pytest tests/tandem/test_screens.py --regen` writes the files of `tests/golden/screens`.
 """
 
+import contextlib
+import io
 import json
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -12,11 +16,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from tandem.dry_run.report import PlanReport
-from tests.command import ROOT, call, on_screen
+from tests.command import ROOT, Screen, call, on_screen
 from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.shipped import copy_project
 from tests.tandem.outputs import outputs
+from tests.tandem.shown import NOON, SHOWN, runs
 
 PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
 PARIS = (*PAIR, "--region", "eu-west-3")
@@ -24,30 +29,23 @@ PARIS = (*PAIR, "--region", "eu-west-3")
 LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
 SCREENS = {
     **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
-    **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "one", "unpriced", "refused")},
+    **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "refused")},
     "plan-verbose": ("plan", "mig-mixed", "--verbose", "--resources"),
     "plan-verbose-pools": ("plan", "pools.yaml", "-v"),
     "plan-compare": ("plan", "one.yaml", "--compare", "timeslice,mps,exclusive,mig"),
     "plan-stacks": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "mig-mixed"),
-    "plan-scheduled": ("plan", "scheduled.yaml"),
     "plan-scheduled-verbose": ("plan", "scheduled.yaml", "-v"),
     "plan-scheduled-compare": ("plan", "scheduled.yaml", "--compare", "timeslice,exclusive"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
-    "plan-switch-parked": ("plan", "parked.yaml", "--outputs", "outputs.json"),
     "plan-switch-mig": ("plan", "mig", "--outputs", "older.json"),
     "choose": PAIR,
-    "choose-two": (*PAIR, "--rows", "2"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
-    "choose-too-little-json": (*PAIR, "--budget", "0.2", "--json"),
     "choose-too-large": ("choose", "qwen2.5:32b", "--context", "32768", "--slots", "64"),
     "choose-cannot-run": ("choose", "llama3.2-vision:11b"),
-    "choose-cannot-run-json": ("choose", "llama3.2-vision:11b", "--json"),
     "choose-paris": PARIS,
-    "choose-paris-all": (*PARIS, "--rows", "200"),
-    "choose-paris-spot": (*PARIS, "--capacity", "spot"),
     "choose-paris-budget": (*PARIS, "--budget", "2"),
     "choose-paris-too-little": (*PARIS, "--budget", "0.41"),
     "choose-budget": ("choose", "llama3.1:70b", "llama3.1:8b", "--budget", "5", "--context", "8192"),
@@ -63,19 +61,14 @@ SCREENS = {
     "modes-refused-json": ("modes", "--type", "g4dn.xlarge", "--mode", "mig-single", "--json"),
     "modes-type": ("modes", "--type", "g4dn.xlarge"),
     "modes-type-mig": ("modes", "--type", "p4d.24xlarge", "--region", "eu-west-1"),
-    "modes-json": ("modes", "--type", "g6.xlarge", "--mode", "mps", "--json"),
     "modes-slices-json": ("modes", "--type", "p5.4xlarge", "--mode", "mig", "--provisioner", "node-group", "--json"),
-    "modes-gov-json": ("modes", "--type", "g4dn.xlarge", "--mode", "timeslice", "--region", "us-gov-west-1", "--json"),
     "models": ("models",),
-    "models-filtered": ("models", "--filter", "Mistral:"),
     # Ollama 0.32.15 loads no `mllama` (integration/reg_release_test.go): it is marked.
     "models-json": ("models", "--filter", "llama3.2", "--json"),
     "gpus": ("gpus",),
     "gpus-abroad": ("gpus", "--region", "eu-central-2", "--filter", "g6"),
-    "gpus-of-t4": ("gpus", "--filter", "t4"),
     # AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables).
     "gpus-in-china": ("gpus", "--region", "cn-north-1", "--filter", "p"),
-    "gpus-in-china-json": ("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge", "--json"),
     "gpus-json": ("gpus", "--filter", "g4", "--json"),
 }
 REFUSED = """config:
@@ -151,8 +144,8 @@ def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: 
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("timeslice", "exclusive", "karpenter", "pools.yaml", "parked.yaml", "unpriced.yaml", "refused.yaml"),
-        *("scheduled.yaml", "wrong.yaml", "nosuch.yaml", "unpriced.yaml --strict", "mps --outputs outputs.json"),
+        *("timeslice", "karpenter", "pools.yaml", "refused.yaml", "scheduled.yaml", "wrong.yaml", "nosuch.yaml"),
+        *("unpriced.yaml --strict", "mps --outputs outputs.json"),
     ],
 )
 def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Path, golden: Golden) -> None:
@@ -174,3 +167,18 @@ def test_a_terminal_shows_the_same_in_colour(command: str, golden: Golden) -> No
     said = re.sub(r"\d+ days ago", "N days ago", screen)
     name = f"{command.split()[0]}-in-colour"
     golden(f"screens/{name}.txt", f"{said}exit code {code}\n".replace("\x1b", "␛"))
+
+
+@pytest.mark.parametrize("show", SHOWN)
+def test_what_was_found_is_shown_as_the_golden_says(
+    show: Callable[[], None], golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal, except for a bar that moves by the clock there."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb" if show is runs else "xterm-256color")
+    out = io.StringIO() if show is runs else Screen()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        show()
+        sys.stdout.flush()
+    said = out.getvalue().replace(NOON.astimezone().strftime("%H:%M:%S"), "12:00:00")
+    golden(f"screens/{show.__name__}.txt", said.replace("\x1b", "␛").replace("\r", "␍"))

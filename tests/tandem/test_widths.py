@@ -11,7 +11,7 @@ import pytest
 from tandem.terminal import open_console
 from tandem.watch import screen as watch
 from tests.command import Screen, on_screen
-from tests.tandem.test_tables import LOOKS, SHOWN, bench, chat, look, prices, runs
+from tests.tandem.shown import LOOKS, SHOWN, bench, chat, look, prices, runs
 
 WIDTHS = (60, 80)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

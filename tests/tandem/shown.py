@@ -1,19 +1,11 @@
-"""What commands print of what they found in an account, a cluster or a benchmark, word for word: as plain text and in
-a terminal. What they found is written here. `--regen` writes the files of `tests/golden/screens`, see `test_screens`.
-"""
+"""What commands print of what they found in an account, a cluster or a benchmark. What they found is written here."""
 
-import contextlib
 import datetime
-import io
 import json
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-
-import pytest
 
 from sharing.cost.quotas import Need, Quota
 from tandem.aws.quota import Answer, Check, as_dict
@@ -42,8 +34,6 @@ from tandem.verify.verify import Verdict
 from tandem.watch import screen as watch
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
-from tests.command import Screen
-from tests.conftest import Golden
 from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady, timed
 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
@@ -279,20 +269,3 @@ def findings() -> None:
 
 
 SHOWN = (leftovers, quotas, prices, verdicts, look, runs, bench, chat, findings)
-
-
-@pytest.mark.parametrize(
-    ("show", "terminal"), [(one, False) for one in SHOWN] + [(one, True) for one in SHOWN if one != runs]
-)
-def test_what_was_found_is_shown_as_the_golden_says(
-    show: Callable[[], None], terminal: bool, golden: Golden, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm-256color" if terminal else "dumb")
-    out = Screen() if terminal else io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        show()
-        sys.stdout.flush()
-    said = out.getvalue().replace(NOON.astimezone().strftime("%H:%M:%S"), "12:00:00")
-    where = "-in-a-terminal" if terminal else ""
-    golden(f"screens/{show.__name__}{where}.txt", said.replace("\x1b", "␛").replace("\r", "␍"))
