@@ -127,17 +127,6 @@ def test_the_defaults_of_a_second_round_are_the_flags_and_then_the_answers(proje
     assert judge_file(project / "Pulumi.mine.yaml").config.budget.max_usd_per_month == 1460
 
 
-def test_no_question_breaks_a_word_at_80_columns(project: Path, answers: Answers) -> None:
-    networks = [f"203.0.113.{number}/32" for number in range(9)]
-    questions = answers("qwen2.5:32b " * 9, "", "0.1", KeyboardInterrupt)
-    flags = ["--region=us-east-1", "--hours=always", "--ui=none"]
-    flags += [part for network in networks for part in ("--allow-cidr", network)]
-    assert on_screen("init", "mine", *flags, cwd=project)[0] == 130
-    lines = [line for question in questions for line in question.splitlines()]
-    assert len(lines) > len(questions)
-    assert max(map(len, lines)) < 80
-
-
 @pytest.mark.parametrize("model", ["nomic-embed-text", "gemma3:4b"])
 def test_the_plan_of_the_file_has_no_warning(model: str, project: Path) -> None:
     """Whatever the model supports: 2,048 tokens (nomic-embed-text), or no fewer (gemma3, with its projector)."""
@@ -159,7 +148,7 @@ def test_a_context_that_a_model_does_not_support_is_lowered_and_said(project: Pa
     assert "is more than" not in call("init", "fits", "--yes", cwd=project).stdout
 
 
-@pytest.mark.parametrize("place", range(9))
+@pytest.mark.parametrize("place", [0, 8])
 def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
     answers(*[""] * place, KeyboardInterrupt)
     assert on_screen("init", cwd=project)[0] == 130
@@ -202,7 +191,6 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
         (("--model", "foo:1b"), "`tandem models` lists all. For another model, `tandem models inspect`"),
         (("--allow-cidr", "1.2.3"), "--allow-cidr: must be a CIDR block, as in 203.0.113.7/32, not '1.2.3'"),
         (("../x.yaml",), "ends in Pulumi.NAME.yaml"),
-        (("../x",), "ends in Pulumi.NAME.yaml"),
         (("--allow-cidr", "10.0.0.0/8"), "private range"),
         (("--budget", "much"), "must be a number above 0"),
         (("--context", "100"), "--context: must be at least 256, not 100"),
@@ -227,17 +215,6 @@ def test_flags_answer_every_question(project: Path) -> None:
     assert [model.name for model in config.models] == ["llama3.2:1b", "llama3.2:3b"]
     assert config.cluster.public_access_cidrs == ["203.0.113.7/32", "198.51.100.0/24"]
     assert (config.region, config.budget.max_usd_per_hour) == ("us-west-2", 2)
-
-
-def test_a_stack_file_that_exists_is_kept_without_force(project: Path) -> None:
-    assert call("init", "--yes", cwd=project).returncode == 0
-    before = (project / "Pulumi.mine.yaml").read_bytes()
-    again = call("init", "--yes", "--model", "llama3.2:1b", cwd=project)
-    assert (again.returncode, (project / "Pulumi.mine.yaml").read_bytes()) == (2, before)
-    assert "Use --force to overwrite it" in again.stderr
-    forced = call("init", "--yes", "--model", "llama3.2:1b", "--force", cwd=project)
-    assert (forced.returncode, "Wrote Pulumi.mine.yaml (overwritten)." in forced.stdout) == (0, True)
-    assert (project / "Pulumi.mine.yaml").read_bytes() != before
 
 
 def test_nothing_is_written_if_no_setup_fits(project: Path) -> None:
@@ -332,9 +309,3 @@ def test_the_stack_file_names_a_second_instance_type_that_the_budget_allows(proj
     # $278 per month with a g4dn.xlarge.
     assert call("init", "--yes", "--force", "--budget", "300/month", cwd=project).returncode == 0
     assert not re.search(tip, path.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-def test_the_stack_file_has_the_date_of_its_prices_and_not_their_age(project: Path) -> None:
-    assert call("init", "--yes", cwd=project).returncode == 0
-    text = (project / "Pulumi.mine.yaml").read_text(encoding="utf-8")
-    assert re.search(r"^# GPU prices of us-east-1, \d{4}-\d\d-\d\d\.$", text, re.MULTILINE)
