@@ -109,8 +109,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs" / schema.FILE, json.dumps(schema.stack_schema(), indent=1) + "\n"
     for scheme in architecture.SCHEMES:
         yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", architecture.draw(scheme)
-    for name, text in sample_report.files():
-        yield ROOT / "docs" / "benchmarks" / "sample-report" / name, text
+    yield ROOT / "docs" / "benchmarks" / "sample-report.html", sample_report.page()
     yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
     yield REFERENCE / "regions.md", regions.document()

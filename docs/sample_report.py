@@ -1,33 +1,27 @@
 """A sample of the report that `tandem report` writes, from results that nobody measured."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
 from tandem.bench_results.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
 from tandem.bench_results.summary import summary
 from tandem.report.document import document
-from tandem.report.figures import draw
-from tandem.report.page import FILE, page
 
 MODELS = {"synthetic-a:7b": 14.0, "synthetic-b:7b": 18.0}
 """Milliseconds between tokens alone, one request at a time. Made up, like every number below."""
 MODES = {"timeslice": (1.5, 0.06, 0.38), "mps": (1.4, 0.05, 0.38), "exclusive": (1.0, 0.01, 0.61)}
 """The slowdown together, the relative difference of repeats, and dollars per hour."""
 WORDS, LEVELS, REPEATS, REQUESTS, TOKENS = (64, 512), (1.0, 4.0), 3, 8, 64
-NOTE = "> **Synthetic.** Nobody measured these numbers: `docs/sample_report.py` made them up, as a sample of a report."
-LINK = "The same report as one page: [report.html](report.html)."
+NOTE = (
+    "<blockquote><p><strong>Synthetic.</strong> Nobody measured these numbers: <code>docs/sample_report.py</code> made "
+    "them up, as a sample of a report.</p></blockquote>"
+)
 
 
-def files() -> Iterator[tuple[str, str]]:
-    """Name and text of each file of the report."""
+def page() -> str:
+    """The report."""
     results = [_result(mode) for mode in MODES]
-    shown = [summary(result) for result in results]
-    figures = draw(shown)
-    title, rest = document(results, shown, figures).split("\n", 1)
-    yield "README.md", f"{title}\n\n{NOTE} {LINK}\n{rest}"
-    yield FILE, page(f"{title}\n\n{NOTE}\n{rest}", figures)
-    yield from ((figure.file, figure.drawing) for figure in figures)
+    return document(results, [summary(result) for result in results], note=NOTE)
 
 
 def _result(mode: str) -> Result:

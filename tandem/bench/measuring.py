@@ -106,7 +106,7 @@ class _Measuring:
         return FINE
 
     async def _measure(self) -> None:
-        bench = Bench(self._result.servers, self._result.load, self._result.sessions[0].salt)
+        bench = Bench(self._result.servers, self._result.load, self._result.session.salt)
         try:
             await self._check_placement(bench)
             with Progress(len(self._cases), quiet=self._parsed.json) as progress:

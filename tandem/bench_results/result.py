@@ -194,6 +194,11 @@ class Result:
     runs: list[Run] = field(default_factory=list)
 
     @property
+    def session(self) -> Session:
+        """The call that measured it."""
+        return self.sessions[0]
+
+    @property
     def servers(self) -> list[Server]:
         """The measured servers."""
-        return self.sessions[0].servers
+        return self.session.servers

@@ -1,1 +1,1 @@
-"""`tandem report`: Markdown and plots of what `tandem bench` measured."""
+"""`tandem report`: one page about what `tandem bench` measured."""

@@ -1,4 +1,4 @@
-"""`tandem report`: reads results, rejects those that cannot be compared, writes Markdown, HTML and figures."""
+"""`tandem report`: reads results, rejects those that cannot be compared, and writes one HTML page."""
 
 import argparse
 import sys
@@ -12,10 +12,9 @@ from tandem.bench_results.result import Result, Run
 from tandem.bench_results.result_file import ResultError, read
 from tandem.bench_results.summary import Goals, Summary, compare_costs, summary
 from tandem.report.document import document
-from tandem.report.figures import draw
 from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
 
-FOLDER, DOCUMENT = "report", "README.md"
+FOLDER, PAGE = "report", "report.html"
 
 
 def add(commands: Commands) -> None:
@@ -24,8 +23,8 @@ def add(commands: Commands) -> None:
         commands,
         "report",
         _run,
-        description="Turn one benchmark result, or several of the same load, into FOLDER/README.md with figures "
-        "(SVG), and into one page, FOLDER/report.html.",
+        description="Turn one benchmark result, or several of the same load, into one page with figures, "
+        "FOLDER/report.html. It needs no other file and no network.",
         exit_codes={0: "the report was written", 1: "no runs can be compared"},
         json="print the figures as one JSON object; write nothing",
     )
@@ -43,28 +42,37 @@ def _run(parsed: argparse.Namespace) -> int:
     results = together([Path(name) for name in parsed.results])
     goals = _goals(parsed)
     if parsed.json:
-        shown = [summary(result, goals) for result in results]
-        compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(shown)]
-        warnings = [f"{one.label}: {one.first_token_warning}" for one in shown if one.first_token_warning]
-        print_json({"results": [one.as_dict() for one in shown], "comparisons": compared, "warnings": warnings})
+        summaries = [summary(result, goals) for result in results]
+        _print(summaries)
     else:
         results = [name_models(result) for result in results]
-        shown = [summary(result, goals) for result in results]
-        folder = Path(parsed.output)
-        if folder.is_file():
-            raise CallError(f"{folder} is a file. Name a folder with -o.")
-        try:
-            written = _write(results, shown, folder, goals)
-        except OSError as error:
-            raise CallError(
-                f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
-            ) from error
-        for path in written:
-            print_line(str(path), sys.stdout)
-    if not any(one.figures for one in shown):
+        summaries = [summary(result, goals) for result in results]
+        page = _write(document(results, summaries, goals), Path(parsed.output))
+        print_line(str(page), sys.stdout)
+    if not any(summary.figures for summary in summaries):
         complain('no run can be compared. Read why under "Excluded runs" in the report.')
         return FAILED
     return FINE
+
+
+def _print(summaries: Sequence[Summary]) -> None:
+    pairs = [{**asdict(pair), "decided": pair.decided} for pair in compare_costs(summaries)]
+    warnings = [f"{each.label}: {each.first_token_warning}" for each in summaries if each.first_token_warning]
+    print_json({"results": [each.as_dict() for each in summaries], "comparisons": pairs, "warnings": warnings})
+
+
+def _write(text: str, folder: Path) -> Path:
+    page = folder / PAGE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise CallError(f"{folder} is a file. Name a folder with -o.") from None
+    except OSError as error:
+        raise CallError(
+            f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
+        ) from error
+    return page
 
 
 def together(paths: Sequence[Path]) -> list[Result]:
@@ -94,12 +102,12 @@ def together(paths: Sequence[Path]) -> list[Result]:
 
 def _differences(first: Result, other: Result) -> list[str]:
     """What makes two results of different resources; empty when only the target differs."""
-    one, two = asdict(first.load), asdict(other.load)
-    shown = [f"{name} is {two[name]} there and {one[name]} here" for name in one if one[name] != two[name]]
-    models = [{server.id: server.model for server in result.servers} for result in (first, other)]
-    if models[0] != models[1]:
-        shown.append(f"the models are {_named(models[1])} there and {_named(models[0])} here")
-    return shown
+    here, there = asdict(first.load), asdict(other.load)
+    differences = [f"{name} is {there[name]} there and {here[name]} here" for name in here if here[name] != there[name]]
+    models_here, models_there = ({server.id: server.model for server in each.servers} for each in (first, other))
+    if models_here != models_there:
+        differences.append(f"the models are {_named(models_there)} there and {_named(models_here)} here")
+    return differences
 
 
 def _named(models: dict[str, str]) -> str:
@@ -117,7 +125,10 @@ def _goals(parsed: argparse.Namespace) -> Goals | None:
 def name_models(result: Result) -> Result:
     """The result with models where it has the ids of servers, which mean nothing to a reader."""
     tags = Counter(server.model for server in result.servers)
-    names = {one.id: one.model if tags[one.model] == 1 else f"{one.model} ({one.id})" for one in result.servers}
+    names = {
+        server.id: server.model if tags[server.model] == 1 else f"{server.model} ({server.id})"
+        for server in result.servers
+    }
 
     def rename(run: Run) -> Run:
         return replace(
@@ -134,22 +145,7 @@ def name_models(result: Result) -> Result:
         plan = plan | {"models": models}
     return replace(
         result,
-        sessions=[
-            replace(session, servers=[replace(server, id=names[server.id]) for server in session.servers])
-            for session in result.sessions
-        ],
+        sessions=[replace(result.session, servers=[replace(server, id=names[server.id]) for server in result.servers])],
         runs=[rename(run) for run in result.runs],
         plan=plan,
     )
-
-
-def _write(results: Sequence[Result], shown: Sequence[Summary], folder: Path, goals: Goals | None) -> list[Path]:
-    from tandem.report.page import FILE, page
-
-    figures = draw(shown)
-    text = document(results, shown, figures, goals)
-    files = {DOCUMENT: text, FILE: page(text, figures)} | {figure.file: figure.drawing for figure in figures}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_text(content, encoding="utf-8")
-    return [folder / name for name in files]

@@ -26,18 +26,12 @@ TICK = 45
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing, and what it says to those who do not see it."""
+    """A drawing."""
 
-    name: str
     title: str
-    alt: str
     width: float
     drawing: str
-
-    @property
-    def file(self) -> str:
-        """The file's name."""
-        return f"{self.name}.svg"
+    """SVG, with a description for those who do not see it."""
 
 
 class Mark(NamedTuple):
@@ -85,8 +79,8 @@ def _throughput(shown: Sequence[Summary]) -> Figure | None:
     if common is None:
         return None
 
-    def mark(one: Figures) -> Mark | None:
-        speed = one.tokens_per_s
+    def mark(figures: Figures) -> Mark | None:
+        speed = figures.tokens_per_s
         return Mark(speed.median, speed.lowest, speed.highest) if speed else None
 
     groups = [
@@ -100,18 +94,18 @@ def _throughput(shown: Sequence[Summary]) -> Figure | None:
     top = _legend(root, "tokens/s, median and range of the repeats")
     limit = _limit(line for _, lines in groups for line in lines)
     bottom = _panel(root, EDGE, top, svg.PHONE - 2 * EDGE, groups, limit, "tokens per second: more is better")
-    return Figure("throughput", title, alt, svg.PHONE, svg.finish(root, bottom))
+    return Figure(title, svg.PHONE, svg.finish(root, bottom))
 
 
 def _latency(shown: Sequence[Summary]) -> Figure | None:
     """How long requests take: a row of panels for each model, a column for each length of prompt."""
-    measured = [one for summary in shown for one in summary.figures if one.latency_ms]
-    lengths = sorted({one.workload.prompt_words for one in measured})
-    if not measured:
+    loads = sorted({figures.workload for summary in shown for figures in summary.figures if figures.latency_ms})
+    lengths = sorted({load.prompt_words for load in loads})
+    if not loads:
         return None
 
-    def mark(one: Figures) -> Mark | None:
-        seconds = one.latency_ms
+    def mark(figures: Figures) -> Mark | None:
+        seconds = figures.latency_ms
         return Mark(seconds.p50 / 1e3, seconds.p50 / 1e3, seconds.p95 / 1e3) if seconds else None
 
     panels = {
@@ -120,7 +114,8 @@ def _latency(shown: Sequence[Summary]) -> Figure | None:
                 str(load).split(", ", 1)[1],
                 [_line(summary.label, endpoint, summary, load, mark) for summary in shown],
             )
-            for load in sorted({one.workload for one in measured if one.workload.prompt_words == words})
+            for load in loads
+            if load.prompt_words == words
         ]
         for endpoint in _endpoints(shown)
         for words in lengths
@@ -145,16 +140,20 @@ def _latency(shown: Sequence[Summary]) -> Figure | None:
             groups = panels[endpoint, words]
             bottoms.append(_panel(root, left, top + HEAD, panel - 12, groups, limit, "seconds: less is better"))
         top = max(bottoms) + 8
-    return Figure("latency", title, alt, width, svg.finish(root, top))
+    return Figure(title, width, svg.finish(root, top))
 
 
 def _endpoints(shown: Sequence[Summary]) -> list[str]:
-    return list(dict.fromkeys(one.endpoint for summary in shown for one in summary.figures))
+    return list(dict.fromkeys(figures.endpoint for summary in shown for figures in summary.figures))
 
 
 def _line(name: str, endpoint: str, summary: Summary, load: Workload, mark: Callable[[Figures], Mark | None]) -> Line:
-    found = {one.together: mark(one) for one in summary.figures if (one.endpoint, one.workload) == (endpoint, load)}
-    return Line(name, found.get(False), found.get(True))
+    marks = {
+        figures.together: mark(figures)
+        for figures in summary.figures
+        if (figures.endpoint, figures.workload) == (endpoint, load)
+    }
+    return Line(name, marks.get(False), marks.get(True))
 
 
 def _limit(lines: Iterable[Line]) -> float:

@@ -1,18 +1,13 @@
-"""A report as one HTML page: figures inside, no request to anywhere, for screens, phones, paper, light and dark."""
+"""The frame of a report: one HTML page with its figures inside, for screens, phones, paper, light and dark.
 
-from collections.abc import Mapping, Sequence
-from html import escape
-from itertools import pairwise
-from typing import Any
+It loads nothing. Tables and drawings scroll, so that their text is never too small.
+"""
 
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
+from collections.abc import Iterable, Sequence
 
 from tandem import svg
 from tandem.report.figures import Figure
 
-FILE = "report.html"
 SMALLEST = 0.75
 """A drawing is not made smaller than that: it scrolls, so that its text can be read."""
 PAGE = """\
@@ -28,16 +23,19 @@ PAGE = """\
 </head>
 <body>
 <main>
-{body}</main>
+<h1>{title}</h1>
+{body}
+</main>
 </body>
 </html>
 """
 STYLE = """
 body { margin: 0; font: 16px/1.5 %(font)s; color: %(ink)s; background: %(paper)s; overflow-wrap: break-word }
 main { max-width: 72rem; margin: 0 auto; padding: 1rem }
-p, li { max-width: 46rem }
+p, li, dd { max-width: 46rem }
 h1 { font-size: 1.6rem; line-height: 1.25 }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid %(rule)s }
+dt { font-weight: 600 }
 .scroll { overflow-x: auto; margin: 1rem 0 }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid %(rule)s; text-align: left; vertical-align: top }
@@ -66,35 +64,36 @@ h2, h3 { break-after: avoid }
 """
 
 
-def page(document: str, figures: Sequence[Figure]) -> str:
-    """The page of a report in Markdown. Whatever the text has of HTML stays text."""
-    drawings = {figure.file: figure for figure in figures}
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parser.add_render_rule("table_open", _open_table)
-    parser.add_render_rule("table_close", _close_table)
-    parser.add_render_rule("image", _draw)
-    tokens = parser.parse(document)
-    title = next(after.content for token, after in pairwise(tokens) if token.tag == "h1")
-    body = parser.renderer.render(tokens, parser.options, {"drawings": drawings})
+def frame(title: str, parts: Iterable[str]) -> str:
+    """The whole page. Title and parts are HTML."""
     style = STYLE % {"font": svg.FONT, **svg.LIGHT} + DARK % svg.DARK + PAPER
-    return PAGE.format(title=escape(_plain(parser, title)), style=style, body=body)
+    return PAGE.format(title=title, style=style, body="\n".join(parts))
 
 
-def _plain(parser: MarkdownIt, text: str) -> str:
-    """The text without its marks."""
-    return "".join(part.content for token in parser.parseInline(text) for part in token.children or [])
+def paragraph(text: str) -> str:
+    """A paragraph of HTML."""
+    return f"<p>{text}</p>"
 
 
-def _open_table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, _____: Any) -> str:
+def bullets(lines: Iterable[str]) -> str:
+    """A list of lines."""
+    return "\n".join(["<ul>", *(f"<li>{line}</li>" for line in lines), "</ul>"])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells."""
+    lines = [_row("th", head), *(_row("td", row) for row in rows)]
     # A region that scrolls must be reachable by keyboard: WCAG 2.2, 2.1.1.
-    return '<div class="scroll" tabindex="0" role="region" aria-label="table">\n<table>\n'
+    return "\n".join(
+        ['<div class="scroll" tabindex="0" role="region" aria-label="table">', "<table>", *lines, "</table>", "</div>"]
+    )
 
 
-def _close_table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, _____: Any) -> str:
-    return "</table>\n</div>\n"
-
-
-def _draw(_: RendererHTML, tokens: Sequence[Token], index: int, __: Any, shown: Mapping[str, Any]) -> str:
-    figure = shown["drawings"][tokens[index].attrs["src"]]
+def picture(figure: Figure) -> str:
+    """A figure; its title and description are in the drawing."""
     least = SMALLEST * figure.width
     return f'<div class="scroll" tabindex="0"><div style="min-width: {least:g}px">{figure.drawing}</div></div>'
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"

@@ -79,12 +79,12 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Pri
     closed = [one.first_token for one in summary(found).figures if one.workload.loop == "closed"]
     assert [bool(part and part.waiting_ms > 10 and part.rest_ms > 0) for part in closed] == [True] * 4
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
-    text = (tmp_path / "report" / "README.md").read_text()
-    assert "## Time to first token" in text
-    assert "**stand-in**: " in text
+    text = (tmp_path / "report" / "report.html").read_text()
+    assert "<h2>Time to first token</h2>" in text
+    assert "<strong>stand-in</strong>: " in text
     assert " tokens/s combined, " in text
     assert "per million output tokens" in text
-    assert (tmp_path / "report" / "latency.svg").exists()
+    assert text.count("<svg") == 2
 
 
 @pytest.mark.parametrize("places", [("full", "partial")])
@@ -95,10 +95,10 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
     assert not path.exists()
     assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path), "--allow-cpu"]) == 0
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
-    text = (tmp_path / "report" / "README.md").read_text()
+    text = (tmp_path / "report" / "report.html").read_text()
     assert "(b) was partly on the CPU: " in text
     assert "This report cannot show the cost of sharing." in text
-    assert "together |" not in text
+    assert "together</td>" not in text
 
 
 def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: Printed) -> None:

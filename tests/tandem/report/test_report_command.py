@@ -1,4 +1,4 @@
-"""`tandem report`: from results to Markdown, HTML and figures."""
+"""`tandem report`: from results to a page, or to figures for programs."""
 
 import dataclasses
 import json
@@ -10,8 +10,8 @@ import pytest
 from tandem.bench_results.result import Memory, Result
 from tandem.bench_results.result_file import read, write
 from tests.command import Ended, call
-from tests.conftest import Golden
-from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, run, session, shared, timed
+from tests.tandem.report.reader import Reader
+from tests.tandem.results import SPILLED, exclusive, mps, session, shared, timed
 
 pytestmark = pytest.mark.slow
 
@@ -26,29 +26,11 @@ def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> E
 def test_a_report_creates_its_folder_with_those_above_it(tmp_path: Path) -> None:
     write(shared("a", (10, 10), (20, 20)), tmp_path / "r.json")
     assert call("report", str(tmp_path / "r.json"), "-o", str(tmp_path / "a" / "b")).returncode == 0
-    assert (tmp_path / "a" / "b" / "README.md").exists()
+    assert (tmp_path / "a" / "b" / "report.html").exists()
 
 
-def text(folder: Path) -> str:
-    return (folder / "out" / "README.md").read_text()
-
-
-def test_the_report_of_known_results_is_the_golden(tmp_path: Path, golden: Golden) -> None:
-    spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
-    broken = mps(runs=[*mps().runs, spilled], complete=False)
-    assert not report(tmp_path, broken, exclusive(), arguments=("--ttft-goal", "120", "--itl-goal", "50")).returncode
-    golden("report.md", text(tmp_path))
-
-
-def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
-    report(tmp_path, paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36))
-    # Two models of 100 tokens in 99 intervals, after a first one at 0 ms; alone each has 10 ms between tokens.
-    each = [2 * 100 / (99 * pace / 1000) for pace in (50, 40, 20)]
-    cost = [0.36 / 3600 / speed * 1e6 for speed in each]
-    answer = text(tmp_path)
-    assert f"{each[1]:.1f} ({each[0]:.1f} to {each[2]:.1f}) tokens/s combined" in answer
-    assert "at **25% (20% to 50%)** of their speed alone" in answer
-    assert f"${cost[1]:.2f} ({cost[2]:.2f} to {cost[0]:.2f}) per million output tokens" in answer
+def title(folder: Path) -> str:
+    return Reader((folder / "out" / "report.html").read_text()).lines[0]
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
@@ -56,7 +38,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         assert report(tmp_path / name, mps(), exclusive()).returncode == 0
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / n / "out").iterdir()} for n in "12")
-    assert first.keys() == {"README.md", "report.html", "latency.svg", "throughput.svg"}
+    assert first.keys() == {"report.html"}
     assert first == second
 
 
@@ -64,14 +46,14 @@ def test_where_all_runs_spilled_the_command_fails(tmp_path: Path) -> None:
     places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
     runs = [dataclasses.replace(one, memory_start=places, memory_end=places) for one in mps().runs]
     ended = report(tmp_path, mps(runs=runs))
-    said = "".join(f"{tmp_path / 'out' / name}\n" for name in ("README.md", "report.html"))
+    said = f"{tmp_path / 'out' / 'report.html'}\n"
     why = 'no run can be compared. Read why under "Excluded runs" in the report.'
     assert ended == Ended(1, said, f"error: {why}\n")
 
 
 def test_two_results_with_the_same_label_are_distinguished(tmp_path: Path) -> None:
     report(tmp_path, mps(), mps())
-    assert "mps (0) vs. mps (1)" in text(tmp_path)
+    assert "mps (0) vs. mps (1)" in title(tmp_path)
 
 
 def refusal(*paths: Path) -> str:
@@ -232,7 +214,7 @@ def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: P
         path.parent.mkdir()
         write(mps(), path)
     assert call("report", *map(str, paths), "-o", str(tmp_path / "out")).returncode == 0
-    assert "one/r.json) vs. mps (" in text(tmp_path)
+    assert "one/r.json) vs. mps (" in title(tmp_path)
 
 
 def test_half_a_goal_is_refused(tmp_path: Path) -> None:
@@ -261,6 +243,6 @@ def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "out" / "README.md").mkdir(parents=True)
-    shown = f"error: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    (tmp_path / "out" / "report.html").mkdir(parents=True)
+    shown = f"error: cannot write {tmp_path / 'out' / 'report.html'}: Is a directory. Name another folder with -o.\n"
     assert report(tmp_path, mps()) == Ended(2, "", shown)
