@@ -14,15 +14,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.noticing import Tests, record
-from tests.mutants.sample import CRITICAL, draw, read_equivalent
+from tests.mutants.noticing import KILLED, SURVIVED, TIMEOUT, Tests, record
+from tests.mutants.sample import CRITICAL, draw
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".tandem" / "mutants"
 TREE, BEGUN, TRIED = FOLDER / "tree", FOLDER / "run.json", FOLDER / "tried.jsonl"
 RESULTS = Path(__file__).with_name("results.md")
 MOST_SURVIVORS = 0.03
-SURVIVED, EQUIVALENT = "survived", "equivalent"
+OUTCOMES = KILLED, TIMEOUT, SURVIVED
 Tried = dict[str, Any]
 
 
@@ -31,15 +31,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, help="draws the mutants of an earlier run")
     parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
-    parser.add_argument("--restart", action="store_true", help="forget an interrupted run")
     parsed = parser.parse_args()
-    if parsed.restart:
-        _forget()
-    if not BEGUN.exists():
-        _begin(random.randrange(10**6) if parsed.seed is None else parsed.seed, parsed.count)
-    run = json.loads(BEGUN.read_text())
-    if parsed.seed not in (None, run["seed"]):
-        parser.error(f"an interrupted run has seed {run['seed']}. Leave out --seed to go on, or add --restart.")
+    run = json.loads(BEGUN.read_text()) if BEGUN.exists() else {}
+    if not run or parsed.seed not in (None, run["seed"]):
+        run = _begin(random.randrange(10**6) if parsed.seed is None else parsed.seed, parsed.count)
     print(f"seed {run['seed']}, commit {run['commit']}", flush=True)
     try:
         tried = _try_all(run)
@@ -57,12 +52,15 @@ def _git(*arguments: str, folder: Path = ROOT) -> str:
     return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
-def _begin(seed: int, count: int) -> None:
+def _begin(seed: int, count: int) -> dict[str, Any]:
+    """Forgets a run with another seed."""
     _forget()
     _git("worktree", "add", "--detach", str(TREE))
     record(TREE)
     commit = _git("describe", "--always", "--exclude=*").strip()
-    BEGUN.write_text(json.dumps({"seed": seed, "count": count, "commit": commit}))
+    run = {"seed": seed, "count": count, "commit": commit}
+    BEGUN.write_text(json.dumps(run))
+    return run
 
 
 def _forget() -> None:
@@ -76,14 +74,14 @@ def _try_all(run: dict[str, Any]) -> list[Tried]:
     tried: list[Tried] = [json.loads(line) for line in TRIED.read_text().splitlines()] if TRIED.exists() else []
     # A killed run leaves its last fault in the tree.
     _git("checkout", "--quiet", ".", folder=TREE)
-    tests, equivalent = Tests(TREE), read_equivalent()
+    tests = Tests(TREE)
     for part, mutant in draw(TREE, run["seed"], run["count"])[len(tried) :]:
         file = TREE / mutant.path
         source = file.read_bytes()
         before, after = mutant.change(source)
         try:
             file.write_bytes(mutant.apply(source))
-            outcome = EQUIVALENT if (mutant.path, before, after) in equivalent else tests.notice(mutant)
+            outcome = tests.notice(mutant)
         finally:
             file.write_bytes(source)
         entry = {"part": part, "path": mutant.path, "line": mutant.line, "fault": mutant.fault}
@@ -97,7 +95,7 @@ def _try_all(run: dict[str, Any]) -> list[Tried]:
 def _describe(run: dict[str, Any], tried: list[Tried]) -> tuple[str, bool]:
     counts = Counter((each["part"], each["outcome"]) for each in tried)
     survivors = [each for each in tried if each["outcome"] == SURVIVED]
-    share = len(survivors) / (len(tried) - sum(each["outcome"] == EQUIVALENT for each in tried))
+    share = len(survivors) / len(tried)
     failed = share > MOST_SURVIVORS or any(each["part"] in CRITICAL for each in survivors)
     lines = [
         "# Mutants",
@@ -106,11 +104,11 @@ def _describe(run: dict[str, Any], tried: list[Tried]) -> tuple[str, bool]:
         f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}: {len(survivors)} of {len(tried)} mutants survived "
         f"({share:.1%}; at most {MOST_SURVIVORS:.0%}, and none in {', '.join(CRITICAL)}).",
         "",
-        "| part | killed | timeout | survived | equivalent |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        f"| part | {' | '.join(OUTCOMES)} |",
+        "| --- | ---: | ---: | ---: |",
     ]
     for part in sorted({part for part, _ in counts}):
-        numbers = [counts[part, outcome] for outcome in ("killed", "timeout", SURVIVED, EQUIVALENT)]
+        numbers = [counts[part, outcome] for outcome in OUTCOMES]
         lines.append(f"| {part} | {' | '.join(map(str, numbers))} |")
     for mutant in survivors:
         lines += ["", f"- `{mutant['path']}:{mutant['line']}` {mutant['fault']}"]

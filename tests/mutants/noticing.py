@@ -16,6 +16,7 @@ from tests.mutants.sample import ROOMS
 
 MOST_SECONDS = 900
 """Of the tests of one mutant: a fault may make them endless."""
+KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 LINES, FAILED = "lines.coverage", ".pytest_cache/v/cache/lastfailed"
 SETTINGS = f"""\
 [run]
@@ -31,6 +32,8 @@ APART = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-pro
 """Gives a program its own process numbers (util-linux): a mutant that ends wrong processes sees no others."""
 REAPING = ["sh", "-c", '"$@"; exit $?', "sh"]
 """The first process of such a namespace inherits orphaned processes, and Python would not wait for them."""
+
+PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider")
 
 
 def record(tree: Path) -> None:
@@ -70,8 +73,8 @@ class Tests:
         """`killed`, `survived` or `timeout`, which counts as noticed."""
         contexts = self._lines.contexts_by_lineno(mutant.path)
         running = {name for line in range(mutant.line, mutant.last + 1) for name in contexts.get(line, ())}
-        outcome = self._run(self._shortest_first(running)) if running - {""} else "survived"
-        if outcome != "survived":
+        outcome = self._run(self._shortest_first(running)) if running - {""} else SURVIVED
+        if outcome != SURVIVED:
             return outcome
         # Also what no context shows: code that runs in a fixture, during an import, or once for several tests.
         folder = Path("tests") / Path(mutant.path).parent
@@ -95,17 +98,7 @@ class Tests:
         with (self._tree.parent / "output").open("w") as output:
             try:
                 done = subprocess.run(
-                    [
-                        *APART,
-                        *REAPING,
-                        sys.executable,
-                        "-m",
-                        "pytest",
-                        "-x",
-                        "-p",
-                        "no:cacheprovider",
-                        f"@{named.name}",
-                    ],
+                    [*APART, *REAPING, *PYTEST, f"@{named.name}"],
                     cwd=self._tree,
                     env=_environment(self._tree),
                     stdin=subprocess.DEVNULL,
@@ -114,5 +107,5 @@ class Tests:
                     timeout=MOST_SECONDS,
                 )
             except subprocess.TimeoutExpired:
-                return "timeout"
-        return "killed" if done.returncode else "survived"
+                return TIMEOUT
+        return KILLED if done.returncode else SURVIVED

@@ -2,7 +2,6 @@
 
 import random
 import re
-import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -26,7 +25,6 @@ CRITICAL = ("order", "deletion", "quota", "recovery")
 """Parts in which no mutant may survive."""
 WAITS = re.compile(r"\b(?:depends_on|after)=(?:\[.*?\]|\(.*?\)|\w+)")
 """Arguments that define an order: for Pulumi, and for `tandem leftovers`."""
-EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
 def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
@@ -57,9 +55,3 @@ def draw(root: Path, seed: int, count: int) -> list[tuple[str, Mutant]]:
         drawn += [(part, mutant) for mutant in parts[part][: round(size * count / 200)]]
     chance.shuffle(drawn)
     return drawn
-
-
-def read_equivalent() -> set[tuple[str, str, str]]:
-    """Mutants that no test can notice: by path and changed lines, which outlive line numbers."""
-    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
-    return {(entry["path"], entry["before"], entry["after"]) for entry in entries}
