@@ -80,6 +80,10 @@ class Problem:
         origin = f" ({self.place.origin})" if self.place and self.place.origin else ""
         return printable(f"{_clip(self.path)}{origin}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
 
+    def is_within(self, places: Iterable[str]) -> bool:
+        """Whether its path is one of `places`, or a part of one: `sharing.mode` is a part of `sharing`."""
+        return any(self.path == place or self.path.startswith((f"{place}.", f"{place}[")) for place in places)
+
     def __str__(self) -> str:
         if self.place and self.place.line:
             return f"{one_line(self.place.file)}:{self.place.line}:{self.place.column}  {self.message}"

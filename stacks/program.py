@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +71,14 @@ def _with_places(judged: Judged, given: dict[str, Any]) -> Judged:
 
     Pulumi does not say where a value comes from. It does not come from a file with another value.
     """
-    warnings = judged.assessment.warnings
-    if not judged.problems and not warnings:
+    if not judged.problems and not judged.warnings:
         return judged
     from stacks.stack_file.positions import locate_given, read_documents
 
     # Beside the program and, where `main` is elsewhere, in the project. That of `tandem sandbox` has only a copy.
     homes = {Path.cwd(): None} if PROVIDERS_ELSEWHERE in os.environ else {_project_folder(): None, Path.cwd(): None}
     documents = read_documents(homes, judged.name)
-    assessment = replace(judged.assessment, warnings=locate_given(warnings, given, documents))
-    return replace(judged, problems=locate_given(judged.problems, given, documents), assessment=assessment)
+    return judged.with_places(lambda problems: locate_given(problems, given, documents))
 
 
 def _project_folder() -> Path:

@@ -86,7 +86,7 @@ def print_problems(judged: "Judged", stack: str, *, all_warnings: bool = False) 
 
     from sharing.problems import format_problems, group
 
-    warnings = group(judged.assessment.warnings)
+    warnings = group(judged.warnings)
     for line in format_problems(judged.name, "error", judged.problems):
         print_line(line, sys.stdout)
     if judged.refused and warnings and not all_warnings:

@@ -147,17 +147,13 @@ class StackConfig(Section):
             return {ONE_POOL: self.gpu_nodes}
         return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.gpu_nodes)}
 
-    def lacks_sharing(self) -> bool:
-        """Whether a pool has no sharing mode, neither its own nor that of the stack."""
-        return self.sharing is None and any(_own_sharing(nodes) is None for nodes in self.pools().values())
-
     @property
     def mode(self) -> str:
         """The sharing mode of the stack, or of its first pool if `sharing` is absent."""
         return self._sharing_of(next(iter(self.pools().values()))).mode
 
     def _sharing_of(self, nodes: GpuNodes) -> Sharing:
-        # The default replaces a missing one, which `find_contradictions` reports.
+        # The default replaces a missing one, which `judge` reports.
         return _own_sharing(nodes) or self.sharing or TimeSlicing()
 
     def _pool(self, path: str, nodes: GpuNodes) -> Pool:

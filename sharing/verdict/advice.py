@@ -2,7 +2,7 @@
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,6 @@ from sharing.models.catalogue import KvType, Served
 from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
 from sharing.problems import Problem, abbreviate
 from sharing.stack.changes import changed_settings
-from sharing.stack.paths import touches
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict.judgement import Judgement, is_judgeable, judge
 from sharing.verdict.rules import budget, hosts, table
@@ -59,12 +58,12 @@ class Advice:
         return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
-def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str] = ()) -> list[Advice]:
+def advise(setup: Setup, found: Judgement, pool: Pool) -> list[Advice]:
     """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
 
     `found` is the verdict on `setup`. Several settings of a model are changed at once only where nothing else helps.
     """
-    search = _Search(setup, found, pool, unreadable)
+    search = _Search(setup, found, pool)
     accepted = search.accepted(_kinds(search))
     accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
     offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
@@ -74,15 +73,15 @@ def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[st
 class _Search:
     """A pool of a refused stack, and the checks that a change must pass."""
 
-    def __init__(self, setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> None:
-        self.asked, self.setup, self.pool, self.unreadable = setup, _accepted_caches(setup, pool), pool, unreadable
+    def __init__(self, setup: Setup, found: Judgement, pool: Pool) -> None:
+        self.asked, self.setup, self.pool = setup, _accepted_caches(setup, pool), pool
         misfits = [fit for fit in found.fits if fit.pool.name == pool.name and not fit.verdict.fits]
         misfits.sort(key=lambda fit: -fit.verdict.need.total)
         places = [setup.tenants.index(fit.tenant) for fit in misfits]
         self.failing: Models = {index: self.setup.tenants[index].served for index in places}
         """The models of the pool that do not fit, the largest first."""
         self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
-        self._doubts_before = {warning.rule for warning in table.warnings(setup, unreadable)}
+        self._doubts_before = {warning.rule for warning in table.warnings(setup)}
         self._bill = found.cost.usd_per_hour if found.cost else None
         self._needs: dict[Gpu, float] = {}
         """MiB that all models of the pool need, by GPU."""
@@ -145,11 +144,11 @@ class _Search:
     def _accepts(self, tried: Setup) -> bool:
         if tried == self.asked or not self.holds(tried):
             return False
-        if any(problem not in self._others for problem in table.refusals(tried, self.unreadable)):
+        if any(problem not in self._others for problem in table.refusals(tried)):
             return False
         if not budget.limits_of(tried).is_set:
             return True
-        found = judge(tried, self.unreadable)
+        found = judge(tried)
         # A change must not turn a checked budget into an unchecked one.
         return not found.over_budget and (found.budget_is_open <= self._budget_is_open)
 
@@ -167,7 +166,7 @@ class _Search:
         return not unpriced(tried, self._new(tried))
 
     def _doubts(self, tried: Setup) -> int:
-        return len({each.rule for each in table.warnings(tried, self.unreadable)} - self._doubts_before)
+        return len({each.rule for each in table.warnings(tried)} - self._doubts_before)
 
     def _advice(self, tried: Setup) -> Advice:
         usd = self._usd(tried)
@@ -180,7 +179,7 @@ class _Search:
 def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
     """Whether a problem is about the pool, its sharing or its models."""
     places = (pool.path, pool.sharing_path, *(tenant.path for tenant in setup.tenants_of(pool)))
-    return problem.path == "models" or touches((problem.path,), places)
+    return problem.path == "models" or problem.is_within(places)
 
 
 def _accepted_caches(setup: Setup, pool: Pool) -> Setup:

@@ -1,6 +1,6 @@
 """The complete verdict on a setup: errors, warnings, cost, and changes that would make it valid."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -35,20 +35,17 @@ class Assessment:
     """By pool: changes after which nothing refuses it or its models, the cheapest first."""
 
 
-def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
-    """Applies every rule to `setup` and stops at none, so that all errors are reported at once.
-
-    `unreadable` names settings that are in the file but could not be read: rules that need them are skipped.
-    """
-    found = judge(setup, unreadable)
-    advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
+def assess(setup: Setup) -> Assessment:
+    """Applies every rule to `setup` and stops at none, so that all errors of the rules are reported at once."""
+    found = judge(setup)
+    advice = {pool.name: _advice(setup, found, pool) for pool in setup.pools}
     problems = [*found.broken, *_do_not_fit(found, advice)]
     problems += budget.find_problems(setup, found.cost, _cheaper(setup, found, advice))
     problems += cost_alerts.find_problems(setup, found.cost)
     return Assessment(
         problems=tuple(problems),
         warnings=(
-            *compatibility.warnings(setup, unreadable),
+            *compatibility.warnings(setup),
             *_old_prices(setup),
             *budget.find_warnings(setup, found.cost),
             *cost_alerts.find_warnings(setup, found.cost),
@@ -59,11 +56,11 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     )
 
 
-def _advice(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> tuple[Advice, ...]:
+def _advice(setup: Setup, found: Judgement, pool: Pool) -> tuple[Advice, ...]:
     all_known = len(pool.known_types) == len(pool.instance_types)
     refused = any(concerns(problem, pool, setup) for problem in found.broken)
     refused |= any(fit.pool.name == pool.name for fit in found.fits if not fit.verdict.fits)
-    return tuple(advise(setup, found, pool, unreadable)) if all_known and (refused or found.over_budget) else ()
+    return tuple(advise(setup, found, pool)) if all_known and (refused or found.over_budget) else ()
 
 
 def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:

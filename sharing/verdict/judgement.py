@@ -1,19 +1,14 @@
 """The verdict of the rules without advice: fast enough to try hundreds of changes of a stack."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from sharing.cost.bill import Cost, cost
 from sharing.fit.shares import Verdict, judge_models
 from sharing.hardware.system_instances import system_types
 from sharing.problems import Problem
-from sharing.stack.paths import rests_on, touches
 from sharing.stack.setup import Pool, Setup, Tenant
 from sharing.verdict.rules import table as compatibility
 from sharing.verdict.rules.budget import Limits, limits_of
-
-FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
-"""Settings that decide whether models fit, as a file with one pool names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +35,7 @@ class Judgement:
     misfits: tuple[Fit, ...]
     """Those that do not fit; a missing share is the error of another rule."""
     cost: Cost | None
-    """None when a type is unknown or a setting is unreadable."""
+    """None when a type is unknown."""
     limits: Limits
     """The budget."""
 
@@ -63,26 +58,21 @@ class Judgement:
         return not (self.broken or self.misfits or self.over_budget)
 
 
-def judge(setup: Setup, unreadable: Collection[str] = ()) -> Judgement:
-    """Applies every rule to `setup` and stops at none.
-
-    `unreadable` names settings that are in the file but could not be read: rules that need them are skipped.
-    """
-    fits = [fit for pool in setup.pools if is_judgeable(pool, unreadable) for fit in _fits(setup, pool)]
+def judge(setup: Setup) -> Judgement:
+    """Applies every rule to `setup` and stops at none."""
+    fits = [fit for pool in setup.pools if is_judgeable(pool) for fit in _fits(setup, pool)]
     fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
     return Judgement(
-        broken=tuple(compatibility.problems(setup, unreadable)),
+        broken=tuple(compatibility.problems(setup)),
         fits=tuple(fits),
         misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)),
-        cost=cost(setup) if _is_priced(setup, unreadable) else None,
+        cost=cost(setup) if _is_priced(setup) else None,
         limits=limits_of(setup),
     )
 
 
-def is_judgeable(pool: Pool, unreadable: Collection[str] = ()) -> bool:
+def is_judgeable(pool: Pool) -> bool:
     """Whether enough is known of a pool to say whether its models fit."""
-    if touches(rests_on(FIT_READS, pool), unreadable):
-        return False
     kinds = {known.gpu for known in pool.known_types}
     return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
 
@@ -97,9 +87,7 @@ def _is_news(setup: Setup, fit: Fit) -> bool:
     return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 
-def _is_priced(setup: Setup, unreadable: Collection[str]) -> bool:
-    """Whether the cost can be computed. The limits of the budget do not change it."""
-    if any(not touches((path,), ("budget",)) for path in unreadable):
-        return False
+def _is_priced(setup: Setup) -> bool:
+    """Whether the cost can be computed."""
     gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
     return gpu_types_known and all(name in system_types() for name in setup.system_types)

@@ -11,7 +11,6 @@ from sharing.models.catalogue import Served
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
-from sharing.stack.paths import touches
 from sharing.stack.pools import ONE_POOL, Provisioner
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict.advice import with_room
@@ -101,7 +100,7 @@ class Cell:
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings about this mode here; those about the entire stack are left out."""
         places = ("sharing", "gpu-nodes", *(tenant.path for tenant in self.setup.tenants))
-        return tuple(warning for warning in warnings(self.setup) if touches((warning.path,), places))
+        return tuple(warning for warning in warnings(self.setup) if warning.is_within(places))
 
     @property
     def is_spot(self) -> bool:

@@ -1,1 +1,1 @@
-"""Turns the stack file, `Pulumi.<stack>.yaml`, into a `judge.Plan`, or reports all its errors at once."""
+"""Turns the stack file, `Pulumi.<stack>.yaml`, into a `judge.Plan`, or reports its errors."""

@@ -1,11 +1,10 @@
 """Errors and warnings about `models-clients`: the pods that may send requests to the models."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from sharing.names import OLLAMA_NAMESPACE
 from sharing.problems import Problem
 from sharing.stack.config import ModelClients
-from sharing.stack.paths import touches
 
 UNWISE: Mapping[str, tuple[str, str]] = {
     # EKS puts the address of every pod of a listed namespace into the rules, also of those with `hostNetwork`
@@ -21,13 +20,12 @@ UNWISE: Mapping[str, tuple[str, str]] = {
 """Namespaces that are accepted with a warning, by name: the rule and the fix."""
 
 
-def find_repetitions(clients: ModelClients, misread: Collection[str]) -> Iterator[Problem]:
+def find_repetitions(clients: ModelClients) -> Iterator[Problem]:
     """Finds duplicate namespaces."""
     names = clients.namespaces
     for index, name in enumerate(names):
-        path = f"models-clients.namespaces[{index}]"
-        if name in names[:index] and not touches([path], misread):
-            yield Problem(path, f"'{name}'", "is listed twice", "Keep one of the two.")
+        if name in names[:index]:
+            yield Problem(f"models-clients.namespaces[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
 
 
 def warn_of_clients(clients: ModelClients) -> Iterator[Problem]:

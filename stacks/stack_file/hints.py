@@ -186,6 +186,9 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     key = _path_with_mode(detail, loc)
     fix = hint(key)
     shown = "" if key in PERSONAL else _shown(value)
+    if kind == "union_tag_not_found" and (misspelt := near("mode", map(str, detail["input"]))):
+        wrong = where((*loc[:-1], misspelt[0]))
+        return Problem(wrong, "", "unknown key", did_you_mean(misspelt[0], keys(loc[:-1])))
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, fix or EXAMPLE)
     if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), keys(loc[:-1])):

@@ -1,9 +1,10 @@
-"""Judges a stack once. Returns a `Plan`, which Pulumi deploys and every command uses, or all its errors."""
+"""Judges a stack once: all errors of form, or else all errors of the rules, or a `Plan`.
 
-import copy
+Pulumi deploys a `Plan`, and every command uses it.
+"""
+
 import datetime
-import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sharing.verdict.assessment import Assessment, assess
 from sharing.verdict.rules.budget import find_wrong_limits
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
-from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
+from stacks.stack_file.contradictions import find_contradictions
 from stacks.stack_file.park_schedules import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
@@ -33,44 +34,9 @@ class RefusedError(Exception):
         self.judged = judged
 
 
-MOST_PASSES = 5
-"""Fixing one error can reveal the next (an unknown mode hides a wrong number of replicas); this limits the passes."""
-
-STAND_INS: dict[str, Any] = {
-    "aws:region": "us-east-1",
-    "sharing": {"mode": "timeslice"},
-    "sharing.mode": "timeslice",
-    "sharing.layout[]": {"profile": "1g.5gb"},
-    "sharing.layout[].profile": "1g.5gb",
-    "models": [{"name": "llama3.2:1b"}],
-    "models[]": {"name": "llama3.2:1b"},
-    "models[].name": "llama3.2:1b",
-    "models[].spill[]": "gpu",
-    "gpu-nodes.instance-types[]": "g4dn.xlarge",
-    "gpu-nodes[]": {"name": "gpu"},
-    "gpu-nodes[].name": "gpu",
-    "gpu-nodes[].instance-types[]": "g4dn.xlarge",
-    "cluster.system-nodes.instance-types[]": "t3.medium",
-    "cluster.public-access-cidrs[]": "192.0.2.1/32",
-    "aws:assumeRoles[]": {"roleArn": "arn:aws:iam::111122223333:role/ci"},
-    "aws:assumeRoles[].roleArn": "arn:aws:iam::111122223333:role/ci",
-    "aws:allowedAccountIds[]": "111122223333",
-    "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
-    "cluster.zone-names[]": "us-east-1a",
-    "models-clients.namespaces[]": "default",
-    "park.schedule": hints.PARKS,
-    "park.wake": hints.WAKES,
-    "budget.alert.max-usd": 1000,
-    "budget.alert.emails": ["ops@example.com"],
-    "budget.alert.emails[]": "ops@example.com",
-}
-"""Values that replace unreadable ones without a default, so that the rest of the file can be judged. A pool's own
-sharing uses the stand-ins of `sharing`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A stack that the rules accept."""
+    """A stack on which the rules have decided; `Judged.plan` returns one that they accept."""
 
     stack: str
     config: StackConfig
@@ -80,15 +46,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A stack, read and judged as far as possible."""
+    """A stack file, judged: errors of form, or else the decision of the rules."""
 
     name: str
     """Name of its file, for messages."""
-    config: StackConfig
-    """With stand-ins for unreadable values: use it only if there are no problems."""
-    setup: Setup
-    assessment: Assessment
     problems: tuple[Problem, ...]
+    """All its errors of form; if it has none, all its errors of the rules."""
+    decided: Plan | None
+    """None for a file with an error of form: the rules cannot read it."""
 
     @property
     def stack(self) -> str:
@@ -100,11 +65,44 @@ class Judged:
         """Whether the stack must not be created."""
         return bool(self.problems)
 
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is allowed but unwise; none for a file with an error of form."""
+        return self.decided.assessment.warnings if self.decided else ()
+
+    @property
+    def config(self) -> StackConfig:
+        """The values of the file. Raises `RefusedError` for an error of form."""
+        return self._read().config
+
+    @property
+    def setup(self) -> Setup:
+        """What the rules read. Raises `RefusedError` for an error of form."""
+        return self._read().setup
+
+    @property
+    def assessment(self) -> Assessment:
+        """What the rules say. Raises `RefusedError` for an error of form."""
+        return self._read().assessment
+
     def plan(self) -> Plan:
         """The plan. Raises `RefusedError` with every problem, if there are any."""
-        if self.refused:
+        if self.problems:
             raise RefusedError(self)
-        return Plan(stack=self.stack, config=self.config, setup=self.setup, assessment=self.assessment)
+        return self._read()
+
+    def _read(self) -> Plan:
+        if self.decided is None:
+            raise RefusedError(self)
+        return self.decided
+
+    def with_places(self, locate: Callable[[Iterable[Problem]], tuple[Problem, ...]]) -> "Judged":
+        """The same, with the places that `locate` gives to errors and warnings."""
+        decided = self.decided
+        if decided:
+            assessment = replace(decided.assessment, warnings=locate(self.warnings))
+            decided = replace(decided, assessment=assessment)
+        return replace(self, problems=locate(self.problems), decided=decided)
 
 
 def judge_file(
@@ -136,20 +134,24 @@ def judge(
 
     Fixes do not suggest `compared_modes`, which the caller judges, too.
     """
-    problems = (*source.problems, *refuse_keys(source.provider))
-    honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
-    raw = {key: value for key, value in {**source.sections, **honoured}.items() if value is not None}
-    config, misread, doubtful = _validate(raw, source.unread)
-    unreadable = {problem.path for problem in (*problems, *misread)} | doubtful
-    wrong = [*misread, *find_contradictions(config, unreadable)]
-    unreadable |= {problem.path for problem in wrong}
-    if is_named_in_doubt(config, unreadable):
-        # Then it is unknown which model runs on which pool.
-        unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
-    setup = config.setup(today or datetime.date.today())
-    setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
-    assessment = assess(setup, unreadable)
-    problems = (*problems, *wrong, *find_wrong_limits(setup, assessment.cost), *assessment.problems)
+    config = _read_form(source)
+    if isinstance(config, StackConfig):
+        setup = config.setup(today or datetime.date.today())
+        setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
+        judged = _apply_rules(name, config, setup, strict=strict)
+    else:
+        judged = Judged(name=name, problems=tuple(config), decided=None)
+    if source.text and (judged.problems or judged.warnings):
+        from stacks.stack_file.positions import Document, locate
+
+        document = Document(name, source.text)
+        return judged.with_places(lambda problems: locate(problems, [document]))
+    return judged
+
+
+def _apply_rules(name: str, config: StackConfig, setup: Setup, *, strict: bool) -> Judged:
+    assessment = assess(setup)
+    problems = (*find_wrong_limits(setup, assessment.cost), *assessment.problems)
     warnings = (
         *assessment.warnings,
         *warn_of_clients(config.models_clients),
@@ -159,13 +161,9 @@ def judge(
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)
-    if source.text and (problems or warnings):
-        from stacks.stack_file.positions import Document, locate
-
-        document = Document(name, source.text)
-        problems, warnings = locate(problems, [document]), locate(warnings, [document])
     assessment = replace(assessment, warnings=warnings)
-    return Judged(name=name, config=config, setup=setup, assessment=assessment, problems=problems)
+    decided = Plan(stack=stack_name(name), config=config, setup=setup, assessment=assessment)
+    return Judged(name=name, problems=problems, decided=decided)
 
 
 def stack_name(file: str | Path) -> str:
@@ -173,31 +171,49 @@ def stack_name(file: str | Path) -> str:
     return Path(file).stem.removeprefix("Pulumi.")
 
 
-def _validate(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig, list[Problem], set[str]]:
-    """The config with stand-ins, its errors, and the settings that a misspelt key probably means."""
-    values: dict[str, Any] = json.loads(as_json(from_json(raw)))
-    found: dict[str, Problem] = {}
-    doubtful = set(unread)
-    for loc in list(_encrypted(values)):
-        fix = "Set it again without `--secret`."
-        found[hints.where(loc)] = Problem(hints.where(loc), "an encrypted value", "is not supported here", fix)
-        _repair(values, loc)
-    for _ in range(MOST_PASSES):
-        try:
-            config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
-        except ValidationError as error:
-            details = [(detail, hints.place(detail)) for detail in error.errors()]
-        else:
-            # A key that is probably there, but misspelt, is not reported as missing.
-            errors = [each for each in found.values() if each.rule != hints.MISSING or each.path not in doubtful]
-            return config, errors, doubtful
-        for detail, loc in details:
-            if detail["type"] == "extra_forbidden":
-                doubtful |= {hints.where((*loc[:-1], key)) for key in near(str(loc[-1]), hints.keys(loc[:-1]))}
-            found.setdefault(hints.where(loc), hints.problem(detail, loc))
-        for _, loc in sorted(details, key=lambda pair: [str(part) for part in pair[1]], reverse=True):
-            _repair(values, loc)
-    raise AssertionError(f"stand-ins are invalid themselves: {sorted(found)}")
+def _read_form(source: Source) -> StackConfig | list[Problem]:
+    """The values of the file, or else all its errors of form; of values that are right, all contradictions."""
+    honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
+    values = {key: from_json(value) for key, value in {**source.sections, **honoured}.items() if value is not None}
+    secrets = [*_encrypted(values)]
+    problems = [*source.problems, *refuse_keys(source.provider), *map(_refuse_secret, secrets)]
+    if _lacks_sharing(values) and not {"sharing", "gpu-nodes"} & {*source.unread}:
+        problems.append(Problem("sharing", "", hints.MISSING, hints.hint("sharing")))
+    try:
+        config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
+    except ValidationError as error:
+        return [*problems, *_explain(error, secrets, source.unread)]
+    return problems or [*find_contradictions(config)] or config
+
+
+def _lacks_sharing(values: Mapping[str, Any]) -> bool:
+    """Whether there is neither a sharing mode of the stack, nor one of each pool."""
+    pools = values.get("gpu-nodes")
+    has_own = isinstance(pools, list) and all(isinstance(pool, dict) and "sharing" in pool for pool in pools)
+    return "sharing" not in values and not has_own
+
+
+def _refuse_secret(loc: hints.Loc) -> Problem:
+    return Problem(hints.where(loc), "an encrypted value", "is not supported here", "Set it again without `--secret`.")
+
+
+def _explain(error: ValidationError, secrets: list[hints.Loc], unread: Collection[str]) -> Iterator[Problem]:
+    """One problem for each wrong setting.
+
+    `secrets` have an error already. A key that is probably there, but misspelt, is not reported as missing: neither
+    those of `unread`, nor those that an unknown key probably means.
+    """
+    details = [(detail, hints.place(detail)) for detail in error.errors()]
+    unknown = [loc for detail, loc in details if detail["type"] == "extra_forbidden"]
+    meant = {hints.where((*loc[:-1], key)) for loc in unknown for key in near(str(loc[-1]), hints.keys(loc[:-1]))}
+    by_path: dict[str, Problem] = {}
+    for detail, loc in details:
+        if not any(loc[: len(secret)] == secret for secret in secrets):
+            problem = hints.problem(detail, loc)
+            by_path.setdefault(problem.path, problem)
+    for path, problem in by_path.items():
+        if problem.rule != hints.MISSING or path not in {*meant, *unread}:
+            yield problem
 
 
 def _encrypted(value: object, loc: hints.Loc = ()) -> Iterator[hints.Loc]:
@@ -207,16 +223,3 @@ def _encrypted(value: object, loc: hints.Loc = ()) -> Iterator[hints.Loc]:
     elif isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _encrypted(item, (*loc, key))
-
-
-def _repair(values: dict[str, Any], loc: hints.Loc) -> None:
-    """Puts a stand-in at `loc`, or removes the value so that its default applies."""
-    parent: Any = values
-    for part in loc[:-1]:
-        if isinstance(parent, dict) and part not in parent:
-            return
-        parent = parent[part]
-    if (pattern := hints.pattern(loc).replace("gpu-nodes[].sharing.", "sharing.")) in STAND_INS:
-        parent[loc[-1]] = copy.deepcopy(STAND_INS[pattern])
-    elif isinstance(parent, dict):
-        parent.pop(loc[-1], None)

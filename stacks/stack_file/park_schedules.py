@@ -1,13 +1,12 @@
 """Errors and warnings about `park`: schedules that cannot work, and counts of nodes that the schedules set."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from sharing.problems import Problem
 from sharing.schedule.cron import Cron, CronError, read_cron
 from sharing.schedule.week import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
-from sharing.stack.paths import touches
 from sharing.stack.pools import GpuNodes
 from sharing.stack.setup import Setup
 
@@ -17,19 +16,17 @@ FIXES = {
 }
 
 
-def find_wrong_schedules(park: ParkSettings | None, misread: Collection[str]) -> Iterator[Problem]:
+def find_wrong_schedules(park: ParkSettings | None) -> Iterator[Problem]:
     """Finds cron text and time zones that do not exist, and schedules that never park or never wake the stack."""
     if park is None:
         return
     read: dict[str, Cron] = {}
     for key, text in (("schedule", park.schedule), ("wake", park.wake)):
-        if touches([f"park.{key}"], misread):
-            continue
         try:
             read[key] = read_cron(text)
         except CronError as error:
             yield Problem(f"park.{key}", f"'{text}'", error.rule, error.fix(EXAMPLES[key]))
-    if not touches(["park.timezone"], misread) and (wrong := judge_timezone(park.timezone)):
+    if wrong := judge_timezone(park.timezone):
         yield Problem("park.timezone", f"'{park.timezone}'", *wrong)
     if len(read) == 2:
         for key, rule in find_conflicts(read["schedule"], read["wake"]):

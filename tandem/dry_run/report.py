@@ -12,7 +12,7 @@ from sharing.cost.quotas import needs
 from sharing.stack.setup import Pool
 from sharing.stack.startup import cold_start
 from sharing.verdict.rules.scale_to_zero import sleepers
-from stacks.stack_file.judge import Judged
+from stacks.stack_file.judge import Judged, Plan
 
 # Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
@@ -308,23 +308,14 @@ class PlanReport(Report):
 
 def report(judged: Judged, planned: "Planned | None", switch: object = None) -> PlanReport:
     """The plan as data. `planned` is None for a refused stack; `SwitchReport` reads its fields from `switch`."""
-    assessment = judged.assessment
-    # Of a refused stack those that models were judged on, of an accepted one also those without models.
-    judged_on = {fit.pool.name: fit.pool for fit in assessment.fits}.values()
-    pools = judged_on if judged.refused else judged.setup.pools
-    mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in judged.problems)
     return PlanReport.model_validate(
         {
             "stack": judged.stack,
-            "mode": judged.config.mode if mode_known else None,
+            "mode": None,
             "verdict": "refused" if judged.refused else "ok",
             "problems": judged.problems,
-            "warnings": assessment.warnings,
-            "pools": [_pool(pool, judged.setup.nodes_of(pool)) for pool in pools],
-            "models": assessment.fits,
-            "cost": assessment.cost,
-            "scale_to_zero": _scaling(judged),
-            "quotas": needs(judged.setup) if assessment.cost else [],
+            "warnings": judged.warnings,
+            **(_of_rules(judged.decided, accepted=not judged.refused) if judged.decided else {}),
             "time_to_ready": planned.startup if planned and planned.starts_models else None,
             "resources": list(planned.graph) if planned else [],
             "switch": switch,
@@ -332,8 +323,22 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
     )
 
 
-def _scaling(judged: Judged) -> dict[str, object] | None:
-    settings, tenants, bill = judged.setup.scale_to_zero, sleepers(judged.setup), judged.assessment.cost
+def _of_rules(plan: Plan, *, accepted: bool) -> dict[str, object]:
+    """What the rules have found out about a stack."""
+    # Of a refused stack those that models were judged on, of an accepted one also those without models.
+    judged_on = {fit.pool.name: fit.pool for fit in plan.assessment.fits}.values()
+    return {
+        "mode": plan.config.mode,
+        "pools": [_pool(pool, plan.setup.nodes_of(pool)) for pool in (plan.setup.pools if accepted else judged_on)],
+        "models": plan.assessment.fits,
+        "cost": plan.assessment.cost,
+        "scale_to_zero": _scaling(plan),
+        "quotas": needs(plan.setup) if plan.assessment.cost else [],
+    }
+
+
+def _scaling(plan: Plan) -> dict[str, object] | None:
+    settings, tenants, bill = plan.setup.scale_to_zero, sleepers(plan.setup), plan.assessment.cost
     if settings is None or bill is None or not tenants:
         return None
     minutes, spread = max(map(cold_start, tenants))

@@ -122,12 +122,12 @@ def _run(parsed: argparse.Namespace) -> int:
     if not _fails(judged, strict=parsed.strict):
         return FINE
     sys.stdout.flush()
-    complain(f"--strict refuses this plan: it has {count(len(judged.assessment.warnings), 'warning')}.")
+    complain(f"--strict refuses this plan: it has {count(len(judged.warnings), 'warning')}.")
     return FAILED
 
 
 def _fails(judged: "Judged", *, strict: bool) -> bool:
-    return judged.refused or (strict and bool(judged.assessment.warnings))
+    return judged.refused or (strict and bool(judged.warnings))
 
 
 def _compare(parsed: argparse.Namespace) -> int:
@@ -221,6 +221,6 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
         write_graph(parsed.graph, planned, plan.stack)
         console.print()
         print_line(f"Wrote {parsed.graph}", sys.stdout)
-    if judged.assessment.warnings:
+    if judged.warnings:
         console.print()
     print_problems(judged, parsed.stack)

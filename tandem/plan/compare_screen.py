@@ -45,7 +45,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     for option in options:
         for problem in option.judged.problems:
             say(console, 0, f"{option.name}:", str(problem), "red")
-        for warning in option.judged.assessment.warnings:
+        for warning in option.judged.warnings:
             if option.planned and warning.path.endswith("sharing.mode"):
                 say(console, 0, f"{option.name}:", str(warning), "yellow")
 

@@ -17,7 +17,7 @@ from tandem.terminal import print_line
 def annotate(judged: Judged, path: Path) -> None:
     """Prints a command for each error and warning of the stack file at `path`."""
     _print("error", judged.problems, path)
-    _print("warning", judged.assessment.warnings, path)
+    _print("warning", judged.warnings, path)
 
 
 def annotate_error(message: str) -> None:

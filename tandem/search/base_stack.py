@@ -152,7 +152,8 @@ def _read(
     `folders` may have a stack file of that `name`.
     """
     found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
-    of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
+    said_by_rules = found.decided.assessment.problems if found.decided else ()
+    of_rules = {(problem.path, problem.rule) for problem in said_by_rules}
     wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:
         given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}

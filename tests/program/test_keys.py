@@ -102,11 +102,11 @@ def resources(stack: str) -> dict[str, object]:
 
 
 def judgement(stack: str) -> object:
-    """The result of the rules, without the settings that they repeat."""
+    """All errors of form, or else the result of the rules; without the settings that they repeat."""
     found = judged(stack)
-    contradictions = [problem.rule for each in found.config.models for problem in each.contradictions("")]
-    rules = [problem.rule for problem in found.problems if problem.path.startswith("park.")]
-    return rules, found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits], contradictions
+    if found.decided is None:
+        return [problem.rule for problem in found.problems]
+    return found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits]
 
 
 def named(row: Row) -> str:

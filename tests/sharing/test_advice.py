@@ -353,9 +353,9 @@ def test_an_unknown_type_has_no_advice() -> None:
     assert assess(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
 
 
-def test_with_unreadable_settings_the_price_of_the_stack_is_unknown() -> None:
-    whole = on("g4dn.xlarge", Exclusive(), weighing(20_000))
-    first, *_ = assess(whole, ["cluster.nat"]).advice["gpu"]
+def test_with_an_unknown_type_of_system_nodes_the_price_of_the_stack_is_unknown() -> None:
+    whole = replace(on("g4dn.xlarge", Exclusive(), weighing(20_000)), system_types=("odd",))
+    first, *_ = assess(whole).advice["gpu"]
     assert first.usd_per_hour is None
     assert str(first) == first.change == "`gpu-nodes.instance-types: [g6.xlarge]`"
 

@@ -269,9 +269,9 @@ def test_values_of_other_projects_are_ignored(file: Path) -> None:
     assert judge_file(write(file, stack(extra))).problems == ()
 
 
-def test_no_cost_is_reported_while_there_is_an_error(file: Path) -> None:
+def test_the_rules_do_not_judge_a_file_with_an_error_of_form(file: Path) -> None:
     reading = judge_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
-    assert reading.assessment.cost is None
+    assert reading.decided is None
     assert [problem.path for problem in reading.problems] == ["gpu-nodes.max"]
 
 

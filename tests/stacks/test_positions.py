@@ -31,7 +31,7 @@ config:
   tandem:tags: {team: ml, team: web}
   tandem:cluster: &same {nat: nnone}
   models: []
-  tandem:budget: {max-usd-per-hour: 0, max-usd-per-month: -1}
+  tandem:budget: {max-usd-per-hour: x, max-usd-per-month: []}
 other: 1
 """
 PLACES = {

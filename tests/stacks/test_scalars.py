@@ -17,6 +17,20 @@ from stacks.stack_file.yaml import Source, decode
 from tests.stacks.scalars import at, scalars
 
 KEYS = scalars()
+CUSTOM = {
+    "name": "mine",
+    "weights-gib": 1.0,
+    "layers": 20,
+    "kv-heads": 1,
+    "head-dim": 64,
+    "swa-layers": 1,
+    "swa-window": 1,
+    "recurrent-layers": 1,
+    "recurrent-state-bytes": 1,
+    "experts": 1,
+    "experts-used": 1,
+}
+"""A custom model whose keys fit each other, also after one of them has changed."""
 
 
 def as_pulumi_writes(path: str, value: bool | int | float) -> object:
@@ -29,8 +43,8 @@ def changed(path: str, value: object) -> dict[str, Any]:
     """The values of a small stack file, with this one changed."""
     config: dict[str, Any] = {
         "sharing": {"mode": "timeslice"},
-        "gpu-nodes": {},
-        "models": [{"name": "llama2:7b"}],
+        "gpu-nodes": {"provisioner": "karpenter", "max": 3},
+        "models": [dict(CUSTOM)],
         "cluster": {"system-nodes": {}},
         "ui": {"admin-email": "ops@example.com"},
         "monitoring": {},

@@ -1,7 +1,7 @@
 """Which hardware, versions and settings work together: one table of rules, each with a reason and a fix."""
 
 import datetime
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sharing import tables, versions
@@ -14,7 +14,6 @@ from sharing.models.catalogue import KvType
 from sharing.modes.modes import Mps
 from sharing.problems import Problem, did_you_mean
 from sharing.stack import zones
-from sharing.stack.paths import rests_on, touches
 from sharing.stack.pools import NODE_IMAGES_GIB
 from sharing.stack.setup import Pool, Setup
 from sharing.verdict.rules import hosts, karpenter, mig, scale_to_zero, spill
@@ -31,11 +30,6 @@ class Rule:
     name: str
     refuses: bool
     check: Callable[[Setup], Iterator[Problem]]
-    reads: tuple[str, ...] = ()
-    """Settings that the rule reads besides the one it names: if one is unreadable, the rule is skipped.
-
-    As a file with one pool names them; `rests_on` translates them for one of several pools.
-    """
 
 
 AMI_OF_NEW_GPUS = "in EKS AMIs since 20260917"
@@ -47,19 +41,19 @@ Source: ollama v0.32.15 `integration/reg_release_test.go`: "re-enable when llama
 """
 
 
-def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
-    """The errors of `setup`, in the order of the table. Rules that read an unreadable setting are skipped."""
-    return [*dict.fromkeys(refusals(setup, unreadable))]
+def problems(setup: Setup) -> list[Problem]:
+    """The errors of `setup`, in the order of the table."""
+    return [*dict.fromkeys(refusals(setup))]
 
 
-def refusals(setup: Setup, unreadable: Collection[str] = ()) -> Iterator[Problem]:
+def refusals(setup: Setup) -> Iterator[Problem]:
     """The same errors, one at a time, for callers that stop early. Pools with the same sharing may repeat an error."""
-    return _broken(setup, unreadable, refuses=True)
+    return _broken(setup, refuses=True)
 
 
-def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
+def warnings(setup: Setup) -> list[Problem]:
     """The warnings about `setup`."""
-    return [*dict.fromkeys(_broken(setup, unreadable, refuses=False))]
+    return [*dict.fromkeys(_broken(setup, refuses=False))]
 
 
 def first_broken(setup: Setup) -> Rule | None:
@@ -67,17 +61,10 @@ def first_broken(setup: Setup) -> Rule | None:
     return next((rule for rule in RULES if rule.refuses and any(rule.check(setup))), None)
 
 
-def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> Iterator[Problem]:
+def _broken(setup: Setup, *, refuses: bool) -> Iterator[Problem]:
     for rule in RULES:
         if rule.refuses is refuses:
-            yield from _readable(rule, setup, unreadable) if unreadable else rule.check(setup)
-
-
-def _readable(rule: Rule, setup: Setup, unreadable: Collection[str]) -> Iterator[Problem]:
-    """The problems of the pools whose settings the rule can read."""
-    readable = [pool for pool in setup.pools if not touches(rests_on(rule.reads, pool), unreadable)]
-    found = rule.check(replace(setup, pools=tuple(readable))) if readable else ()
-    return (problem for problem in found if not touches((problem.path,), unreadable))
+            yield from rule.check(setup)
 
 
 def _known_types(setup: Setup) -> Iterator[Problem]:
@@ -336,55 +323,51 @@ def _candidates(pool: Pool) -> tuple[str, ...]:
     return "g4dn.xlarge", "g6.xlarge", "g6e.xlarge", "g5.xlarge"
 
 
-TYPES = "gpu-nodes.instance-types"
-OFFERS = "gpu-nodes.check-offers"
-NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
-
 RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
-    Rule("the region is known", True, unknown_region, (OFFERS,)),
-    Rule("the region offers the types", True, not_offered, ("aws:region", "sharing", OFFERS)),
-    Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
-    Rule("the GPU supports the mode", True, _gpu_supports_mode, (TYPES, "sharing")),
+    Rule("the region is known", True, unknown_region),
+    Rule("the region offers the types", True, not_offered),
+    Rule("a pool has one kind of GPU", True, _one_gpu_per_pool),
+    Rule("the GPU supports the mode", True, _gpu_supports_mode),
     Rule("the driver supports the GPU", True, _driver_supports_gpu),
     Rule("the driver can partition the GPU", True, mig.driver_partitions),
     Rule("every part has a build for the architecture", True, _arm64_parts),
     Rule("system types are known", True, _system_types),
-    Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
-    Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
-    Rule("the engine loads the models", True, _engine_loads_models, ("models",)),
-    Rule("the engine quantizes the caches", True, _engine_quantizes_cache, ("models",)),
-    Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
-    Rule("the node's CPU and RAM hold the models", True, hosts.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
-    Rule("the node takes enough pods", True, hosts.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
-    Rule("system nodes hold their pods", True, hosts.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
-    Rule("scale-to-zero needs Karpenter", True, scale_to_zero.on_node_groups, ("gpu-nodes.provisioner",)),
-    Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start, ("models",)),
-    Rule("models can move to the pools of `spill`", True, spill.find_obstacles, ("models", "sharing", TYPES)),
-    Rule("models fit the pools of `spill`", True, spill.find_misfits, ("models", "sharing", TYPES, *NODES)),
-    Rule("the provisioner partitions the GPU", True, karpenter.no_partitions, ("sharing",)),
-    Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
-    Rule("the zones belong to the region", True, zones.misnamed, ("aws:region",)),
-    Rule("pools with MIG have one configuration", True, mig.one_configuration, ("sharing",)),
-    Rule("an unknown region is left to AWS", False, region_left_to_aws, (OFFERS,)),
-    Rule("the offers of the region are known", False, unknown_offers, ("aws:region", OFFERS)),
+    Rule("the Kubernetes version is supported", True, _kubernetes_version),
+    Rule("every model has a share", True, _shares_for_all),
+    Rule("the engine loads the models", True, _engine_loads_models),
+    Rule("the engine quantizes the caches", True, _engine_quantizes_cache),
+    Rule("the node's disk holds the models", True, _disk_holds_models),
+    Rule("the node's CPU and RAM hold the models", True, hosts.cpu_and_ram),
+    Rule("the node takes enough pods", True, hosts.pods_on_gpu_nodes),
+    Rule("system nodes hold their pods", True, hosts.system_nodes),
+    Rule("scale-to-zero needs Karpenter", True, scale_to_zero.on_node_groups),
+    Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start),
+    Rule("models can move to the pools of `spill`", True, spill.find_obstacles),
+    Rule("models fit the pools of `spill`", True, spill.find_misfits),
+    Rule("the provisioner partitions the GPU", True, karpenter.no_partitions),
+    Rule("the region has the zones", True, zones.too_many),
+    Rule("the zones belong to the region", True, zones.misnamed),
+    Rule("pools with MIG have one configuration", True, mig.one_configuration),
+    Rule("an unknown region is left to AWS", False, region_left_to_aws),
+    Rule("the offers of the region are known", False, unknown_offers),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
-    Rule("extended support is expensive", False, _extended_price, ("cluster.kubernetes",)),
-    Rule("every setting has an effect", False, _unused_settings, ("sharing.mode",)),
-    Rule("MPS with Ollama is unverified", False, _mps_unverified, ("sharing.mode",)),
+    Rule("extended support is expensive", False, _extended_price),
+    Rule("every setting has an effect", False, _unused_settings),
+    Rule("MPS with Ollama is unverified", False, _mps_unverified),
     Rule("MIG with Ollama is unverified", False, mig.ollama_on_slices),
-    Rule("MIG needs no reboot", False, mig.reboots, (TYPES,)),
-    Rule("slices are not shared again", False, mig.turns, ("sharing.mode",)),
-    Rule("no slice is idle", False, mig.idle_slices, ("models", "sharing", TYPES, *NODES)),
-    Rule("sharing part of a GPU is unverified", False, _part_of_gpu, ("sharing",)),
-    Rule("models get their settings", False, _ollama_limits, ("models",)),
-    Rule("a prompt cache saves time", False, hosts.wasted_caches, ("models", "sharing", TYPES)),
+    Rule("MIG needs no reboot", False, mig.reboots),
+    Rule("slices are not shared again", False, mig.turns),
+    Rule("no slice is idle", False, mig.idle_slices),
+    Rule("sharing part of a GPU is unverified", False, _part_of_gpu),
+    Rule("models get their settings", False, _ollama_limits),
+    Rule("a prompt cache saves time", False, hosts.wasted_caches),
     Rule("the pool is awake", False, _parked),
-    Rule("every pool has a model", False, _unused_pool, ("models",)),
+    Rule("every pool has a model", False, _unused_pool),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
     Rule("Karpenter's nodes are counted by the models", False, karpenter.settings_without_effect),
-    Rule("Karpenter falls back to on-demand", False, karpenter.on_demand_instead, (TYPES,)),
+    Rule("Karpenter falls back to on-demand", False, karpenter.on_demand_instead),
     Rule("Karpenter's types have one number of GPUs", False, karpenter.unequal_counts),
     Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is billed", False, _nat_traffic),

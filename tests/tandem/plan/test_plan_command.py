@@ -18,7 +18,15 @@ from tests.command import Ended, call, on_screen
 ROOT = Path(__file__).parents[3]
 STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-REFUSED = "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n  tandem:models: []\n"
+REFUSED = """\
+config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: timeslice}
+  tandem:gpu-nodes: {instance-types: [g4dn.extra]}
+  tandem:models: [{name: "llama3.2:1b"}]
+  tandem:cluster: {kubernetes: "1.2"}
+"""
+"""Two errors of the rules, and warnings."""
 TANDEM = (sys.executable, "-m", "tandem")
 
 
@@ -141,8 +149,8 @@ def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) 
     assert code == 1
     assert max(len(line) for line in folded) <= 80
     piped = call("plan", refused.name, cwd=refused.parent).stdout.splitlines()
-    assert piped[1].startswith("  Pulumi.refused.yaml:3:47  sharing.replicas: ")
-    assert piped[1].endswith("write `mode: exclusive`.")
+    assert piped[1].startswith("  Pulumi.refused.yaml:4:39  gpu-nodes.instance-types[0]: ")
+    assert piped[1].endswith("Did you mean g4dn.metal, g4dn.xlarge or g4dn.8xlarge?")
     command = f"tandem plan {refused.name} --verbose"
     assert piped[3:] == [f"hint: `{command}` also shows 2 warnings."], "errors must not drown in warnings"
     every = call("plan", refused.name, "-v", cwd=refused.parent).stdout.splitlines()
@@ -240,7 +248,7 @@ def test_a_missing_stack_file_is_answered_with_the_stacks_of_the_folder(tmp_path
 def test_json_and_workflow_commands_list_problems_in_the_order_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.wrong.yaml"
     # Keys of the provider are checked first.
-    file.write_text(REFUSED + "  aws:secretKey: x\n")
+    file.write_text(REFUSED.replace("[g4dn.extra]", "7") + "  aws:secretKey: x\n")
     found = [
         (one["place"]["line"], one["place"]["column"]) for one in call("plan", str(file), "--json").json["problems"]
     ]
