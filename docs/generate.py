@@ -43,9 +43,9 @@ from sharing.stack.setup import Setup
 from sharing.stack.ui import UiSettings
 from sharing.verdict.assessment import assess
 from stacks.stack_file import schema, write
-from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import HONOURED, REGION
+from stacks.stack_file.yaml import as_yaml
 from tandem.doctor.checks import CHECKS
 from tandem.dry_run.report import PlanReport
 
@@ -210,8 +210,8 @@ def costs_table() -> str:
 def keys_table() -> str:
     """Every key of a stack file."""
     rows = [("key", "default", "meaning")]
-    rows.append(("`aws:region`", "", StackConfig.model_fields["region"].description or ""))
-    rows += [(f"`{key}`", "", field.description or "") for key, field in _provider_keys()]
+    rows.append(("`aws:region`", "", _meaning("aws:region", StackConfig.model_fields["region"])))
+    rows += [(f"`{key}`", "", _meaning(key.rpartition(".")[2], field)) for key, field in _provider_keys()]
     for section, (model, _) in SECTIONS.items():
         prefix = "models[]" if section == "models" else section
         for key, field in _fields(model):
@@ -221,17 +221,25 @@ def keys_table() -> str:
                 rows.append((f"`{prefix}.{key}`", default, _what(section, key, field)))
         if model is GpuNodes:
             own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
-            rows += [(f"`{section}[].{key}`", "", field.description or "") for key, field in own]
+            rows += [(f"`{section}[].{key}`", "", _meaning(key, field)) for key, field in own]
     for name in VALUES:
         field = StackConfig.model_fields[name.replace("-", "_")]
-        rows.append((f"`{name}`", f"`{as_yaml(_plain(field.default))}`", field.description or ""))
+        rows.append((f"`{name}`", f"`{as_yaml(_plain(field.default))}`", _meaning(f"tandem:{name}", field)))
     return _markdown(rows)
 
 
 def _what(section: str, key: str, field: FieldInfo) -> str:
     if (section, key) == ("sharing", "mode"):
         return " \\| ".join(f"`{mode}`" for mode in mode_names())
-    return field.description or ""
+    return _meaning(key, field)
+
+
+def _meaning(key: str, field: FieldInfo) -> str:
+    """The description of a key, with its example; those of words and truth values say nothing new."""
+    [example, *others] = field.examples or [None]
+    is_plain = example is None or (others and isinstance(example, str | bool))
+    shown = "" if is_plain else f" Example: `{key}: {as_yaml(example)}`."
+    return f"{field.description or ''}{shown}"
 
 
 def _markdown(rows: Sequence[tuple[str, ...]]) -> str:

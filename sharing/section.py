@@ -1,6 +1,7 @@
 """The base of all sections of a stack file, and the types that several of them use."""
 
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
@@ -11,6 +12,14 @@ _EMAIL = re.compile(
     r"(?=.{3,254}$)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
 )
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """How to mend a wrong value of a field, in its type; for fields whose `examples` do not say enough."""
+
+    text: str
+    """A sentence or several."""
 
 
 def kebab(name: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 from sharing.models.catalogue import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
 from sharing.models.importance import Importance
 from sharing.problems import Problem
-from sharing.section import Number, Section, kebab
+from sharing.section import Fix, Number, Section, kebab
 
 Cache = Literal["node", "volume"]
 GIB = 2**30
@@ -32,8 +32,10 @@ MODEL_NAME = (
 class ModelSettings(Section):
     """One model and how it is served."""
 
-    name: str = Field(pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`.")
-    id: str | None = Field(
+    name: Annotated[str, Fix("Write a tag as in `ollama pull`, e.g. llama2:7b.")] = Field(
+        pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`."
+    )
+    id: Annotated[str | None, Fix("Use up to 40 lower-case letters, digits and dashes; begin with a letter.")] = Field(
         default=None,
         pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
         description="Name of its release and Service. Default: the tag with dashes (`llama2-7b`, `llama2-7b-2`).",
@@ -53,9 +55,12 @@ class ModelSettings(Section):
         default=None,
         ge=32,
         le=8192,
+        examples=[512],
         description="Tokens per step. Fewer tokens save memory but slow prompts down. Default: Ollama's choice.",
     )
-    prompt_cache_mib: int = Field(
+    prompt_cache_mib: Annotated[
+        int, Fix("Write `prompt-cache-mib: 0` for none; -1 (no limit) would end in an OOM kill.")
+    ] = Field(
         default=PROMPT_CACHE_MIB,
         ge=0,
         le=1_048_576,
@@ -72,7 +77,7 @@ class ModelSettings(Section):
         description="Who keeps running when shares are short: a waiting model takes the share of a less important one. "
         "Default: `normal` if another model has an importance.",
     )
-    spill: Annotated[list[str], Field(max_length=9)] = Field(
+    spill: Annotated[list[str], Field(max_length=9), Fix("Write the names of other pools: `spill: [rest]`.")] = Field(
         default=[],
         description="Names of other pools that it may run on while its own has no free share, the first choice first. "
         "The models that it meets there must fit beside it.",
@@ -89,7 +94,7 @@ class ModelSettings(Section):
         le=4_194_304,
         description="Custom model: vocabulary size. Default: the largest in the catalogue.",
     )
-    architecture: str | None = Field(
+    architecture: Annotated[str | None, Fix("Write the name that `ollama show` prints, e.g. gemma3.")] = Field(
         default=None,
         pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
         description="Custom model: its `general.architecture`, e.g. `gemma3`.",
@@ -169,7 +174,9 @@ class ModelSettings(Section):
         description="Custom model: weights for images and audio, besides `weights-gib`.",
     )
     encoder: bool | None = Field(
-        default=None, description="Custom model: whether it computes embeddings and has no KV cache."
+        default=None,
+        examples=[True, False],
+        description="Custom model: whether it computes embeddings and has no KV cache.",
     )
 
     @property

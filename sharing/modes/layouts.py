@@ -29,7 +29,7 @@ class Slices(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    profile: Name = Field(description="MIG profile, e.g. `1g.24gb`.")
+    profile: Name = Field(examples=["1g.24gb"], description="MIG profile, e.g. `1g.24gb`.")
     count: int = Field(default=1, ge=1, description="Slices of this profile on each GPU.")
 
 

@@ -17,6 +17,7 @@ from sharing.hardware.prices import HOME, Market
 from sharing.modes import layouts
 from sharing.modes.layouts import LayoutSetting, Strategy
 from sharing.problems import Problem
+from sharing.section import Fix
 
 GPU_RESOURCE = "nvidia.com/gpu"
 ENTIRE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
@@ -50,6 +51,8 @@ VOLTA = (7, 0)
 AllocationPolicy = Literal["packed", "distributed"]
 ONE_POD_PER_GPU = "For one pod per GPU, write `mode: exclusive`."
 ONE_POD_PER_SLICE = "For one pod per slice, remove `replicas`."
+LAYOUTS = ["all-1g.24gb", [{"profile": "1g.24gb", "count": 2}]]
+"""Examples of a layout: a preset, and a list of slices."""
 MODE = "exclusive, timeslice, mps or mig."
 UNUSED = "No effect in this mode; allowed so that you can switch `mode` alone."
 STRATEGY = (
@@ -178,7 +181,7 @@ class _Whole(Mode):
     """A mode that does not partition the GPU."""
 
     strategy: Strategy | None = Field(default=None, description=STRATEGY)
-    layout: LayoutSetting | None = Field(default=None, description=LAYOUT)
+    layout: LayoutSetting | None = Field(default=None, examples=LAYOUTS, description=LAYOUT)
 
     def without_effect(self) -> dict[str, Any]:
         return self.settings_of("strategy", "layout")
@@ -213,7 +216,9 @@ class _Replicated(_Whole):
     plugin_key: ClassVar[str]
     """Key of this mode in the plugin's config."""
 
-    replicas: int = Field(default=DEFAULT_REPLICAS, ge=2, le=MOST_TIME_SLICES, description="Shares per GPU.")
+    replicas: Annotated[int, Fix(ONE_POD_PER_GPU)] = Field(
+        default=DEFAULT_REPLICAS, ge=2, le=MOST_TIME_SLICES, description="Shares per GPU."
+    )
     allocation_policy: AllocationPolicy = Field(
         default="packed",
         description="On a node with several GPUs: fill one GPU before the next (`packed`) or spread (`distributed`).",
@@ -259,7 +264,9 @@ class Mps(_Replicated):
     plugin_key: ClassVar[str] = "mps"
     needs_mps_daemon: ClassVar[bool] = True
     mode: Literal["mps"] = Field(default="mps", description=MODE)
-    replicas: int = Field(default=DEFAULT_REPLICAS, ge=2, le=MPS_MOST_REPLICAS, description="Shares per GPU.")
+    replicas: Annotated[int, Fix(ONE_POD_PER_GPU)] = Field(
+        default=DEFAULT_REPLICAS, ge=2, le=MPS_MOST_REPLICAS, description="Shares per GPU."
+    )
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         return (
@@ -288,8 +295,8 @@ class Mig(Mode):
 
     mode: Literal["mig"] = Field(default="mig", description=MODE)
     strategy: Strategy = Field(default="single", description=STRATEGY)
-    layout: LayoutSetting | None = Field(default=None, description=LAYOUT)
-    replicas: int | None = Field(
+    layout: LayoutSetting | None = Field(default=None, examples=LAYOUTS, description=LAYOUT)
+    replicas: Annotated[int | None, Fix(ONE_POD_PER_SLICE)] = Field(
         default=None,
         ge=2,
         le=MOST_TIME_SLICES,

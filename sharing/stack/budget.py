@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sharing.section import Email, Number, Section
+from sharing.section import Email, Fix, Number, Section
 
 MOST_EMAILS = 10
 """E-mail subscribers of one notification (AWS Budgets API reference, NotificationWithSubscribers)."""
@@ -21,10 +21,12 @@ class Alert(Section):
     max_usd: Number = Field(
         ge=LEAST_USD,
         allow_inf_nan=False,
+        examples=[400],
         description="Limit in USD. AWS sends e-mail at 80 % and 100 %, up to a day late, and stops nothing.",
     )
     emails: Annotated[list[Email], Field(min_length=1, max_length=MOST_EMAILS)] = Field(
-        description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted."
+        examples=[["ops@example.com"]],
+        description="Up to 10 e-mail addresses. Pulumi's state stores them encrypted.",
     )
     period: AlertPeriod = Field(
         default="monthly",
@@ -42,14 +44,15 @@ class Budget(Section):
 
     alert: Alert | None = Field(
         default=None,
+        examples=[{"max-usd": 400, "emails": ["ops@example.com"]}],
         description="E-mail from AWS Budgets, e.g. `{max-usd: 400, period: monthly, emails: [ops@example.com], scope: "
         "account}`.",
     )
-    max_usd_per_hour: Limit | None = Field(
+    max_usd_per_hour: Annotated[Limit | None, Fix("Write a number such as 1.50, or remove the key.")] = Field(
         default=None,
         description="Maximum cost in USD per hour, also while nodes are replaced. Planning fails above it.",
     )
-    max_usd_per_month: Limit | None = Field(
+    max_usd_per_month: Annotated[Limit | None, Fix("Write a number such as 400, or remove the key.")] = Field(
         default=None,
         description="Maximum cost in USD per month of 730 hours, with the schedule of `park` and with the minutes in "
         "which nodes are replaced. Planning fails above it.",

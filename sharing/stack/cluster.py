@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sharing import versions
-from sharing.section import Section
+from sharing.section import Fix, Section
 from sharing.stack.network import Cidr, VpcCidr
 
 Nat = Literal["none", "single", "per-zone"]
@@ -33,7 +33,9 @@ class SystemNodes(Section):
 class ClusterSettings(Section):
     """Network and control plane."""
 
-    kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
+    kubernetes: Annotated[str, Fix(f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.')] = Field(
+        default=versions.KUBERNETES, description="Kubernetes version."
+    )
     support: Support = Field(
         default="standard",
         description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
@@ -47,18 +49,25 @@ class ClusterSettings(Section):
     zone_names: Annotated[list[str], Field(max_length=6)] = Field(
         default=[], description="Names of at least two zones to use instead, e.g. `[us-east-1a, us-east-1d]`."
     )
-    cidr: VpcCidr = Field(default="10.0.0.0/16", description="CIDR block of the VPC.")
+    cidr: Annotated[VpcCidr, Fix("Write 10.0.0.0/16.")] = Field(
+        default="10.0.0.0/16", description="CIDR block of the VPC."
+    )
     nat: Nat = Field(
         default="single",
         description="NAT gateways: `single`, `per-zone`, or `none` (cheapest: nodes in public subnets, no ingress).",
     )
-    public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
+    public_access_cidrs: Annotated[
+        list[Cidr], Field(max_length=40), Fix("Write your public address, for example 203.0.113.7/32.")
+    ] = Field(
         default=["0.0.0.0/0"],
         description="CIDR blocks that may reach the public Kubernetes API. `[]` disables public access.",
     )
     admins: Annotated[list[str], Field(max_length=50)] = Field(
         default=[],
+        examples=[["arn:aws:iam::111122223333:role/ci"]],
         description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the one that ran `up` last.",
     )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
-    system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
+    system_nodes: SystemNodes = Field(
+        default=SystemNodes(), examples=[{"instance-types": ["t3.medium"]}], description="Nodes without a GPU."
+    )

@@ -11,7 +11,8 @@ from sharing.models.catalogue import Served
 from sharing.models.served import ModelSettings
 from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
-from sharing.section import Section, kebab
+from sharing.schedule.week import EXAMPLES
+from sharing.section import Fix, Section, kebab
 from sharing.stack.budget import Budget
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.monitoring import MonitoringSettings
@@ -27,19 +28,23 @@ from sharing.stack.ui import UiSettings
 class ModelClients(Section):
     """Pods that may send requests to the models, besides those in the models' own namespace."""
 
-    namespaces: Annotated[list[NamespaceName], Field(max_length=50)] = Field(
-        default=[], description="Namespaces whose pods may send requests to the models."
-    )
+    namespaces: Annotated[
+        list[NamespaceName], Field(max_length=50), Fix("Write the name that `kubectl get namespaces` prints.")
+    ] = Field(default=[], description="Namespaces whose pods may send requests to the models.")
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = Field(
-        default={}, description="Labels of pods in any namespace that may send requests; a pod needs all of them."
+        default={},
+        examples=[{"llm-client": "yes"}],
+        description="Labels of pods in any namespace that may send requests; a pod needs all of them.",
     )
 
 
 class StackConfig(Section):
     """An entire stack file: its `tandem:` keys and its `aws:` keys."""
 
-    region: str = Field(alias="aws:region", pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$", description="AWS region.")
-    profile: str | None = Field(
+    region: str = Field(
+        alias="aws:region", pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$", examples=["us-east-1"], description="AWS region."
+    )
+    profile: Annotated[str | None, Fix("Write a name that `aws configure list-profiles` prints.")] = Field(
         alias="aws:profile",
         default=None,
         pattern=r"^[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
@@ -48,56 +53,79 @@ class StackConfig(Section):
     assume_roles: Annotated[list[AssumedRole], Field(max_length=1)] = Field(
         alias="aws:assumeRoles",
         default=[],
+        examples=[[{"roleArn": "arn:aws:iam::111122223333:role/ci"}]],
         description="The role to assume, with `roleArn`. At most one; to chain roles, use a profile with "
         "`source_profile`.",
     )
     allowed_account_ids: Annotated[list[AccountId], Field(max_length=20)] = Field(
-        alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may use. Default: any."
+        alias="aws:allowedAccountIds",
+        default=[],
+        examples=[["111122223333"]],
+        description="AWS accounts that the stack may use. Default: any.",
     )
     default_tags: DefaultTags = Field(
         alias="aws:defaultTags",
         default=DefaultTags(),
+        examples=[{"tags": {"team": "ml"}}],
         description="Default tags as `tags: {…}`; `tandem:tags` take precedence.",
     )
     sharing: Sharing | None = Field(
-        default=None, description="Sharing mode of the GPUs. Required unless each pool in a list has its own `sharing`."
+        default=None,
+        examples=[{"mode": "timeslice"}],
+        description="Sharing mode of the GPUs. Required unless each pool in a list has its own `sharing`.",
     )
     gpu_nodes: Pools = Field(
         default=GpuNodes(),
+        examples=[{"instance-types": ["g4dn.xlarge"]}, [{"name": "fast", "instance-types": ["g6.xlarge"]}]],
         description="GPU nodes: one pool, or a list, where each has a `name` and may have its own `sharing`.",
     )
-    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="Models to serve.")
+    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(
+        examples=[[{"name": "llama2:7b"}]], description="Models to serve."
+    )
     models_clients: ModelClients = Field(
         default=ModelClients(),
+        examples=[{"namespaces": ["chat"]}],
         description="Pods outside the models' own namespace that may send requests: all pods of `namespaces`, and pods "
         "with all `labels`.",
     )
     ui: UiSettings = Field(
-        default=UiSettings(), description="A web page to chat with the models: Open WebUI, on the system nodes."
+        default=UiSettings(),
+        examples=[{"enabled": True, "admin-email": "ops@example.com"}],
+        description="A web page to chat with the models: Open WebUI, on the system nodes.",
     )
     monitoring: MonitoringSettings = Field(
-        default=MonitoringSettings(), description="Metrics of the models and the GPUs: a store, or monitors for yours."
+        default=MonitoringSettings(),
+        examples=[{"store": "builtin"}],
+        description="Metrics of the models and the GPUs: a store, or monitors for yours.",
     )
     proof: bool = Field(
         default=True,
+        examples=[True, False],
         description="Check the shares before the models first start, and after changes of `sharing` or GPU.",
     )
-    cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
+    cluster: ClusterSettings = Field(
+        default=ClusterSettings(), examples=[{"nat": "none"}], description="Network and control plane."
+    )
     park: ParkSettings | None = Field(
         default=None,
+        examples=[{**EXAMPLES, "timezone": "Europe/Paris"}],
         description="Times without GPU nodes, e.g. `{schedule: 0 20 * * MON-FRI, wake: 0 8 * * MON-FRI, timezone: "
         "Europe/Paris}`. Default: none.",
     )
     scale_to_zero: ScaleToZeroSettings = Field(
         default=ScaleToZeroSettings(),
+        examples=[{"enabled": True}],
         description="Models that stop without requests, and start with the next one: KEDA, on the system nodes.",
     )
     tags: dict[str, str] = Field(
         default={},
+        examples=[{"team": "ml"}],
         description=f"Extra tags for all resources that support tags: at most {MOST_OF_A_STACK}, with those of "
         "`aws:defaultTags`.",
     )
-    budget: Budget = Field(default=Budget(), description="Limits for the cost of the stack.")
+    budget: Budget = Field(
+        default=Budget(), examples=[{"max-usd-per-hour": 0.5}], description="Limits for the cost of the stack."
+    )
 
     def given_tags(self) -> dict[str, dict[str, str]]:
         """The tags in the file by their path. Those that come last take precedence."""

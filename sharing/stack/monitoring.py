@@ -12,11 +12,13 @@ class MonitoringSettings(Section):
 
     store: Literal["none", "builtin"] = Field(
         default="none",
+        examples=["builtin", "none"],
         description="`builtin` deploys a metrics store with dashboards on the system nodes. It keeps nothing after "
         "`pulumi destroy`.",
     )
     service_monitors: bool = Field(
         default=False,
+        examples=[True, False],
         description="Register the metrics with the Prometheus Operator that the cluster already has.",
     )
 

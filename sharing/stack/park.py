@@ -1,18 +1,29 @@
 """The section `park` of a stack file."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park, judge_timezone
-from sharing.section import Section
+from sharing.schedule.week import EXAMPLES, Park, judge_timezone
+from sharing.section import Fix, Section
 
 
 class ParkSettings(Section):
     """When the stack has no GPU nodes. Cron text has five fields: minute, hour, day of month, month, weekday."""
 
-    schedule: str = Field(description="When the stack parks: its GPU nodes stop. Cron text, e.g. `0 20 * * MON-FRI`.")
-    wake: str = Field(description="When the stack wakes: it gets `max` GPU nodes again. Cron text.")
-    timezone: str = Field(default="UTC", description="Time zone of both, e.g. `Europe/Paris`.")
+    schedule: str = Field(
+        examples=[EXAMPLES["schedule"]],
+        description="When the stack parks: its GPU nodes stop. Cron text, e.g. `0 20 * * MON-FRI`.",
+    )
+    wake: Annotated[
+        str, Fix(f'Write `wake: "{EXAMPLES["wake"]}"`, for example. Without it, the stack would never wake.')
+    ] = Field(
+        examples=[EXAMPLES["wake"]], description="When the stack wakes: it gets `max` GPU nodes again. Cron text."
+    )
+    timezone: str = Field(
+        default="UTC", examples=["Europe/Paris"], description="Time zone of both, e.g. `Europe/Paris`."
+    )
 
     def park(self) -> Park | None:
         """The schedules; None for those that `stack_file.park_schedules` refuses."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from sharing.modes.modes import Sharing
-from sharing.section import Section
+from sharing.section import Fix, Section
 
 Capacity = Literal["spot", "on-demand"]
 Provisioner = Literal["node-group", "karpenter"]
@@ -28,6 +28,7 @@ class GpuNodes(Section):
 
     provisioner: Provisioner = Field(
         default="node-group",
+        examples=["node-group", "karpenter"],
         description="What launches the nodes: an EKS managed node group, or `karpenter` when pods wait.",
     )
     instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
@@ -44,7 +45,7 @@ class GpuNodes(Section):
         le=100,
         description="Number of nodes; 0 parks the pool: nothing runs on a GPU. With `park`, the schedule sets it.",
     )
-    max: int = Field(
+    max: Annotated[int, Fix("Write `max: 1`; `desired: 0` parks the pool.")] = Field(
         default=1,
         ge=1,
         le=100,
@@ -58,16 +59,19 @@ class GpuNodes(Section):
     )
     on_demand_fallback: bool = Field(
         default=False,
+        examples=[True, False],
         description="Karpenter with `capacity: spot`: launch on-demand nodes, at two to three times the price, when "
         "there is no spot capacity.",
     )
     replacement: Replacement = Field(
         default="create-first",
+        examples=["create-first", "delete-first"],
         description="How nodes are replaced: `create-first` needs quota for both groups, `delete-first` stops the "
         "models first.",
     )
     check_offers: bool = Field(
         default=True,
+        examples=[True, False],
         description="Refuse types that the region is known not to offer. `false` leaves this to AWS.",
     )
 
@@ -75,10 +79,10 @@ class GpuNodes(Section):
 class GpuPool(GpuNodes):
     """One of several pools of GPU nodes."""
 
-    name: str = Field(
+    name: Annotated[str, Fix("Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.")] = Field(
         pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."
     )
-    sharing: Sharing | None = Field(
+    sharing: Annotated[Sharing | None, Fix("Write `sharing: {mode: timeslice}`, for example, or remove it.")] = Field(
         default=None, description="In a list of pools: the sharing mode of this one. Default: `sharing`."
     )
 

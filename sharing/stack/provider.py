@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from sharing.section import Section
+from sharing.section import Fix, Section
 from sharing.stack.go_duration import NANOSECONDS, nanoseconds
 
 
@@ -35,15 +35,19 @@ class AssumedRole(Section):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    role_arn: str = Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$", description="ARN of the role.")
-    session_name: str | None = Field(
+    role_arn: str = Field(
+        pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$",
+        examples=["arn:aws:iam::111122223333:role/ci"],
+        description="ARN of the role.",
+    )
+    session_name: Annotated[str | None, Fix("Write 2 to 64 letters, digits or +=,.@-_.")] = Field(
         default=None,
         # https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html, RoleSessionName
         pattern=r"^[A-Za-z0-9_+=,.@-]{2,64}$",
         description="Name of the session in AWS's records.",
     )
     duration: Annotated[str, AfterValidator(_session_duration)] | None = Field(
-        default=None, description="How long a session lasts, from 15m to 12h, e.g. `2h` or `1h30m`."
+        default=None, examples=["2h"], description="How long a session lasts, from 15m to 12h, e.g. `2h` or `1h30m`."
     )
 
     @property
@@ -56,4 +60,4 @@ class AssumedRole(Section):
 class DefaultTags(Section):
     """Tags on every AWS resource."""
 
-    tags: dict[str, str] = Field(default={}, description="The tags.")
+    tags: dict[str, str] = Field(default={}, examples=[{"team": "ml"}], description="The tags.")

@@ -1,6 +1,5 @@
 """Writes the description of a model into the text of a stack file. Comments and other lines do not change."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,12 @@ from sharing.files import ChangedError, write_whole
 from sharing.models.catalogue import full_name
 from sharing.models.served import DECIMALS, OWN_KEYS
 from stacks.stack_file.errors import UnreadableError
-from stacks.stack_file.yaml import load
+from stacks.stack_file.yaml import as_yaml, load
 
 MODELS = "tandem:models"
 BY_HAND = "Write the description by hand."
 
 BOM = "\ufeff"
-PLAIN = re.compile(r"(?!(null|true|false|yes|no|on|off|y|n)$)[a-z][a-z0-9._/-]*", re.IGNORECASE)
-"""Text that needs no quotes in YAML. A tag has a colon, and quotes in the shipped stacks."""
 
 Edit = tuple[int, int, str]
 """The start and the end of the replaced text, and its replacement."""
@@ -182,17 +179,3 @@ def _applied(text: str, edits: Sequence[Edit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
-
-
-def as_yaml(value: object) -> str:
-    """A value in one line of YAML; a tag in quotes, as the shipped stacks have it."""
-    match value:
-        case dict():
-            return "{" + ", ".join(f"{as_yaml(str(key))}: {as_yaml(item)}" for key, item in value.items()) + "}"
-        case list():
-            return f"[{', '.join(map(as_yaml, value))}]"
-        case str() if PLAIN.fullmatch(value):
-            return value
-        case float():
-            return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
-    return json.dumps(value, ensure_ascii=False)

@@ -3,7 +3,7 @@
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -12,104 +12,33 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sharing import versions
 from sharing.modes.layouts import LIST, PRESET
-from sharing.modes.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
+from sharing.modes.modes import MODES, TimeSlicing, mode_names
+from sharing.names import PROJECT
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, in_quotes, near
-from sharing.schedule import week as parking
+from sharing.section import Fix
 from sharing.stack.config import StackConfig
-from stacks.stack_file.yaml import EXAMPLE
+from stacks.stack_file.yaml import EXAMPLE, as_yaml
 
 Loc = tuple[int | str, ...]
 """Location of a value: keys and indexes of list items."""
 MISSING = "is missing"
-_EXTERNAL_ID = (
-    "The AWS CLI in the kubeconfig cannot send it. Put it and `role_arn` into a profile and write `aws:profile`."
-)
 # botocore reads none of them from a profile (credentials.py, `_get_role_config`).
 _BY_PROCESS = (
     "It is not supported. Call `aws sts assume-role` in the `credential_process` of a profile and write `aws:profile`."
 )
-_ARN = "arn:aws:iam::111122223333:role/ci"
-PARKS, WAKES = parking.EXAMPLES["schedule"], parking.EXAMPLES["wake"]
-HINTS = {
-    "aws:region": "Write `aws:region: us-east-1`, for example.",
-    "aws:profile": "Write a name that `aws configure list-profiles` prints.",
-    "aws:assumeRoles": f"Write `aws:assumeRoles: [{{roleArn: {_ARN}}}]`.",
-    "aws:assumeRoles[].roleArn": f"Write `roleArn: {_ARN}`, for example.",
-    "aws:assumeRoles[].sessionName": "Write 2 to 64 letters, digits or +=,.@-_.",
-    "aws:assumeRoles[].duration": "Write `duration: 2h`, for example.",
-    "aws:assumeRoles[].externalId": _EXTERNAL_ID,
+UNSUPPORTED = {
+    "gpu-nodes.name": "Remove it, or write a list of pools: `[{name: fast, …}]`.",
+    "gpu-nodes.sharing": "Use `tandem:sharing`, or write a list of pools.",
+    "aws:assumeRoles[].externalId": "The AWS CLI in the kubeconfig cannot send it. "
+    "Put it and `role_arn` into a profile and write `aws:profile`.",
     **{
         f"aws:assumeRoles[].{key}": _BY_PROCESS
         for key in ("policy", "policyArns", "sourceIdentity", "tags", "transitiveTagKeys")
     },
-    "aws:allowedAccountIds": 'Write `aws:allowedAccountIds: ["111122223333"]`.',
-    "aws:defaultTags": "Write `aws:defaultTags: {tags: {team: ml}}`, for example.",
-    "aws:defaultTags.tags": "Write `tags: {team: ml}`, for example.",
-    "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
-    "sharing.mode": "Write `mode: timeslice`, for example.",
-    "sharing.layout": "Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb, count: 2}]`.",
-    "sharing.layout[].profile": "Write `profile: 1g.24gb`, for example.",
-    "sharing.timeslice.replicas": ONE_POD_PER_GPU,
-    "sharing.mps.replicas": ONE_POD_PER_GPU,
-    "sharing.mig.replicas": ONE_POD_PER_SLICE,
-    "gpu-nodes": "Write `tandem:gpu-nodes: {instance-types: [g4dn.xlarge]}`, for example.",
-    "gpu-nodes.name": "Remove it, or write a list of pools: `[{name: fast, …}]`.",
-    "gpu-nodes.sharing": "Use `tandem:sharing`, or write a list of pools.",
-    "gpu-nodes.provisioner": "Write `node-group` or `karpenter`.",
-    "gpu-nodes.max": "Write `max: 1`; `desired: 0` parks the pool.",
-    "gpu-nodes.on-demand-fallback": "Write `on-demand-fallback: true` or `on-demand-fallback: false`.",
-    "gpu-nodes.replacement": "Write `create-first` or `delete-first`.",
-    "gpu-nodes.check-offers": "Write `check-offers: true` or `check-offers: false`.",
-    "gpu-nodes[]": "Write `{name: fast, instance-types: [g6.xlarge]}`, for example.",
-    "gpu-nodes[].name": "Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.",
-    "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or remove it.",
-    "gpu-nodes[].sharing.mode": "Write `mode: timeslice`, for example.",
-    "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
-    "models[]": 'Write `{name: "llama2:7b"}`, for example.',
-    "models[].name": "Write a tag as in `ollama pull`, e.g. llama2:7b.",
-    "models[].id": "Use up to 40 lower-case letters, digits and dashes; begin with a letter.",
-    "models[].batch": "Write `batch: 512`, for example.",
-    "models[].prompt-cache-mib": "Write `prompt-cache-mib: 0` for none; -1 (no limit) would end in an OOM kill.",
-    "models[].spill": "Write the names of other pools: `spill: [rest]`.",
-    "models[].architecture": "Write the name that `ollama show` prints, e.g. gemma3.",
-    "models[].encoder": "Write `encoder: true` or `encoder: false`.",
-    "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",
-    "models-clients.namespaces": "Write the name that `kubectl get namespaces` prints.",
-    "models-clients.labels": 'Write `labels: {llm-client: "yes"}`, for example.',
-    "ui": "Write `tandem:ui: {enabled: true, admin-email: ops@example.com}`, for example.",
-    "ui.enabled": "Write `enabled: true` or `enabled: false`.",
-    "ui.admin-email": "Write `admin-email: ops@example.com`, for example.",
-    "monitoring": "Write `tandem:monitoring: {store: builtin}`, for example.",
-    "monitoring.store": "Write `store: builtin` or `store: none`.",
-    "monitoring.service-monitors": "Write `service-monitors: true` or `service-monitors: false`.",
-    "scale-to-zero": "Write `tandem:scale-to-zero: {enabled: true}`, for example.",
-    "scale-to-zero.enabled": "Write `enabled: true` or `enabled: false`.",
-    "scale-to-zero.idle-minutes": "Write `idle-minutes: 15`, for example.",
-    "scale-to-zero.cold-requests": "Write `cold-requests: wait` or `cold-requests: refuse`.",
-    "proof": "Write `proof: true` or `proof: false`.",
-    "cluster": "Write `tandem:cluster: {nat: none}`, for example.",
-    "cluster.kubernetes": f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.',
-    "cluster.cidr": "Write 10.0.0.0/16.",
-    "cluster.public-access-cidrs": "Write your public address, for example 203.0.113.7/32.",
-    "cluster.admins": f"Write `admins: [{_ARN}]`, for example.",
-    "cluster.system-nodes": "Write `system-nodes: {instance-types: [t3.medium]}`, for example.",
-    "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
-    "budget.max-usd-per-hour": "Write a number such as 1.50, or remove the key.",
-    "budget.max-usd-per-month": "Write a number such as 400, or remove the key.",
-    "budget.alert": "Write `alert: {max-usd: 400, emails: [ops@example.com]}`, for example.",
-    "budget.alert.max-usd": "Write `max-usd: 400`, for example.",
-    "budget.alert.emails": "Write `emails: [ops@example.com]`, for example.",
-    "tags": "Write `tandem:tags: {team: ml}`, for example.",
-    "park": f'Write `tandem:park: {{schedule: "{PARKS}", wake: "{WAKES}", timezone: Europe/Paris}}`, for example.',
-    "park.schedule": f'Write `schedule: "{PARKS}"`, for example.',
-    "park.wake": f'Write `wake: "{WAKES}"`, for example. Without it, the stack would never wake.',
-    "park.timezone": "Write `timezone: Europe/Paris`, for example.",
 }
-"""Fixes by the path of the key. The hint of a list also applies to its items, and the hint of `gpu-nodes` to each pool
-in a list."""
+"""Fixes for keys that exist elsewhere, but not in a stack file."""
 TOO_MANY = {
     "aws:assumeRoles": "Keep one, and chain roles in a profile with `source_profile`.",
     "budget.alert.emails": "Write the address of a mailing list.",
@@ -145,12 +74,24 @@ def _members(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseM
 
 
 def hint(path: str) -> str:
-    """The fix for the key at a path of `fields`; empty if the table has none."""
-    for known in (path, _without_mode(path)):
-        for alike in (known, known.replace("gpu-nodes[].", "gpu-nodes.", 1), known.removeprefix("gpu-nodes[].")):
-            if found := HINTS.get(alike) or HINTS.get(alike.removesuffix("[]")):
-                return found
-    return ""
+    """The fix for the key at a path of `fields`, or for an item of its list: its `Fix`, or else its examples."""
+    field = _field(path)
+    if field is None:
+        return ""
+    fix = next((each.text for each in field.metadata if isinstance(each, Fix)), "")
+    return fix or _by_examples(path, field.examples or [])
+
+
+def _by_examples(path: str, examples: Sequence[Any]) -> str:
+    """E.g. ``Write `replicas: 2`, for example.``; empty without examples."""
+    key = path.removesuffix("[]").rpartition(".")[2]
+    settings = [f"`{key if '.' in path or ':' in key else f'{PROJECT}:{key}'}: {as_yaml(each)}`" for each in examples]
+    if path.endswith("[]"):
+        items = [item for each in examples if isinstance(each, list) for item in each if isinstance(item, dict)]
+        settings = [f"`{as_yaml(item)}`" for item in items] or settings
+    if len(settings) == 1:
+        return f"Write {settings[0]}, for example."
+    return f"Write {' or '.join(settings)}." if settings else ""
 
 
 def _without_mode(path: str) -> str:
@@ -189,12 +130,14 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     if kind == "union_tag_not_found" and (misspelt := near("mode", map(str, detail["input"]))):
         wrong = where((*loc[:-1], misspelt[0]))
         return Problem(wrong, "", "unknown key", did_you_mean(misspelt[0], keys(loc[:-1])))
+    if detail["type"].startswith("union_tag"):
+        fix = _by_examples(f"sharing.{loc[-1]}", [TimeSlicing().mode])
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, fix or EXAMPLE)
     if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), keys(loc[:-1])):
         return Problem(path, "", "unknown key", f"Write `{{tags: {{{loc[-1]}: …}}}}`.")
     if kind == "extra_forbidden":
-        return Problem(path, "", "unknown key", HINTS.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
+        return Problem(path, "", "unknown key", UNSUPPORTED.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
         return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()))

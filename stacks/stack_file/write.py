@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from sharing.names import PROJECT
-from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.hints import fields
+from stacks.stack_file.yaml import as_yaml
 
 WIDTH = 110
 """Columns of a comment, at most."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from sharing.models.served import DECIMALS
 from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean, near
 from stacks.stack_file.errors import UnreadableError
@@ -35,6 +36,13 @@ IN_OTHER_WORDS = {
     "found character that cannot start any token": "found a character that cannot begin a value (tab, @, ` or %)",
 }
 """Messages of libyaml, and plainer ones."""
+
+PLAIN = re.compile(
+    r"(?!(null|true|false|yes|no|on|off|y|n)$)"
+    r"([a-z][a-z0-9._/-]*|[a-z0-9._+-]+@[a-z0-9.-]+|arn:[a-z0-9:/._-]+|[1-9][0-9]*[a-df-z][a-z0-9.]*)",
+    re.IGNORECASE,
+)
+"""Text that needs no quotes in YAML. A tag has a colon, and quotes in the shipped stacks."""
 
 _Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -289,3 +297,17 @@ def from_json(value: object) -> object:
         return [from_json(item) for item in value]
     is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
     return decode(value) if is_json else value
+
+
+def as_yaml(value: object) -> str:
+    """A value in one line of YAML; a tag in quotes, as the shipped stacks have it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{as_yaml(str(key))}: {as_yaml(item)}" for key, item in value.items()) + "}"
+        case list():
+            return f"[{', '.join(map(as_yaml, value))}]"
+        case str() if PLAIN.fullmatch(value):
+            return value
+        case float():
+            return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+    return json.dumps(value, ensure_ascii=False)

@@ -14,7 +14,8 @@ from sharing.models.catalogue import Model, find
 from sharing.models.metadata import UnclearModelError, describe
 from sharing.models.served import MODEL_NAME, own_keys
 from sharing.printable import address, printable
-from stacks.stack_file.edit import as_yaml, describe_model
+from stacks.stack_file.edit import describe_model
+from stacks.stack_file.yaml import as_yaml
 from tandem.deployed.endpoints import Endpoint, wrong_with
 from tandem.deployed.ollama import Ollama
 from tandem.lookup import existing

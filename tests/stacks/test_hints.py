@@ -1,26 +1,38 @@
-"""Every key of a stack file has a fix to offer, and the table of hints names only existing keys."""
-
-import re
+"""The fix for each key of a stack file stands beside its field: as an example that is accepted, or as a sentence."""
 
 import pytest
 from pydantic import BaseModel
 
-from stacks.stack_file.hints import HINTS, fields, hint
+from stacks.stack_file.hints import UNSUPPORTED, fields, hint
+from stacks.stack_file.schema import stack_schema
 from tests.program.conftest import judge_with, source_of
+from tests.stacks.test_every_error import said, with_value
 
-REFUSED_KEYS = {
-    "gpu-nodes.name",
-    "gpu-nodes.sharing",
-    *(f"aws:assumeRoles[].{key}" for key in ("externalId", "policy", "policyArns", "sourceIdentity")),
-    *(f"aws:assumeRoles[].{key}" for key in ("tags", "transitiveTagKeys")),
-}
-"""Keys that no stack file may have, each with its own hint."""
+EXAMPLES = [(path, example) for path, field in fields().items() for example in field.examples or ()]
 
 
-def test_every_hint_belongs_to_a_key() -> None:
-    of_any_mode = {re.sub(r"(?<=sharing\.)[a-z]+\.", "", path) for path in fields()}
-    lists = {path.removesuffix("[]") for path in HINTS}
-    assert lists - {*fields(), *of_any_mode} == REFUSED_KEYS
+@pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[f"{path}-{example}" for path, example in EXAMPLES])
+def test_every_example_is_a_valid_value(path: str, example: object) -> None:
+    key = path.replace("[]", "[0]")
+    for mode in ("exclusive", "timeslice", "mps", "mig"):
+        key = key.replace(f"sharing.{mode}.", "sharing.")
+    wrong = [line for line in said(with_value(path, example)) if line.startswith((f"{key}:", f"{key}.", f"{key}["))]
+    assert not [line for line in wrong if "must be " in line or "unknown" in line or "is not valid" in line]
+
+
+def test_a_fix_is_derived_from_the_examples_of_the_field() -> None:
+    assert hint("models[].batch") == "Write `batch: 512`, for example."
+    assert hint("ui.enabled") == "Write `enabled: true` or `enabled: false`."
+    assert hint("park").startswith('Write `tandem:park: {schedule: "0 20 * * MON-FRI", wake: ')
+    assert hint("models[]") == 'Write `{name: "llama2:7b"}`, for example.', "an item of a list"
+    assert hint("cluster.admins[]") == "Write `admins: [arn:aws:iam::111122223333:role/ci]`, for example."
+    assert hint("cluster.zones") == "", "the default is enough"
+    assert hint("tags.team") == "", "a key of the user's own"
+
+
+def test_the_editor_offers_the_same_examples() -> None:
+    settings = stack_schema()["$defs"]["ModelSettings"]["properties"]
+    assert settings["batch"]["examples"] == [512]
 
 
 def test_every_key_has_a_hint_or_a_default_to_return_to() -> None:
@@ -28,6 +40,10 @@ def test_every_key_has_a_hint_or_a_default_to_return_to() -> None:
     required = [path for path, field in fields().items() if field.is_required()]
     assert {"cluster", "models"} <= {*sections, *required}
     assert [path for path in (*sections, *required) if not hint(path)] == []
+
+
+def test_keys_without_support_are_keys_of_no_stack_file() -> None:
+    assert not {*UNSUPPORTED} & {*fields()}
 
 
 @pytest.mark.parametrize(("mode", "unit"), [("timeslice", "GPU"), ("mps", "GPU"), ("mig", "slice")])
