@@ -82,16 +82,20 @@ def _loaded(text: str, file: str) -> dict[str, Any]:
 def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:
     """Whether the text means `expected`, apart from own-model keys that are null."""
     try:
-        found = _loaded(text, file)
+        loaded = _loaded(text, file)
     except UnreadableError:
         return False
-    for model in found["config"][MODELS]:
-        for key in [key for key in OWN_KEYS if key in model and model[key] is None]:
-            del model[key]
-    for model in expected["config"][MODELS]:
-        for key in [key for key in OWN_KEYS if key in model and model[key] is None]:
-            del model[key]
-    return found == expected
+    return _without_nulls(loaded) == _without_nulls(expected)
+
+
+def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without own-model keys that are null."""
+    config = document["config"]
+    models = [
+        {key: value for key, value in model.items() if value is not None or key not in OWN_KEYS}
+        for model in config[MODELS]
+    ]
+    return {**document, "config": {**config, MODELS: models}}
 
 
 def _models_node(text: str) -> yaml.SequenceNode:
