@@ -73,10 +73,10 @@ def with_description(text: str, file: str, name: str, own: Mapping[str, object])
 
 
 def _loaded(text: str, file: str) -> dict[str, Any]:
-    found, doubled = load(text, file)
-    if doubled:
-        raise UnreadableError(f"{file} has a key twice: {doubled[0].path}. Keep one of the two.")
-    return found if isinstance(found, dict) else {}
+    loaded = load(text, file)
+    if loaded.duplicates:
+        raise UnreadableError(f"{file} has a key twice: {loaded.duplicates[0].path}. Keep one of the two.")
+    return loaded.value if isinstance(loaded.value, dict) else {}
 
 
 def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:

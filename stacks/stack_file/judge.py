@@ -141,10 +141,10 @@ def judge(
         judged = _apply_rules(name, config, setup, strict=strict)
     else:
         judged = Judged(name=name, problems=tuple(config), decided=None)
-    if source.text and (judged.problems or judged.warnings):
+    if source.root and (judged.problems or judged.warnings):
         from stacks.stack_file.positions import Document, locate
 
-        document = Document(name, source.text)
+        document = Document(name, source.root)
         return judged.with_places(lambda problems: locate(problems, [document]))
     return judged
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import yaml
 from sharing.names import PROJECT
 from sharing.problems import Place, Problem, in_quotes, place_in_file
 from stacks.stack_file.errors import UnreadableError
-from stacks.stack_file.yaml import as_json, compose, construct, decode, load, read_text
+from stacks.stack_file.yaml import compose, construct, decode, load, read_text
 
 ITEM = re.compile(r"\[(\d{1,9})\]")
 FORMS = ("", ".value", ".default")
@@ -20,17 +19,13 @@ FORMS = ("", ".value", ".default")
 Source: https://www.pulumi.com/docs/iac/concepts/projects/project-file/ (config options)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A file that was read as YAML. It has no slots: the position of an accepted value is rarely needed."""
+    """A file that was read as YAML."""
 
     name: str
-    text: str
-
-    @cached_property
-    def root(self) -> yaml.Node | None:
-        """The root node; every node has a position. None for an empty file."""
-        return compose(self.text)
+    root: yaml.Node | None
+    """The root node; every node has a position. None for an empty file."""
 
 
 def read_documents(folders: Iterable[Path], stack_file: str) -> list[Document]:
@@ -41,11 +36,9 @@ def read_documents(folders: Iterable[Path], stack_file: str) -> list[Document]:
 
 def _read(path: Path) -> Document | None:
     try:
-        text = read_text(path)
-        load(text, path.name)
+        return Document(path.name, load(read_text(path), path.name).root)
     except UnreadableError:
         return None
-    return Document(path.name, text)
 
 
 class _Found(NamedTuple):
@@ -74,7 +67,7 @@ def locate_given(
 
     They have the order of the file.
     """
-    values = compose(as_json({"config": given}))
+    values = compose({"config": given})
     found = (_of_given(problem, values, documents) for problem in problems)
     return tuple(sorted(found, key=place_in_file))
 
@@ -180,7 +173,7 @@ def _find(node: yaml.Node, path: str) -> _Found:
 def _compose_json(text: str) -> yaml.Node | None:
     """The nodes of a section that `-c key=value` or `pulumi config set` without `--path` has written as JSON text."""
     value = decode(text)
-    return compose(as_json(value)) if isinstance(value, dict | list) else None
+    return compose(value) if isinstance(value, dict | list) else None
 
 
 def _begins(path: str, key: object) -> bool:

@@ -7,7 +7,7 @@ needs the same limits: 200,000 open brackets keep it busy for 1.6 s.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -77,8 +77,8 @@ class Source:
     """Errors in the structure of the file: duplicate and misspelt keys."""
     unread: tuple[str, ...] = ()
     """Settings that are probably in the file, but under a misspelt key."""
-    text: str = ""
-    """The file itself, with the positions of its values; empty if the values have another source."""
+    root: yaml.Node | None = None
+    """The file's root node: each node has a position. None for an empty file, or if the values have another source."""
 
     @property
     def region(self) -> Any:
@@ -105,11 +105,12 @@ def read_text(path: Path) -> str:
 
 def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     """Parses `text`; `name` is for messages."""
-    return replace(_parse(text, name, sections), text=text)
+    loaded = load(text, name)
+    return replace(_sort(loaded.value, loaded.duplicates, sections), root=loaded.root)
 
 
-def _parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
-    document, duplicates = load(text, name)
+def _sort(document: object, duplicates: Sequence[Problem], sections: tuple[str, ...]) -> Source:
+    """The values of a document by their namespace, and the keys that belong to none."""
     problems = [*duplicates]
     everything = (*sections, REGION)
     if not isinstance(document, dict):
@@ -159,19 +160,29 @@ def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str,
     return found, problems, tuple(unread)
 
 
-def load(text: str, name: str) -> tuple[Any, list[Problem]]:
-    """The values of the YAML in `text`, and its duplicate keys; raises `UnreadableError`."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A YAML file that was read."""
+
+    value: Any = None
+    root: yaml.Node | None = None
+    """The root node; every node has a position, and merged keys are part of a mapping. None for an empty file."""
+    duplicates: tuple[Problem, ...] = ()
+
+
+def load(text: str, name: str) -> Loaded:
+    """Reads the YAML in `text`; raises `UnreadableError`."""
     try:
         _refuse_depth_and_tags(text, name)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:
-                return None, []
-            duplicates = list(_duplicates(node))
+                return Loaded()
+            duplicates = tuple(_duplicates(node))
             if _size(node, set(), {}) > MOST_NODES:
                 raise UnreadableError(f"{name} has more than {MOST_NODES:,} values, including aliases. Shorten it.")
-            return loader.construct_document(node), duplicates
+            return Loaded(loader.construct_document(node), node, duplicates)
         finally:
             loader.dispose()
     except (yaml.YAMLError, ValueError, OverflowError) as error:
@@ -262,16 +273,9 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def compose(text: str) -> yaml.Node | None:
-    """The nodes of YAML that `load` has accepted, with their positions. Merged keys are part of a mapping."""
-    loader = _Loader(text)
-    try:
-        node: yaml.Node | None = loader.get_single_node()
-        if node is not None:
-            loader.construct_document(node)
-        return node
-    finally:
-        loader.dispose()
+def compose(value: object) -> yaml.Node:
+    """The nodes of a value that is not from a file."""
+    return yaml.compose(as_json(value), Loader=_Loader)
 
 
 def construct(node: yaml.Node) -> Any:

@@ -63,7 +63,7 @@ def identity(path: Path | None, profile: str | None = None) -> Identity:
     if path is None or not path.is_file():
         return Identity(profile=profile)
     source = read(path, SECTIONS)
-    document = Document(path.name, source.text)
+    document = Document(path.name, source.root)
     _refuse_wrong_keys(source, document)
     keys = source.provider
     return Identity(

@@ -14,6 +14,7 @@ from sharing.problems import Problem
 from stacks.program import load_plan
 from stacks.stack_file.judge import RefusedError, judge_file
 from stacks.stack_file.positions import Document, locate
+from stacks.stack_file.yaml import load
 from tests.command import ROOT, call
 from tests.shipped import FILES
 
@@ -102,7 +103,9 @@ def test_every_value_of_a_shipped_stack_has_its_position(name: str) -> None:
     config = {key.removeprefix("tandem:"): value for key, value in yaml.safe_load(text)["config"].items()}
     found = dict(leaves(config))
     assert len(found) > 8
-    places = {problem.path: problem.place for problem in locate(map(wrong, found), [Document(name, text)])}
+    places = {
+        problem.path: problem.place for problem in locate(map(wrong, found), [Document(name, load(text, name).root)])
+    }
     assert len(set(places.values())) == len(found), "no two values have the same position"
     for path, shown in found.items():
         place = places[path]
