@@ -30,7 +30,7 @@ from pydantic.fields import FieldInfo
 
 from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
-from sharing.models.served import ModelSettings
+from sharing.models.served import ServedModel
 from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.budget import Alert, Budget
 from sharing.stack.cluster import ClusterSettings, SystemNodes
@@ -39,7 +39,6 @@ from sharing.stack.monitoring import MonitoringSettings
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.stack.setup import Setup
 from sharing.stack.ui import UiSettings
 from sharing.verdict.assessment import assess
 from stacks.stack_file import schema, write
@@ -66,7 +65,7 @@ STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(e
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
     "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}),
-    "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
+    "models": (ServedModel, {"name": "llama2:7b", "context": 2048}),
     "ui": (UiSettings, {}),
     "monitoring": (MonitoringSettings, {}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
@@ -121,7 +120,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "docs" / "tutorials" / "first-plan.md", "plan", samples.plan("dev"))
     yield _with_table(ROOT / "docs" / "tutorials" / "first-plan.md", "refusal", samples.refusal())
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
-    found = modes.find(_setup("timeslice", _day()))
+    found = modes.find(_config("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
     yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
@@ -187,7 +186,7 @@ def metrics_table() -> str:
 
 def cost_of_dev() -> str:
     """The cost of the cheapest stack, in one sentence."""
-    bill = assess(_setup("dev", _day())).cost
+    bill = assess(_config("dev", _day())).cost
     assert bill is not None
     total, dedicated = bill.usd_per_hour, bill.dedicated_usd_per_hour
     return f"The stack `dev` costs up to ${total:.2f} per hour, or ${dedicated:.2f} with a GPU for each model.\n"
@@ -197,11 +196,11 @@ def costs_table() -> str:
     """The cost of each stack, on the day of the price table."""
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
     for stack in STACKS:
-        setup = _setup(stack, _day())
-        bill, pool = assess(setup).cost, setup.pools[0]
+        config = _config(stack, _day())
+        bill, pool = assess(config).cost, config.pools[0]
         assert bill is not None
         by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
-        nodes = f"{setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.capacity}{by}"
+        nodes = f"{config.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.capacity}{by}"
         dedicated = f"{bill.dedicated_usd_per_hour:.2f}"
         rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:,.0f}", dedicated, nodes))
     return _markdown(rows)
@@ -252,8 +251,8 @@ def _day() -> datetime.date:
     return datetime.date.fromisoformat(tables.read("gpu_prices").date)
 
 
-def _setup(stack: str, day: datetime.date) -> Setup:
-    return judge_file(ROOT / f"Pulumi.{stack}.yaml", today=day).plan().setup
+def _config(stack: str, day: datetime.date) -> StackConfig:
+    return judge_file(ROOT / f"Pulumi.{stack}.yaml", today=day).plan().config
 
 
 def plan_schema() -> str:

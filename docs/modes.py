@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
 
@@ -32,9 +32,9 @@ Found = dict[str, list[Cell]]
 """The setups that hold both models, by sharing mode."""
 
 
-def find(setup: Setup) -> Found:
-    """Every setup that holds the models of `setup`."""
-    planned = [cell for cell in cells(setup) if cell.plans]
+def find(config: StackConfig) -> Found:
+    """Every setup that holds the models of `config`."""
+    planned = [cell for cell in cells(config) if cell.plans]
     return {way: [cell for cell in planned if cell.way == way] for way in WAYS}
 
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
@@ -39,6 +39,29 @@ class Section(BaseModel):
         validate_by_name=True,
         protected_namespaces=(),
     )
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with other values, which nobody judges here: to try what a change would bring.
+
+        Not `model_copy(update=…)`: that keeps what was computed from the old values, and marks the new ones as written
+        in the file.
+        """
+        other = self.model_copy()
+        vars(other).update(values)
+        for name in vars(other).keys() - self.__pydantic_fields__.keys():
+            if f"_{name}" not in self.__private_attributes__:
+                del vars(other)[name]
+        return other
+
+    def _with(self, **values: Any) -> Self:
+        """A copy with other values that are in no file, such as its path there. `path` is that of `_path`, but is read
+        ten times as fast: pydantic looks up private attributes in Python.
+        """
+        other = self.changed()
+        for name, value in values.items():
+            setattr(other, f"_{name}", value)
+            vars(other).pop(name, None)
+        return other
 
 
 def _number_from_text(value: object) -> object:

@@ -27,7 +27,7 @@ from components.share_proof.expectation import expectations, fingerprint
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, TAG_STACK, cluster_name, filled, stack_tags
 from sharing.stack.config import StackConfig
-from sharing.stack.setup import Pool
+from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
 from sharing.verdict.rules.karpenter import controller_replicas
 from stacks.caller import find_caller
@@ -60,7 +60,7 @@ class Base:
     """The zone of the models' volumes, by the name of each pool with volumes."""
     parking: Parking
 
-    def zones(self, pool: Pool) -> pulumi.Output[list[str]]:
+    def zones(self, pool: GpuPool) -> pulumi.Output[list[str]]:
         """The zones of a pool's nodes."""
         return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
 
@@ -96,9 +96,9 @@ def create_base(plan: Plan) -> Base:
     parking = find_parking(plan, provider)
     cluster = create_cluster(plan, provider, tags)
     # Models that run while their shares are checked would hold them.
-    is_proved = plan.config.proof and plan.setup.scale_to_zero is None
+    is_proved = plan.config.proof and not plan.config.scale_to_zero.enabled
     with_volumes = [
-        pool for pool in plan.setup.pools if any(tenant.cache == "volume" for tenant in plan.setup.tenants_of(pool))
+        pool for pool in plan.config.pools if any(served.cache == "volume" for served in plan.config.models_of(pool))
     ]
     return Base(
         plan=plan,
@@ -107,7 +107,7 @@ def create_base(plan: Plan) -> Base:
         tags=tags,
         mode_taints={
             pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.parked)
-            for pool in plan.setup.pools
+            for pool in plan.config.pools
         },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
         parking=parking,
@@ -132,7 +132,7 @@ def create_provider(config: StackConfig) -> aws.Provider:
     )
 
 
-def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
+def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
     """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
     Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked. So it
@@ -148,7 +148,7 @@ def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
 
-def choose_volume_zone(cluster: GpuCluster, pool: Pool) -> pulumi.Output[str]:
+def choose_volume_zone(cluster: GpuCluster, pool: GpuPool) -> pulumi.Output[str]:
     """The zone of the models' volumes, which offers the pool's types. It is kept in the state: a volume cannot move."""
     first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
     once = random.RandomId(
@@ -170,9 +170,9 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             cluster_name=cluster_name(plan.stack),
             kubernetes=settings.kubernetes,
             support=settings.support,
-            zones=plan.setup.zones,
-            zone_names=plan.setup.zone_names,
-            demands=demands(plan.setup)[1:],
+            zones=plan.config.cluster.zone_count,
+            zone_names=plan.config.cluster.zone_names,
+            demands=demands(plan.config)[1:],
             cidr=settings.cidr,
             nat=settings.nat,
             public_access_cidrs=settings.public_access_cidrs,
@@ -211,15 +211,15 @@ def warn_of_costs(base: Base) -> None:
 
 def create_gpu_nodes(base: Base) -> dict[str, pulumi.Resource]:
     """The provisioner of the GPU nodes, by pool: a node group, or Karpenter."""
-    fixed = [pool for pool in base.plan.setup.pools if pool.provisioner == "node-group"]
-    coming = [pool for pool in base.plan.setup.pools if pool.provisioner == "karpenter"]
+    fixed = [pool for pool in base.plan.config.pools if pool.provisioner == "node-group"]
+    coming = [pool for pool in base.plan.config.pools if pool.provisioner == "karpenter"]
     found: dict[str, pulumi.Resource] = {pool.name: _node_group(base, pool) for pool in fixed}
     if coming:
         found |= dict.fromkeys((pool.name for pool in coming), _karpenter(base, coming))
     return found
 
 
-def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
+def _node_group(base: Base, pool: GpuPool) -> SpotGpuNodeGroup:
     """The nodes of a pool, in the zones that offer its types, or in the zone of the models' volumes."""
     zones = base.zones(pool)
     return SpotGpuNodeGroup(
@@ -248,7 +248,7 @@ def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
     )
 
 
-def _karpenter(base: Base, pools: Sequence[Pool]) -> "KarpenterGpuPool":
+def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
     """Karpenter's GPU nodes, which start when models wait, and its controller."""
     from components import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
 
@@ -275,7 +275,7 @@ def _karpenter(base: Base, pools: Sequence[Pool]) -> "KarpenterGpuPool":
                 )
                 for pool in pools
             ],
-            controller_replicas=controller_replicas(base.plan.setup.system_nodes),
+            controller_replicas=controller_replicas(base.plan.config.cluster.system_nodes.count),
             controller_depends_on=[
                 base.cluster.system_nodes,
                 base.cluster.pod_identity_agent,
@@ -298,7 +298,7 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
             mode_taint=base.mode_taints[pool.name],
             nodes=nodes[pool.name],
         )
-        for pool in base.plan.setup.pools
+        for pool in base.plan.config.pools
     ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
@@ -310,8 +310,8 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
 def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, ShareProof]:
     """A share check for each pool, by the pool's name; logs the reason for each pool without one."""
     proofs = {}
-    for pool in base.plan.setup.pools if base.plan.config.proof else ():
-        unproved = PARKED if pool.name in base.parking.parked else base.plan.setup.unproved(pool)
+    for pool in base.plan.config.pools if base.plan.config.proof else ():
+        unproved = PARKED if pool.name in base.parking.parked else base.plan.config.unproved(pool)
         if unproved:
             pulumi.log.info(f"The shares of pool {pool.name} are not checked: {unproved}.")
             continue
@@ -381,9 +381,9 @@ def export(
         "kubeconfig": base.cluster.kubeconfig,
         **pages,
     }
-    if len(base.plan.setup.pools) == 1:
+    if len(base.plan.config.pools) == 1:
         reported["resource_names"] = sharing.resource_names
-    if base.plan.setup.park:
+    if base.plan.config.park:
         reported[OUTPUT] = {**record(base.plan, base.parking), "schedule_group": schedule_group}
     for name, value in reported.items():
         pulumi.export(name, value)

@@ -18,19 +18,19 @@ def describe_model(
     parked: Collection[str],
 ) -> OllamaModel:
     """A model as `OllamaPair` serves it. `parked` names the pools without nodes."""
-    tenant, served, pool = fit.tenant, fit.tenant.served, fit.pool
+    served, pool = fit.served, fit.pool
     is_parked = pool.name in parked
     # A pool with `desired: 0` gets no model: on Karpenter, a waiting one would start a node there.
-    others = [other for name in tenant.spill for other in plan.setup.awake if other.name == name]
+    others = [other for name in served.spill for other in plan.config.awake if other.name == name]
     return OllamaModel(
         served.model,
         id=served.id,
         context=served.context,
         slots=served.slots,
         kv_type=served.kv_type,
-        batch=served.num_batch or None,
+        batch=served.batch,
         prompt_cache_mib=served.prompt_cache_mib,
-        cache=tenant.cache,
+        cache=served.cache,
         pool=pool.name,
         ready_labels=pool.sharing.ready_labels,
         mode_taint=mode_taints[pool.name],
@@ -39,13 +39,13 @@ def describe_model(
             for other in others
         ],
         # Only Karpenter removes a node that has become empty.
-        packed=plan.setup.has_importance and pool.provisioner == "karpenter" and pool.capacity == "on-demand",
-        importance=tenant.importance,
+        packed=plan.config.has_importance and pool.provisioner == "karpenter" and pool.capacity == "on-demand",
+        importance=served.importance,
         resource_name=fit.verdict.shares.resource,
         needs_mps_daemon=all(one.sharing.needs_mps_daemon for one in (pool, *others)),
-        page_cache_mib=host.page_cache_mib(plan.setup, pool, *others),
+        page_cache_mib=host.page_cache_mib(plan.config, pool, *others),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
         running=pool.desired > 0 and not (is_parked and pool.provisioner == "karpenter"),
         is_awaited=not is_parked,
-        zone=volume_zones[pool.name] if tenant.cache == "volume" else None,
+        zone=volume_zones[pool.name] if served.cache == "volume" else None,
     )

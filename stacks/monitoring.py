@@ -9,7 +9,7 @@ from components import ModelClients
 from components.network_policies import PROMETHEUS_LABELS
 from sharing.cost.bill import node_usd, pool_usd
 from sharing.names import MONITORING_NAMESPACE, PROJECT
-from sharing.stack.setup import Pool
+from sharing.stack.pools import GpuPool
 from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
 
     bill = plan.assessment.cost
     assert bill, "an accepted stack has a bill"
-    pools = plan.setup.pools
+    pools = plan.config.pools
     monitoring = Monitoring(
         f"{PROJECT}-monitoring",
         MonitoringArgs(
             store=settings.store,
             service_monitors=settings.service_monitors,
-            parks=plan.setup.park is not None,
+            parks=plan.config.park is not None,
             gpu_exporter=not all(pool.sharing.needs_mig_manager for pool in pools),
             karpenter=any(pool.provisioner == "karpenter" for pool in pools),
             pools=[_monitored(pool, plan) for pool in pools],
-            other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.setup) for pool in pools), 4),
+            other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.config) for pool in pools), 4),
         ),
         options,
     )
@@ -58,15 +58,15 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
     return {"grafana_url": monitoring.url, "grafana_admin_password": monitoring.admin_password}
 
 
-def _monitored(pool: Pool, plan: Plan) -> "MonitoredPool":
+def _monitored(pool: GpuPool, plan: Plan) -> "MonitoredPool":
     """The numbers of a pool that the dashboard shows. With MIG, the exporter reports the size of each slice."""
     from components import MonitoredPool
 
     limits = [shares.memory_mib for shares in pool.offers if shares.enforced and shares.sharers > 1]
     return MonitoredPool(
         name=pool.name,
-        node_usd_per_hour=round(node_usd(pool, plan.setup), 4),
+        node_usd_per_hour=round(node_usd(pool, plan.config), 4),
         share_mib=limits[0] if limits and not pool.sharing.needs_mig_manager else None,
         # A model that scales to zero has no pod most of the time.
-        models=[] if plan.setup.scale_to_zero else [one.served.id for one in plan.setup.tenants_of(pool)],
+        models=[] if plan.config.scale_to_zero.enabled else [one.id for one in plan.config.models_of(pool)],
     )

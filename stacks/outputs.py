@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sharing.stack.pools import Capacity, Provisioner
-from sharing.stack.setup import Pool
+from sharing.stack.pools import Capacity, GpuPool, Provisioner
 from stacks.stack_file.judge import Plan
 
 
@@ -129,7 +128,7 @@ class StackOutputs(_Outputs):
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The outputs that are known before the deployment."""
-    bill, pools = plan.assessment.cost, {pool.name: describe_pool(pool) for pool in plan.setup.pools}
+    bill, pools = plan.assessment.cost, {pool.name: describe_pool(pool) for pool in plan.config.pools}
     assert bill is not None, "an accepted stack has a bill"
     cost = CostOutputs(
         usd_per_hour=round(bill.usd_per_hour, 4),
@@ -137,7 +136,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         price_date=bill.price_date,
     )
     fit = {
-        fit.tenant.served.id: FitOutputs(needs_mib=round(fit.verdict.need.total), share_mib=fit.verdict.share_mib)
+        fit.served.id: FitOutputs(needs_mib=round(fit.verdict.need.total), share_mib=fit.verdict.share_mib)
         for fit in plan.assessment.fits
     }
     known: dict[str, Any] = {"pools": pools, "cost": cost, "fit": fit}
@@ -147,7 +146,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     return StackOutputs.model_construct(**known).model_dump(mode="json", exclude_unset=True)
 
 
-def describe_pool(pool: Pool) -> PoolOutputs:
+def describe_pool(pool: GpuPool) -> PoolOutputs:
     """The outputs of one pool."""
     gpu = pool.smallest.gpu
     return PoolOutputs(
@@ -166,7 +165,7 @@ def describe_pool(pool: Pool) -> PoolOutputs:
         config=pool.sharing.config_name,
         cut=pool.sharing.cut(gpu),
         gpu=gpu.name,
-        instance_types=pool.instance_types,
+        instance_types=tuple(pool.instance_types),
         capacity=pool.capacity,
         provisioner=pool.provisioner,
     )

@@ -14,7 +14,8 @@ import pulumi_aws as aws
 
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
 
@@ -42,7 +43,7 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     A stack that was deployed awake and has not changed is deployed as awake: the same resources, so nothing waits. As
     soon as a pool that was deployed as parked has nodes, everything is deployed as awake, and its shares are checked.
     """
-    last = _read_last(is_scheduled=plan.setup.park is not None)
+    last = _read_last(is_scheduled=plan.config.park is not None)
     options = pulumi.InvokeOptions(provider=provider)
     cluster = cluster_name(plan.stack)
     # A list, because describing a missing cluster fails.
@@ -50,25 +51,25 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
         return Parking()
     now = frozenset({*_parked_groups(cluster, options), *_empty_pools(plan, cluster, options)})
     before = frozenset(last.parked)
-    if plan.setup.park is None:
+    if plan.config.park is None:
         # A pool that was deployed as parked has no nodes in the state, so this `up` starts them.
-        _warn_of_removed_schedule(plan.setup, now - before)
+        _warn_of_removed_schedule(plan.config, now - before)
         return Parking()
     if last.plan == digest(plan) and before <= now:
         return Parking(parked=before, unchanged=True)
     return Parking(parked=now)
 
 
-def _warn_of_removed_schedule(setup: Setup, parked: Collection[str]) -> None:
+def _warn_of_removed_schedule(config: StackConfig, parked: Collection[str]) -> None:
     """Perhaps nothing wakes these pools: if the state has the wanted nodes and replicas, `up` sees no difference."""
-    left = [pool for pool in setup.awake if pool.name in parked and not setup.scale_to_zero]
+    left = [pool for pool in config.awake if pool.name in parked and not config.scale_to_zero.enabled]
     if any(pool.provisioner == "node-group" for pool in left):
         pulumi.log.warn(
             "the stack is parked, and no schedule wakes it any more: if its nodes do not start with this `up`, run "
             "`pulumi up --refresh`"
         )
     karpenter = [pool for pool in left if pool.provisioner == "karpenter"]
-    if names := " ".join(tenant.served.id for pool in karpenter for tenant in setup.tenants_of(pool)):
+    if names := " ".join(served.id for pool in karpenter for served in config.models_of(pool)):
         pulumi.log.warn(
             "models are parked, and no schedule starts them any more: if they do not start with this `up`, run "
             f"`kubectl --namespace {OLLAMA_NAMESPACE} scale deployment {names} --replicas=1`"
@@ -86,7 +87,7 @@ def park_nodes(
 
     Returns the name of their schedule group; None without node groups.
     """
-    park, setup = plan.config.park, plan.setup
+    park, config = plan.config.park, plan.config
     if park is None:
         return pulumi.Output.from_input(None)
     from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
@@ -97,11 +98,11 @@ def park_nodes(
         timezone=park.timezone,
         node_groups={
             pool.name: ParkedNodeGroup(cluster_name=cluster, node_group_name=groups[pool.name], nodes=pool.desired)
-            for pool in setup.pools
+            for pool in config.pools
             if pool.name in groups
         },
         deployments=[
-            tenant.served.id for pool in setup.pools if pool.name not in groups for tenant in setup.tenants_of(pool)
+            served.id for pool in config.pools if pool.name not in groups for served in config.models_of(pool)
         ],
         tags=tags,
     )
@@ -132,12 +133,12 @@ def _parked_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]
 
 def _empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
     """Pools of Karpenter without an instance."""
-    for pool in plan.setup.pools:
+    for pool in plan.config.pools:
         if pool.provisioner == "karpenter" and not _instances(pool, cluster, options):
             yield pool.name
 
 
-def _instances(pool: Pool, cluster: str, options: pulumi.InvokeOptions) -> list[str]:
+def _instances(pool: GpuPool, cluster: str, options: pulumi.InvokeOptions) -> list[str]:
     answer = aws.ec2.get_instances(
         instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
         instance_state_names=["pending", "running"],

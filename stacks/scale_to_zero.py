@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 def deploy_keda(plan: Plan, options: pulumi.ResourceOptions) -> "ScaleToZero | None":
     """KEDA, before the models: they have objects of its types. None if no model scales to zero."""
-    tenants = sleepers(plan.setup)
+    tenants = sleepers(plan.config)
     if not tenants:
         return None
     from components import ScaleToZero, ScaleToZeroArgs
 
-    args = ScaleToZeroArgs(models=[tenant.served.id for tenant in tenants], clients=list_clients(plan))
+    args = ScaleToZeroArgs(models=[served.id for served in tenants], clients=list_clients(plan))
     return ScaleToZero(f"{PROJECT}-zero", args, options)
 
 
 def add_scaling(model: OllamaModel, plan: Plan, zero: "ScaleToZero | None") -> OllamaModel:
     """The model with its scaling, if it scales to zero."""
     settings = plan.config.scale_to_zero
-    found = [tenant for tenant in sleepers(plan.setup) if tenant.served.id == model.served.id]
+    found = [served for served in sleepers(plan.config) if served.id == model.served.id]
     if zero is None or not found:
         return model
     scaling = Scaling(

@@ -32,7 +32,7 @@ def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) ->
     from components import OpenWebUI, OpenWebUIArgs
 
     assert ui.admin_email, "an accepted stack has the address"
-    urls = [models.urls[fit.tenant.served.id] for fit in plan.assessment.fits]
+    urls = [models.urls[fit.served.id] for fit in plan.assessment.fits]
     args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=list_clients(plan))
     page = OpenWebUI(f"{PROJECT}-ui", args, options)
     return {"ui_url": page.url, "openai_url": page.openai_url, "ui_admin_password": page.admin_password}

@@ -17,10 +17,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_the_picture_shows_the_models_and_the_gpu_of_the_stack_dev(scheme: str) -> None:
     picture = ElementTree.parse(ASSETS / f"architecture-{scheme}.svg").getroot()
     said = " ".join("".join(text.itertext()) for text in picture.iter(f"{SVG}text"))
-    config = judge_file(ROOT / "Pulumi.dev.yaml").plan().setup
+    config = judge_file(ROOT / "Pulumi.dev.yaml").plan().config
     [pool] = config.pools
     gpu = instance_types()[pool.instance_types[0]].gpu
-    models = [tenant.served.model.name for tenant in config.tenants]
+    models = [served.model.name for served in config.models]
     for name in (*models, f"one {pool.capacity} {pool.instance_types[0]}", f"one NVIDIA {gpu.title}"):
         assert name in said, name
     assert f"share {len(models)}" in said

@@ -14,10 +14,10 @@ from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
 from components.scaling import Scaling, scaling_objects
 from sharing import versions
 from sharing.fit import host
-from sharing.models.catalogue import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
+from sharing.models.catalogue import MIB, KvType, Model, find_model
 from sharing.models.importance import Importance
 from sharing.models.ollama import ALL_LAYERS, server_environment
-from sharing.models.served import Cache
+from sharing.models.served import PROMPT_CACHE_MIB, Cache, ServedModel
 from sharing.modes.modes import GPU_RESOURCE
 from sharing.names import (
     METRICS_ANNOTATIONS,
@@ -25,7 +25,6 @@ from sharing.names import (
     METRICS_PORT_NAME,
     OLLAMA_PORT,
     POOL_LABEL,
-    model_id,
     tolerations,
 )
 from sharing.stack.pools import POD_CPU_MILLIS
@@ -139,17 +138,16 @@ class OllamaModel:
             )
 
     @cached_property
-    def served(self) -> Served:
+    def served(self) -> ServedModel:
         """The model with its settings, as the rules in `sharing` use it."""
-        model = find_model(self.model)
-        return Served(
-            id=self.id or model_id(model.name),
-            model=model,
+        return ServedModel.of(
+            find_model(self.model),
+            id=self.id or "",
             context=self.context,
             slots=self.slots,
             kv_type=KvType(self.kv_type),
             prompt_cache_mib=self.prompt_cache_mib,
-            num_batch=self.batch or 0,
+            batch=self.batch,
         )
 
 
@@ -281,9 +279,17 @@ def resources(model: OllamaModel, sidecars: int) -> dict[str, Any]:
     }
 
 
-def start_command(served: Served) -> list[str]:
+def start_command(served: ServedModel) -> list[str]:
     """The container's postStart hook: `model_start.sh` with the model's tag, layers and batch size."""
-    return ["/bin/sh", "-c", start_script(), "model_start", served.model.name, str(ALL_LAYERS), str(served.batch)]
+    return [
+        "/bin/sh",
+        "-c",
+        start_script(),
+        "model_start",
+        served.model.name,
+        str(ALL_LAYERS),
+        str(served.effective_batch),
+    ]
 
 
 @cache
@@ -292,7 +298,7 @@ def start_script() -> str:
     return files(__package__).joinpath("model_start.sh").read_text(encoding="utf-8")
 
 
-def watch_container(served: Served) -> dict[str, Any]:
+def watch_container(served: ServedModel) -> dict[str, Any]:
     """The sidecar that watches the model. Its readiness is part of the pod's readiness."""
     settings = {
         "MODEL": served.model.name,
@@ -317,7 +323,7 @@ def watch_container(served: Served) -> dict[str, Any]:
     }
 
 
-def metrics_container(served: Served) -> dict[str, Any]:
+def metrics_container(served: ServedModel) -> dict[str, Any]:
     """The sidecar that serves the model's metrics. It has no probe, so its failure does not stop the model."""
     settings = {
         "ID": served.id,

@@ -11,8 +11,8 @@ from sharing.hardware import prices
 from sharing.modes.modes import Exclusive
 from sharing.schedule.week import HOURS_PER_WEEK
 from sharing.stack.cluster import SYSTEM_VOLUME_GIB
-from sharing.stack.pools import Capacity
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import Capacity, GpuPool
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
@@ -148,50 +148,50 @@ class Cost:
         return self.usd_per_hour / self.models
 
 
-def cost(setup: Setup) -> Cost:
-    """The bill of `setup`, all of whose types must be known."""
-    gpu = [_node_price(pool, setup) for pool in setup.pools]
+def cost(config: StackConfig) -> Cost:
+    """The bill of `config`, all of whose types must be known."""
+    gpu = [_node_price(pool, config) for pool in config.pools]
     oldest = min(gpu, key=lambda price: price.date)
-    pulled = _first_start_gib(setup)
-    through_nat = 0.0 if setup.nat == "none" else pulled
-    lines = tuple(_lines(setup))
-    running, replaced = sum(line.usd_per_hour for line in lines), _replacements(setup)
-    is_awake = len(setup.awake) == len(setup.pools)
+    pulled = _first_start_gib(config)
+    through_nat = 0.0 if config.cluster.nat == "none" else pulled
+    lines = tuple(_lines(config))
+    running, replaced = sum(line.usd_per_hour for line in lines), _replacements(config)
+    is_awake = len(config.awake) == len(config.pools)
     return Cost(
         lines=lines,
-        cheapest_usd_per_hour=running - _cheaper_types(setup),
-        replacing_usd_per_hour=running + replaced + _unplanned_nodes(setup),
+        cheapest_usd_per_hour=running - _cheaper_types(config),
+        replacing_usd_per_hour=running + replaced + _unplanned_nodes(config),
         replaced_usd_per_month=replaced * REPLACED_MINUTES / 60,
-        week=_week(setup, lines),
-        idle_usd_per_hour=_idle(setup),
-        models=len(setup.tenants),
-        dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
-        awake_usd_per_hour=sum(line.usd_per_hour for line in (lines if is_awake else _lines(_awake(setup)))),
+        week=_week(config, lines),
+        idle_usd_per_hour=_idle(config),
+        models=len(config.models),
+        dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(config))),
+        awake_usd_per_hour=sum(line.usd_per_hour for line in (lines if is_awake else _lines(_awake(config)))),
         first_start_gib=pulled,
-        first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
+        first_start_usd=through_nat * prices.service("nat-gateway-gb", config.region).usd_per_hour,
         price_region=", ".join(dict.fromkeys(price.region for price in gpu)),
         price_date=oldest.date,
         price_source=oldest.source,
-        price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
-        unpriced=unpriced(setup, *setup.pools),
+        price_age_days=max((config.today - datetime.date.fromisoformat(oldest.date)).days, 0),
+        unpriced=unpriced(config, *config.pools),
     )
 
 
-def _week(setup: Setup, lines: tuple[Line, ...]) -> Week | None:
-    if setup.park is None:
+def _week(config: StackConfig, lines: tuple[Line, ...]) -> Week | None:
+    if config.park is None:
         return None
     return Week(
-        running_hours=setup.park.running_hours,
-        parked_hours=setup.park.parked_hours,
+        running_hours=config.park.times.running_hours,
+        parked_hours=config.park.times.parked_hours,
         running_usd_per_hour=sum(line.usd_per_hour for line in lines),
-        parked_lines=tuple(line for line in _lines(setup.parked()) if line.usd_per_hour),
+        parked_lines=tuple(line for line in _lines(config.parked()) if line.usd_per_hour),
     )
 
 
-def _idle(setup: Setup) -> float | None:
-    if setup.scale_to_zero is None:
+def _idle(config: StackConfig) -> float | None:
+    if not config.scale_to_zero.enabled:
         return None
-    return sum(line.usd_per_hour for line in _lines(setup.parked()))
+    return sum(line.usd_per_hour for line in _lines(config.parked()))
 
 
 def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
@@ -200,18 +200,18 @@ def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
     return kubernetes in rows and today >= datetime.date.fromisoformat(rows[kubernetes]["standard_until"])
 
 
-def _lines(setup: Setup) -> Iterator[Line]:
-    yield _control_plane(setup)
-    yield _system_nodes(setup)
-    for pool in setup.pools:
-        yield gpu_nodes(pool, setup)
-    yield _volumes(setup)
-    if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
-        hourly = prices.service("nat-gateway-hour", setup.region)
+def _lines(config: StackConfig) -> Iterator[Line]:
+    yield _control_plane(config)
+    yield _system_nodes(config)
+    for pool in config.pools:
+        yield gpu_nodes(pool, config)
+    yield _volumes(config)
+    if gateways := {"none": 0, "single": 1, "per-zone": config.cluster.zone_count}[config.cluster.nat]:
+        hourly = prices.service("nat-gateway-hour", config.region)
         yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
-    nodes = setup.system_nodes + sum(map(setup.nodes_of, setup.pools))
+    nodes = config.cluster.system_nodes.count + sum(map(config.nodes_of, config.pools))
     if addresses := gateways or nodes:
-        hourly = prices.service("public-ipv4-hour", setup.region)
+        hourly = prices.service("public-ipv4-hour", config.region)
         yield replace(_line(f"public IPv4 × {addresses}", addresses, hourly), short="IPv4")
 
 
@@ -220,22 +220,23 @@ def _line(item: str, units: float, price: prices.Price, *words: str) -> Line:
     return Line(item=item, usd_per_hour=units * price.usd_per_hour, note=_notes(*words, price.note), doubt=price.note)
 
 
-def _control_plane(setup: Setup) -> Line:
-    support = "extended" if in_extended_support(setup.kubernetes, setup.today) else "standard"
-    price = prices.service(f"eks-{support}", setup.region)
-    return _line(f"control plane, Kubernetes {setup.kubernetes}", 1, price, f"{support} support")
+def _control_plane(config: StackConfig) -> Line:
+    support = "extended" if in_extended_support(config.cluster.kubernetes, config.today) else "standard"
+    price = prices.service(f"eks-{support}", config.region)
+    return _line(f"control plane, Kubernetes {config.cluster.kubernetes}", 1, price, f"{support} support")
 
 
-def _system_nodes(setup: Setup) -> Line:
-    offers = {name: prices.system_node(name, setup.region, setup.book) for name in setup.system_types}
+def _system_nodes(config: StackConfig) -> Line:
+    nodes = config.cluster.system_nodes
+    offers = {name: prices.system_node(name, config.region, config.book) for name in nodes.instance_types}
     costliest = max(offers, key=lambda name: offers[name].usd_per_hour)
-    return _line(f"system nodes {setup.system_nodes} × {costliest}", setup.system_nodes, offers[costliest], "on-demand")
+    return _line(f"system nodes {nodes.count} × {costliest}", nodes.count, offers[costliest], "on-demand")
 
 
-def gpu_nodes(pool: Pool, setup: Setup) -> Line:
+def gpu_nodes(pool: GpuPool, config: StackConfig) -> Line:
     """The GPU nodes of a pool of known types: as many as run, at the price of its most expensive type."""
-    price, nodes = _node_price(pool, setup), setup.nodes_of(pool)
-    costliest = _costliest(pool, setup)
+    price, nodes = _node_price(pool, config), config.nodes_of(pool)
+    costliest = _costliest(pool, config)
     several = "most expensive type" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     name = f" ({pool.name})" if pool.listed else ""
@@ -243,37 +244,37 @@ def gpu_nodes(pool: Pool, setup: Setup) -> Line:
     return replace(line, capacity=pool.capacity)
 
 
-def _costliest(pool: Pool, setup: Setup) -> str:
-    return max(pool.instance_types, key=lambda name: _price(name, pool, setup).usd_per_hour)
+def _costliest(pool: GpuPool, config: StackConfig) -> str:
+    return max(pool.instance_types, key=lambda name: _price(name, pool, config).usd_per_hour)
 
 
-def _cheaper_types(setup: Setup) -> float:
+def _cheaper_types(config: StackConfig) -> float:
     """Savings in USD per hour if each pool gets its cheapest type instead of the most expensive one."""
     found = 0.0
-    for pool in setup.pools:
-        each = [_price(name, pool, setup).usd_per_hour for name in pool.instance_types]
-        found += setup.nodes_of(pool) * (max(each) - min(each))
+    for pool in config.pools:
+        each = [_price(name, pool, config).usd_per_hour for name in pool.instance_types]
+        found += config.nodes_of(pool) * (max(each) - min(each))
     return found
 
 
-def unpriced(setup: Setup, *pools: Pool) -> tuple[str, ...]:
+def unpriced(config: StackConfig, *pools: GpuPool) -> tuple[str, ...]:
     """GPU instance types of the pools whose price in the stack's region is unknown."""
     every = dict.fromkeys(name for pool in pools for name in pool.instance_types)
-    return tuple(name for name in every if not prices.on_demand(name, setup.region, setup.book).own)
+    return tuple(name for name in every if not prices.on_demand(name, config.region, config.book).own)
 
 
-def _node_price(pool: Pool, setup: Setup) -> prices.Price:
+def _node_price(pool: GpuPool, config: StackConfig) -> prices.Price:
     """The price of the pool's most expensive type: the node that starts costs no more."""
-    return _price(_costliest(pool, setup), pool, setup)
+    return _price(_costliest(pool, config), pool, config)
 
 
-def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
-    full = prices.on_demand(instance_type, setup.region, setup.book)
+def _price(instance_type: str, pool: GpuPool, config: StackConfig) -> prices.Price:
+    full = prices.on_demand(instance_type, config.region, config.book)
     if pool.capacity == "on-demand":
         return full
     if pool.on_demand_fallback:
         return _noted(full, "on-demand price because of the fallback")
-    seen = prices.spot(instance_type, setup.region, setup.book)
+    seen = prices.spot(instance_type, config.region, config.book)
     return seen or _noted(full, "no spot price known: on-demand price")
 
 
@@ -282,71 +283,75 @@ def _noted(price: prices.Price, note: str) -> prices.Price:
     return replace(price, note=_notes(note, price.note))
 
 
-def _replacements(setup: Setup) -> float:
+def _replacements(config: StackConfig) -> float:
     """USD per hour of the extra nodes during a replacement, with their disks and addresses."""
-    system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
-    found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
-    return found + sum(added_nodes(pool, setup.nodes_of(pool)) * node_usd(pool, setup) for pool in setup.pools)
+    types = config.cluster.system_nodes.instance_types
+    system = max(prices.system_node(name, config.region, config.book).usd_per_hour for name in types)
+    found = added_system_nodes(config) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, config))
+    return found + sum(added_nodes(pool, config.nodes_of(pool)) * node_usd(pool, config) for pool in config.pools)
 
 
-def _unplanned_nodes(setup: Setup) -> float:
+def _unplanned_nodes(config: StackConfig) -> float:
     """USD per hour of the nodes that Karpenter may launch for spilled models, and for types that differ in GPUs."""
-    return sum(setup.spilled_nodes(pool) * node_usd(pool, setup) + _beyond_planned(pool, setup) for pool in setup.pools)
+    return sum(
+        config.spilled_nodes(pool) * node_usd(pool, config) + _beyond_planned(pool, config) for pool in config.pools
+    )
 
 
-def _beyond_planned(pool: Pool, setup: Setup) -> float:
+def _beyond_planned(pool: GpuPool, config: StackConfig) -> float:
     """USD per hour that Karpenter may spend beyond the planned nodes if its types differ in GPUs."""
     if pool.provisioner == "node-group" or not pool.has_unequal_counts:
         return 0.0
-    disk = _disk_and_address(pool.volume_gib, setup)
+    disk = _disk_and_address(pool.volume_gib, config)
     most = max(
-        pool.most_nodes(known) * (_price(known.name, pool, setup).usd_per_hour + disk) for known in pool.known_types
+        pool.most_nodes(known) * (_price(known.name, pool, config).usd_per_hour + disk) for known in pool.known_types
     )
-    return max(most - pool_usd(pool, setup), 0.0)
+    return max(most - pool_usd(pool, config), 0.0)
 
 
-def pool_usd(pool: Pool, setup: Setup) -> float:
+def pool_usd(pool: GpuPool, config: StackConfig) -> float:
     """USD per hour of the GPU nodes of a pool of known types, with their disks and addresses."""
-    return setup.nodes_of(pool) * node_usd(pool, setup)
+    return config.nodes_of(pool) * node_usd(pool, config)
 
 
-def node_usd(pool: Pool, setup: Setup) -> float:
+def node_usd(pool: GpuPool, config: StackConfig) -> float:
     """USD per hour of one GPU node of a pool of known types, with its disk and address."""
-    return _node_price(pool, setup).usd_per_hour + _disk_and_address(pool.volume_gib, setup)
+    return _node_price(pool, config).usd_per_hour + _disk_and_address(pool.volume_gib, config)
 
 
-def _disk_and_address(volume_gib: int, setup: Setup) -> float:
+def _disk_and_address(volume_gib: int, config: StackConfig) -> float:
     """USD per hour of the disk and the address of a node."""
-    month = prices.service("ebs-gp3", setup.region).usd_per_hour / HOURS_PER_MONTH
-    address = prices.service("public-ipv4-hour", setup.region).usd_per_hour if setup.nat == "none" else 0.0
+    month = prices.service("ebs-gp3", config.region).usd_per_hour / HOURS_PER_MONTH
+    address = prices.service("public-ipv4-hour", config.region).usd_per_hour if config.cluster.nat == "none" else 0.0
     return volume_gib * month + address
 
 
-def _volumes(setup: Setup) -> Line:
-    roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(setup.nodes_of(pool) * pool.volume_gib for pool in setup.pools)
-    gib = roots + sum(tenant.volume_gib for tenant in setup.tenants)
-    month = prices.service("ebs-gp3", setup.region)
+def _volumes(config: StackConfig) -> Line:
+    roots = sum(config.nodes_of(pool) * pool.volume_gib for pool in config.pools)
+    roots += config.cluster.system_nodes.count * SYSTEM_VOLUME_GIB
+    gib = roots + sum(served.volume_gib for served in config.models)
+    month = prices.service("ebs-gp3", config.region)
     return replace(_line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month), short="disks")
 
 
-def _first_start_gib(setup: Setup) -> float:
+def _first_start_gib(config: StackConfig) -> float:
     images = artifacts.images_mib() / 1024
-    files = sum(tenant.served.model.file_bytes for pool in setup.awake for tenant in setup.tenants_of(pool))
-    return sum(map(setup.nodes_of, setup.pools)) * images + files / 2**30
+    files = sum(served.model.file_bytes for pool in config.awake for served in config.models_of(pool))
+    return sum(map(config.nodes_of, config.pools)) * images + files / 2**30
 
 
-def _awake(setup: Setup) -> Setup:
+def _awake(config: StackConfig) -> StackConfig:
     """The same stack with the planned nodes in each parked pool."""
-    return replace(setup, pools=tuple(replace(pool, desired=pool.desired or pool.max) for pool in setup.pools))
+    return config.changed(pools=[pool.changed(desired=pool.desired or pool.max) for pool in config.pools])
 
 
-def _dedicated(setup: Setup) -> Setup:
+def _dedicated(config: StackConfig) -> StackConfig:
     """The same stack with enough nodes in each pool for one GPU per model. A parked pool stays parked."""
     pools = []
-    for pool in setup.pools:
-        nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus) if pool in setup.awake else 0
-        pools.append(replace(pool, sharing=Exclusive(), min=nodes, desired=nodes, max=nodes))
-    return replace(setup, pools=tuple(pools))
+    for pool in config.pools:
+        nodes = -(-len(config.models_of(pool)) // pool.smallest.gpus) if pool in config.awake else 0
+        pools.append(pool.changed(own_sharing=Exclusive(), min=nodes, desired=nodes, max=nodes))
+    return config.changed(pools=pools)
 
 
 def _notes(*notes: str) -> str:

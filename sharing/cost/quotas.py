@@ -7,8 +7,8 @@ from functools import cache
 
 from sharing import tables
 from sharing.hardware.system_instances import system_types
-from sharing.stack.pools import Capacity
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import Capacity, GpuPool
 from sharing.stack.zones import CONTROL_PLANE_ZONES
 
 FAMILIES = {
@@ -70,7 +70,7 @@ def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
     return None
 
 
-def added_nodes(pool: Pool, nodes: int) -> int:
+def added_nodes(pool: GpuPool, nodes: int) -> int:
     """Extra GPU nodes of a pool during a replacement of its `nodes`.
 
     Karpenter keeps a drifted node until its replacement is ready, one at a time (the budget of the NodePool). Nodes
@@ -83,17 +83,17 @@ def added_nodes(pool: Pool, nodes: int) -> int:
     return nodes if pool.replacement == "create-first" else 0
 
 
-def added_system_nodes(setup: Setup) -> int:
+def added_system_nodes(config: StackConfig) -> int:
     """Extra system nodes: the surge of an update, or an entire new group, the larger of the two."""
-    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, setup.system_nodes)
+    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, config.cluster.system_nodes.count)
 
 
-def needs(setup: Setup) -> tuple[Need, ...]:
-    """The use of each quota by `setup`, all of whose types must be known. Unused quotas are left out."""
+def needs(config: StackConfig) -> tuple[Need, ...]:
+    """The use of each quota by `config`, all of whose types must be known. Unused quotas are left out."""
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
     replacing: Counter[str] = Counter()
-    for pool in setup.pools:
+    for pool in config.pools:
         # All types of a pool have the same GPU, so one quota counts them all; plan for the largest.
         quota = vcpu_quota(pool.instance_types[0], pool.capacity)
         assert quota is not None, "every GPU type is of a family that is counted"
@@ -104,10 +104,12 @@ def needs(setup: Setup) -> tuple[Need, ...]:
             if each:
                 most[each] += most_vcpu
                 replacing[each] += most_vcpu + added_nodes(pool, pool.max) * vcpu
-    system = max(system_types()[name].vcpu for name in setup.system_types)
-    now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
-    replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system
-    fixed = {"addresses": {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat], "vpcs": 1, "clusters": 1}
+    nodes = config.cluster.system_nodes
+    system = max(system_types()[name].vcpu for name in nodes.instance_types)
+    now["standard-on-demand"] = most["standard-on-demand"] = nodes.count * system
+    replacing["standard-on-demand"] = (nodes.count + added_system_nodes(config)) * system
+    gateways = {"none": 0, "single": 1, "per-zone": config.cluster.zone_count}[config.cluster.nat]
+    fixed = {"addresses": gateways, "vpcs": 1, "clusters": 1}
     for name, count in fixed.items():
         now[name] = most[name] = replacing[name] = count
     return tuple(
@@ -117,7 +119,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
     )
 
 
-def _fallback_quota(pool: Pool) -> str | None:
+def _fallback_quota(pool: GpuPool) -> str | None:
     """The quota of on-demand nodes that Karpenter launches without spot capacity. The first `up` may not need them, so
     they count only for the maximum.
     """

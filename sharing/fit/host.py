@@ -9,10 +9,12 @@ from functools import lru_cache
 from sharing.fit.memory import mask_value_bytes, padded
 from sharing.fit.node_pods import on_gpu_node
 from sharing.hardware.gpus import InstanceType
-from sharing.models.catalogue import MIB, Served
+from sharing.models.catalogue import MIB
 from sharing.models.ollama import checkpoint_bytes, checkpoints
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Sharing
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 SERVER_MIB = 128
 """The Ollama server and its command line. `ollama serve` 0.32.15 measures 28 MiB when idle; a pull takes more."""
@@ -56,7 +58,7 @@ class HostNeed:
 
 
 @lru_cache(maxsize=4096)
-def host_need(served: Served) -> HostNeed:
+def host_need(served: ServedModel) -> HostNeed:
     """RAM that the pod of `served` keeps with all layers on the GPU."""
     model = served.model
     experts = EXPERTS_MIB if model.experts else 0
@@ -69,14 +71,14 @@ def host_need(served: Served) -> HostNeed:
     )
 
 
-def _buffers_bytes(served: Served) -> float:
+def _buffers_bytes(served: ServedModel) -> float:
     """Masks of the cache and of the sliding window, and two hidden states, for one batch.
 
     Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026). Without flash attention, a
     batch also has the place of each value of V, in 64 bits, as in the engine's own accounting.
     """
     model = served.model
-    tokens = min(served.effective_context, served.batch)
+    tokens = min(served.effective_context, served.effective_batch)
     masks = padded(served.effective_context)
     if model.swa_layers:
         masks += padded(model.swa_window + tokens)
@@ -89,21 +91,22 @@ def room_mib(node: InstanceType, sharing: Sharing, *, metrics: bool = False) -> 
     return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing, metrics=metrics))
 
 
-def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
+def crowd(config: StackConfig, pool: GpuPool, node: InstanceType) -> list[int]:
     """RAM of the pods that may be placed on one `node` in the worst case: the largest needs, in MiB."""
     shares = node.gpus * sum(shares.per_gpu for shares in pool.offers)
-    metrics = METRICS_MIB if setup.metrics else 0
-    needs = sorted((host_need(tenant.served).total + metrics for tenant in setup.residents_of(pool)), reverse=True)
+    metrics = METRICS_MIB if config.monitoring.has_metrics else 0
+    needs = sorted((host_need(served).total + metrics for served in config.residents_of(pool)), reverse=True)
     return needs[:shares]
 
 
-def page_cache_mib(setup: Setup, *pools: Pool) -> int:
+def page_cache_mib(config: StackConfig, *pools: GpuPool) -> int:
     """RAM for each model's page cache on any node of `pools`: an equal part of the RAM that remains.
 
     So the limits of all pods on a node never exceed its RAM, and the kubelet has no reason to evict.
     """
     spare = []
     for pool, node in ((one, node) for one in pools for node in one.known_types):
-        needs = crowd(setup, pool, node)
-        spare.append((room_mib(node, pool.sharing, metrics=setup.metrics) - sum(needs)) // max(1, len(needs)))
+        needs = crowd(config, pool, node)
+        room = room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics)
+        spare.append((room - sum(needs)) // max(1, len(needs)))
     return max(LEAST_PAGE_CACHE_MIB, min(spare))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sharing import tables
 from sharing.modes.modes import Sharing
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +31,18 @@ def on_each_system_node() -> list[NodePod]:
     return _pods(("every",), ())
 
 
-def on_system_nodes(setup: Setup) -> list[NodePod]:
-    """The pods of all system nodes of `setup` in total, besides those that each node has."""
-    parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
-    if setup.ui:
+def on_system_nodes(config: StackConfig) -> list[NodePod]:
+    """The pods of all system nodes of `config` in total, besides those that each node has."""
+    parts = {part for pool in config.pools for part in (*_parts(pool.sharing), pool.provisioner)}
+    if config.ui.enabled:
         parts.add("ui")
-    if setup.metrics_store:
+    if config.monitoring.store == "builtin":
         parts.add("store")
-    if setup.scale_to_zero:
+    if config.scale_to_zero.enabled:
         parts.add("keda")
-    if setup.park and "karpenter" in parts:
+    if config.park and "karpenter" in parts:
         parts.add("park")
-    return _pods(("system",), parts, most=setup.system_nodes)
+    return _pods(("system",), parts, most=config.cluster.system_nodes.count)
 
 
 def _parts(sharing: Sharing) -> list[str]:

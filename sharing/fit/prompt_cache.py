@@ -6,9 +6,10 @@ for both. Source: llama.cpp tools/server, `get_available_slot` and `server_promp
 
 from sharing.fit.memory import BYTES_PER_WEIGHT, kv_bytes
 from sharing.hardware.gpus import Gpu
-from sharing.models.catalogue import MIB, Model, Served
+from sharing.models.catalogue import MIB, Model
 from sharing.models.ollama import checkpoint_bytes, checkpoints
-from sharing.stack.setup import Pool
+from sharing.models.served import ServedModel
+from sharing.stack.pools import GpuPool
 
 CELL_BYTES = 20
 """Position, sequence and place in a picture of one token. Source: llama.cpp llama-kv-cache.cpp, state_write_meta."""
@@ -34,7 +35,7 @@ with llama.cpp b10454 (decision 0152); the H200 has the same chip. For other GPU
 """
 
 
-def state_mib(served: Served) -> float:
+def state_mib(served: ServedModel) -> float:
     """RAM of one conversation that fills its slot: keys and values, recurrent state and the slot's checkpoints, in MiB.
 
     Source: llama.cpp tools/server/server-task.cpp, `server_prompt_cache::alloc`.
@@ -44,12 +45,12 @@ def state_mib(served: Served) -> float:
     return (kept + 2 * CELL_BYTES * served.effective_context) / MIB
 
 
-def enough_mib(served: Served) -> int:
+def enough_mib(served: ServedModel) -> int:
     """The smallest useful cache, in MiB: the conversation that leaves a slot must not evict the one that returns."""
     return int(-(-2 * state_mib(served) // STEP_MIB) * STEP_MIB)
 
 
-def copies_seconds(served: Served) -> float:
+def copies_seconds(served: ServedModel) -> float:
     """How long a conversation that returns and fills its slot waits: it is copied back, and another one to RAM.
 
     Only copies to RAM are measured. Those back are assumed to take as long.
@@ -57,7 +58,7 @@ def copies_seconds(served: Served) -> float:
     return 2 * state_mib(served) / COPIED_MIB_PER_SECOND
 
 
-def read_seconds(served: Served, gpu: Gpu, part: float = 1.0) -> float | None:
+def read_seconds(served: ServedModel, gpu: Gpu, part: float = 1.0) -> float | None:
     """How long the same conversation takes as a new prompt, on a `part` of the GPU; None if the GPU is not measured."""
     if gpu.name not in READS:
         return None
@@ -70,7 +71,7 @@ def _weights(model: Model) -> float:
     return model.weights_bytes / BYTES_PER_WEIGHT * used
 
 
-def slow_copies(served: Served, pool: Pool) -> Gpu | None:
+def slow_copies(served: ServedModel, pool: GpuPool) -> Gpu | None:
     """A GPU of the pool that reads a conversation faster than its node copies two, when one returns.
 
     The share of the memory stands for the share of the multiprocessors: the same with MPS, and nearly so with MIG.

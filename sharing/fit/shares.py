@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 from sharing.fit.memory import Need, need
 from sharing.hardware.gpus import InstanceType
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Shares, Sharing
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Whether one model fits."""
 
-    served: Served
+    served: ServedModel
     need: Need
     shares: Shares
     """The kind of share that it gets; the nearest kind where none is left."""
@@ -59,30 +60,30 @@ class Verdict:
         return f"{self.crowd_mib:,.0f} MiB in total"
 
 
-def judge_models(setup: Setup, pool: Pool) -> list[Verdict]:
+def judge_models(config: StackConfig, pool: GpuPool) -> list[Verdict]:
     """How the models of `pool` fit it, in their order; with their guests, unless that does not fit."""
-    alone = _judge(pool, setup.tenants_of(pool))
-    together = _judge(pool, setup.residents_of(pool)) if setup.guests_of(pool) else []
+    alone = _judge(pool, config.models_of(pool))
+    together = _judge(pool, config.residents_of(pool)) if config.guests_of(pool) else []
     return together[: len(alone)] if together and all(verdict.fits for verdict in together) else alone
 
 
-def judge_guests(setup: Setup, pool: Pool) -> list[tuple[Tenant, Verdict]]:
+def judge_guests(config: StackConfig, pool: GpuPool) -> list[tuple[ServedModel, Verdict]]:
     """How the models that may spill to `pool` fit it together with its own; none if its own do not fit.
 
     The largest combination of models that contains a guest is in that guest's verdict. So where all guests fit, the
     pool's own models still fit, too.
     """
-    own, guests = setup.tenants_of(pool), setup.guests_of(pool)
+    own, guests = config.models_of(pool), config.guests_of(pool)
     if not guests or not all(verdict.fits for verdict in _judge(pool, own)):
         return []
     return [*zip(guests, _judge(pool, [*own, *guests])[len(own) :], strict=True)]
 
 
-def _judge(pool: Pool, tenants: Sequence[Tenant]) -> list[Verdict]:
-    return verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest, pool.planned_nodes)
+def _judge(pool: GpuPool, tenants: Sequence[ServedModel]) -> list[Verdict]:
+    return verdicts(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
-def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:
+def verdicts(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:
     """One verdict per model, in order; `sharing` must be one that `instance` can have.
 
     Where shares are enforced, a model must fit its share. All tenants of a GPU, or of a slice that is shared again,

@@ -8,7 +8,7 @@ from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, instance_types
 from sharing.hardware.offerings import offered
 from sharing.hardware.prices import on_demand
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes import layouts
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import Mig
@@ -36,7 +36,7 @@ def each_layout(sharing: Mig, gpu: Gpu) -> Iterator[Mig]:
 
 
 def slices_for(
-    models: tuple[Served, ...], instance: InstanceType, strategy: Strategy = "mixed", nodes: int = 1
+    models: tuple[ServedModel, ...], instance: InstanceType, strategy: Strategy = "mixed", nodes: int = 1
 ) -> Mig | None:
     """The layout with which `nodes` of `instance` hold `models`, one slice per model; None if there is none.
 
@@ -54,7 +54,7 @@ def slices_for(
     return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choice]:
+def in_mig(models: tuple[ServedModel, ...], region: str, most: int = 3) -> list[Choice]:
     """For each GPU: the cheapest type that holds `models` on one node, one slice per model, and the layout for it."""
     found: list[Choice] = []
     seen: set[str] = set()

@@ -10,30 +10,12 @@ from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, h
 from sharing.problems import did_you_mean
 
 MIB = 2**20
-PROMPT_CACHE_MIB = 0
-"""Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
 LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 """Defaults for a name without a host, a namespace or a tag. Source: ollama v0.32.15 `types/model/name.go`."""
 
 
 VOLUME_HEADROOM_GIB = 4
 """Room on a model's own volume beside its weights: for creating the tag again, and for the file system."""
-LEAST_CONTEXT_WITH_PICTURES = 2048
-"""The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
-ONE_SLOT = (
-    "mllama",
-    "qwen3vl",
-    "qwen3vlmoe",
-    "qwen35",
-    "qwen35moe",
-    "qwen3next",
-    "lfm2",
-    "lfm2moe",
-    "nemotron_h",
-    "nemotron_h_moe",
-    "nemotron_h_omni",
-)
-"""Architectures that Ollama serves one request at a time. Source: ollama v0.32.15 `server/sched.go` load."""
 
 
 class KvType(StrEnum):
@@ -134,66 +116,6 @@ class Model:
         if self.swa_layers:
             size = self.swa_head_dim or self.head_dim
             yield size, size, self.swa_kv_heads or self.kv_heads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A model and how it is served."""
-
-    id: str
-    """Name of its release, e.g. `llama2-7b`."""
-    model: Model
-    context: int
-    """Requested tokens per request."""
-    slots: int
-    """Requests at a time (`OLLAMA_NUM_PARALLEL`)."""
-    kv_type: KvType = KvType.F16
-    prompt_cache_mib: int = PROMPT_CACHE_MIB
-    """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as requested; 0 disables the cache."""
-    num_batch: int = 0
-    """Tokens per step, if they are set; 0 leaves them to Ollama's rule."""
-
-    @property
-    def effective_prompt_cache_mib(self) -> int:
-        """0 for an embedding model, which would fill the cache without ever reusing a prompt."""
-        return 0 if self.model.encoder else self.prompt_cache_mib
-
-    @property
-    def effective_context(self) -> int:
-        """Tokens per request that Ollama actually allows.
-
-        At most the maximum of the model, and for a vision model at least `LEAST_CONTEXT_WITH_PICTURES`.
-        """
-        least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
-        context = max(self.context, least)
-        return min(context, self.model.max_context or context)
-
-    @property
-    def effective_slots(self) -> int:
-        """Ollama serves embedding models and some architectures one request at a time, regardless of the setting."""
-        return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
-
-    @property
-    def total_context(self) -> int:
-        """Tokens of all slots in total: the size of the KV cache."""
-        return self.effective_context * self.effective_slots
-
-    @property
-    def batch(self) -> int:
-        """Tokens per step: `model_start.sh` writes them as `num_batch`.
-
-        Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
-        the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.
-
-        Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
-        """
-        if self.num_batch:
-            return self.num_batch
-        if self.model.encoder:
-            return self.effective_context
-        if self.total_context <= 4096 or not self.model.has_flash_attention:
-            return 512
-        return 1024 if self.total_context <= 32768 else 2048
 
 
 @cache

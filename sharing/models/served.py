@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from sharing.models.catalogue import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
+from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
 from sharing.models.importance import Importance
+from sharing.names import model_id
 from sharing.problems import Problem
 from sharing.section import Fix, Number, Section, kebab
 
@@ -17,6 +19,24 @@ DECIMALS = 10
 """Decimals of a number of GiB that is exact to the byte."""
 MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
+LEAST_CONTEXT_WITH_PICTURES = 2048
+"""The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
+ONE_SLOT = (
+    "mllama",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "lfm2",
+    "lfm2moe",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "nemotron_h_omni",
+)
+"""Architectures that Ollama serves one request at a time. Source: ollama v0.32.15 `server/sched.go` load."""
+PROMPT_CACHE_MIB = 0
+"""Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
 DEFAULT_CONTEXT = 4096
 """Ollama's own for a GPU of less than 24 GiB (ollama v0.32.15, docs/context-length.mdx). Every command has the same."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
@@ -29,16 +49,22 @@ MODEL_NAME = (
 """`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 
 
-class ModelSettings(Section):
-    """One model and how it is served."""
+class ServedModel(Section):
+    """One model and how it is served: the item of a stack file that the rules read.
+
+    `StackConfig` fills in what the file leaves open, and `of` describes a model that is in no file.
+    """
 
     name: Annotated[str, Fix("Write a tag as in `ollama pull`, e.g. llama2:7b.")] = Field(
         pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`."
     )
-    id: Annotated[str | None, Fix("Use up to 40 lower-case letters, digits and dashes; begin with a letter.")] = Field(
-        default=None,
-        pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
-        description="Name of its release and Service. Default: the tag with dashes (`llama2-7b`, `llama2-7b-2`).",
+    given_id: Annotated[str | None, Fix("Use up to 40 lower-case letters, digits and dashes; begin with a letter.")] = (
+        Field(
+            alias="id",
+            default=None,
+            pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
+            description="Name of its release and Service. Default: the tag with dashes (`llama2-7b`, `llama2-7b-2`).",
+        )
     )
     context: int = Field(
         default=DEFAULT_CONTEXT,
@@ -71,7 +97,9 @@ class ModelSettings(Section):
         default="node",
         description="Location of the model files: the node's disk (`node`) or a separate EBS volume (`volume`).",
     )
-    pool: str | None = Field(default=None, description="Name of the pool that it runs on, if `gpu-nodes` is a list.")
+    given_pool: str | None = Field(
+        alias="pool", default=None, description="Name of the pool that it runs on, if `gpu-nodes` is a list."
+    )
     importance: Importance | None = Field(
         default=None,
         description="Who keeps running when shares are short: a waiting model takes the share of a less important one. "
@@ -179,12 +207,117 @@ class ModelSettings(Section):
         description="Custom model: whether it computes embeddings and has no KV cache.",
     )
 
+    _id: str = ""
+    _pool: str = ""
+    _index: int = 0
+    _model: Model | None = None
+
+    @classmethod
+    def of(cls, model: Model, *, id: str = "", **settings: Any) -> Self:
+        """`model` with these settings, which nobody judges here; the others have the defaults of a stack file."""
+        served = cls.model_construct(name=model.name, given_id=id or None, **settings)
+        served._id, served._model = id or model_id(model.name), model
+        return served
+
+    def placed(self, index: int, id: str, pool: str) -> Self:
+        """The model at that place of its stack file, with its id and pool, and the context that it supports."""
+        model = self._model or self.find_model()
+        placed = self._with(index=index, id=id, pool=pool, model=model)
+        if model and "context" not in self.model_fields_set:
+            return placed.changed(context=placed.effective_context)
+        return placed
+
+    def moved(self, pool: str) -> Self:
+        """The same model on another pool."""
+        return self._with(pool=pool)
+
+    def with_model(self, model: Model) -> Self:
+        """The same settings for a model of another size or shape."""
+        return self._with(model=model)
+
+    def __hash__(self) -> int:
+        # Pydantic's own needs every value to have one, and a list has none.
+        return hash((self.name, self.context, self.slots, self.kv_type, self.batch, self.prompt_cache_mib))
+
+    @cached_property
+    def id(self) -> str:
+        """Name of its release and Service, e.g. `llama2-7b`."""
+        return self._id
+
+    @cached_property
+    def pool(self) -> str:
+        """Name of the pool that it runs on; empty if the file does not say which of several."""
+        return self._pool
+
+    @cached_property
+    def index(self) -> int:
+        """Its place in the stack file, from 0."""
+        return self._index
+
+    @cached_property
+    def path(self) -> str:
+        """Its path in the stack file, e.g. `models[0]`."""
+        return f"models[{self.index}]"
+
+    @cached_property
+    def model(self) -> Model:
+        """Its size and shape."""
+        assert self._model, f"{self.name} is unknown"
+        return self._model
+
+    @property
+    def volume_gib(self) -> int:
+        """Size of its own EBS volume; 0 if its files are on the node."""
+        return 0 if self.cache == "node" else self.model.volume_gib
+
+    @property
+    def effective_prompt_cache_mib(self) -> int:
+        """0 for an embedding model, which would fill the cache without ever reusing a prompt."""
+        return 0 if self.model.encoder else self.prompt_cache_mib
+
+    @property
+    def effective_context(self) -> int:
+        """Tokens per request that Ollama actually allows.
+
+        At most the maximum of the model, and for a vision model at least `LEAST_CONTEXT_WITH_PICTURES`.
+        """
+        least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
+        context = max(self.context, least)
+        return min(context, self.model.max_context or context)
+
+    @property
+    def effective_slots(self) -> int:
+        """Ollama serves embedding models and some architectures one request at a time, regardless of the setting."""
+        return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
+
+    @property
+    def total_context(self) -> int:
+        """Tokens of all slots in total: the size of the KV cache."""
+        return self.effective_context * self.effective_slots
+
+    @property
+    def effective_batch(self) -> int:
+        """Tokens per step: `model_start.sh` writes them as `num_batch`.
+
+        Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
+        the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.
+
+        Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
+        """
+        if self.batch:
+            return self.batch
+        if self.model.encoder:
+            return self.effective_context
+        if self.total_context <= 4096 or not self.model.has_flash_attention:
+            return 512
+        return 1024 if self.total_context <= 32768 else 2048
+
     @property
     def own_numbers(self) -> dict[str, Any]:
         """The keys of a custom model that the file has, with their values."""
         return {key: value for key in OWN_KEYS if (value := getattr(self, key.replace("-", "_"))) is not None}
 
-    def model(self) -> Model | None:
+    def find_model(self) -> Model | None:
         """The model with its shape; None if neither the catalogue nor the file describes it."""
         own = {key.replace("-", "_"): value for key, value in self.own_numbers.items()}
         if not own:
@@ -198,7 +331,7 @@ class ModelSettings(Section):
     def contradictions(self, path: str) -> Iterator[Problem]:
         """Finds keys that are valid alone but conflict with each other; `path` is that of the model."""
         own = self.own_numbers
-        model = self.model()
+        model = self.find_model()
         if model and model.encoder and self.batch and self.batch < min(self.context, model.max_context or self.context):
             rule = f"must be at least {min(self.context, model.max_context or self.context)} for an embedding model"
             yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.")
@@ -228,7 +361,7 @@ class ModelSettings(Section):
 
 
 OWN_KEYS = tuple(
-    kebab(name) for name in list(ModelSettings.model_fields)[list(ModelSettings.model_fields).index("weights_gib") :]
+    kebab(name) for name in list(ServedModel.model_fields)[list(ServedModel.model_fields).index("weights_gib") :]
 )
 """Every key that describes a custom model."""
 BOTH_WAYS = (("swa-layers", "swa-window"), ("recurrent-layers", "recurrent-state-bytes"), ("experts", "experts-used"))
@@ -245,7 +378,7 @@ def own_keys(model: Model) -> dict[str, object]:
     known = {kebab(name): value for name, value in asdict(model).items() if value}
     own: dict[str, object] = {key: known[key] for key in OWN_KEYS if key in known}
     own = {"weights-gib": round(model.weights_bytes / GIB, DECIMALS), **own}
-    settings = ModelSettings.model_validate({"name": model.name, **own})
+    settings = ServedModel.model_validate({"name": model.name, **own})
     for problem in settings.contradictions("the model"):
         raise ValueError(str(problem))
     return own

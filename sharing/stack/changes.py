@@ -3,22 +3,25 @@
 from collections.abc import Iterator
 from typing import Any
 
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Sharing
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.section import kebab
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 
-def changed_settings(old: Setup, new: Setup) -> tuple[str, ...]:
+def changed_settings(old: StackConfig, new: StackConfig) -> tuple[str, ...]:
     """The settings of pools and models that differ, as a stack file has them, e.g. `gpu-nodes.desired: 2`."""
     found: list[str] = []
     for before, after in zip(old.pools, new.pools, strict=True):
         found += _sharing(before, after)
         found += _nodes(before, after, is_counted=new.park is None)
-    for was, now in zip(old.tenants, new.tenants, strict=True):
+    for was, now in zip(old.models, new.models, strict=True):
         found += _model(was, now)
     return tuple(found)
 
 
-def _sharing(old: Pool, new: Pool) -> Iterator[str]:
+def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:
     if old.sharing == new.sharing:
         return
     if old.listed:
@@ -42,27 +45,20 @@ def _explicit(sharing: Sharing) -> dict[str, object]:
     return {key: value for key, value in said.items() if key != "mode"}
 
 
-def _nodes(old: Pool, new: Pool, *, is_counted: bool) -> Iterator[str]:
+def _nodes(old: GpuPool, new: GpuPool, *, is_counted: bool) -> Iterator[str]:
     """`is_counted`: whether the file has the number of nodes. With `park`, the schedule sets it."""
     if old.instance_types != new.instance_types:
         yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
     counts = ("min", "desired") if is_counted else ()
     for key in ("capacity", "on_demand_fallback", *counts, "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
-            yield f"{old.path}.{key.replace('_', '-')}: {_in_one_line(getattr(new, key))}"
+            yield f"{old.path}.{kebab(key)}: {_in_one_line(getattr(new, key))}"
 
 
-def _model(old: Tenant, new: Tenant) -> Iterator[str]:
-    names = {
-        "prompt_cache_mib": "prompt-cache-mib",
-        "slots": "slots",
-        "context": "context",
-        "num_batch": "batch",
-        "kv_type": "kv-type",
-    }
-    for field, key in names.items():
-        if getattr(old.served, field) != getattr(new.served, field):
-            yield f"{old.path}.{key}: {getattr(new.served, field)}"
+def _model(old: ServedModel, new: ServedModel) -> Iterator[str]:
+    for field in ("prompt_cache_mib", "slots", "context", "batch", "kv_type"):
+        if getattr(old, field) != getattr(new, field):
+            yield f"{old.path}.{kebab(field)}: {getattr(new, field)}"
 
 
 def written(sharing: Sharing) -> str:

@@ -71,3 +71,8 @@ class ClusterSettings(Section):
     system_nodes: SystemNodes = Field(
         default=SystemNodes(), examples=[{"instance-types": ["t3.medium"]}], description="Nodes without a GPU."
     )
+
+    @property
+    def zone_count(self) -> int:
+        """Number of zones."""
+        return len(self.zone_names) or self.zones

@@ -1,14 +1,15 @@
-"""The shape of `Pulumi.<stack>.yaml`: one model per section, with every default."""
+"""A stack file, `Pulumi.<stack>.yaml`: its sections with every default, and what the rules ask about the stack."""
 
 import datetime
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Self, cast
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
 from sharing.aws.tags import MOST_OF_A_STACK
-from sharing.models.catalogue import Served
-from sharing.models.served import ModelSettings
+from sharing.hardware.prices import Book
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
 from sharing.schedule.week import EXAMPLES
@@ -18,11 +19,19 @@ from sharing.stack.cluster import ClusterSettings
 from sharing.stack.monitoring import MonitoringSettings
 from sharing.stack.network import LabelKey, LabelValue, NamespaceName
 from sharing.stack.park import ParkSettings
-from sharing.stack.pools import ONE_POOL, POOL, GpuNodes, GpuPool, Pools
+from sharing.stack.pools import NODE_IMAGES_GIB, ONE_POOL, POOL, GpuNodes, GpuPool, Pools
 from sharing.stack.provider import AccountId, AssumedRole, DefaultTags
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.stack.setup import CostAlert, Pool, ScaleToZero, Setup, Tenant
 from sharing.stack.ui import UiSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the verdict on a stack depends on besides its file."""
+
+    today: datetime.date = field(default_factory=datetime.date.today)
+    book: Book | None = None
+    compared_modes: frozenset[str] = frozenset()
 
 
 class ModelClients(Section):
@@ -74,12 +83,13 @@ class StackConfig(Section):
         examples=[{"mode": "timeslice"}],
         description="Sharing mode of the GPUs. Required unless each pool in a list has its own `sharing`.",
     )
-    gpu_nodes: Pools = Field(
-        default=GpuNodes(),
+    pools: Pools = Field(
+        alias="gpu-nodes",
+        default=cast(Any, GpuNodes()),
         examples=[{"instance-types": ["g4dn.xlarge"]}, [{"name": "fast", "instance-types": ["g6.xlarge"]}]],
         description="GPU nodes: one pool, or a list, where each has a `name` and may have its own `sharing`.",
     )
-    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(
+    models: Annotated[list[ServedModel], Field(min_length=1, max_length=64)] = Field(
         examples=[[{"name": "llama2:7b"}]], description="Models to serve."
     )
     models_clients: ModelClients = Field(
@@ -127,6 +137,72 @@ class StackConfig(Section):
         default=Budget(), examples=[{"max-usd-per-hour": 0.5}], description="Limits for the cost of the stack."
     )
 
+    _circumstances: Circumstances = PrivateAttr(default_factory=Circumstances)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        """Fills in what the file leaves open: names, ids, pools of models, and the counts that `park` sets."""
+        pools = [self._placed(path, nodes) for path, nodes in self._by_path().items()]
+        only = pools[0].name if len(pools) == 1 else ""
+        models = [
+            served.placed(index, id, served.given_pool or only)
+            for index, (id, served) in enumerate(zip(self.ids(), self.models, strict=True))
+        ]
+        return self.changed(pools=pools, models=models)
+
+    def _by_path(self) -> dict[str, GpuNodes]:
+        """The pools by their path: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
+        if isinstance(self.pools, GpuNodes):
+            return {ONE_POOL: self.pools}
+        return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.pools)}
+
+    def _placed(self, path: str, nodes: GpuNodes) -> GpuPool:
+        pool = (
+            nodes
+            if isinstance(nodes, GpuPool)
+            else GpuPool.model_construct(nodes.model_fields_set, name=POOL, **dict(nodes))
+        )
+        if self.park:
+            # The schedule sets both: they are not in the file.
+            pool = pool.changed(min=0, desired=nodes.max)
+        # The default replaces a missing one, which is an error of form.
+        return pool.placed(path, self.sharing or TimeSlicing())
+
+    def ids(self) -> list[str]:
+        """The id of each model, in order, all different: `llama2-7b`, then `llama2-7b-2`."""
+        given = {served.given_id for served in self.models if served.given_id}
+        ids: list[str] = []
+        for served in self.models:
+            base = served.given_id or model_id(served.name)
+            taken = {*ids, *given}
+            numbered = (f"{base}-{number}" for number in range(2, 1000))
+            ids.append(base if served.given_id or base not in taken else next(id for id in numbered if id not in taken))
+        return ids
+
+    def under(self, circumstances: Circumstances) -> Self:
+        """The same stack, judged under these circumstances."""
+        return self._with(circumstances=circumstances)
+
+    @cached_property
+    def circumstances(self) -> Circumstances:
+        """What the verdict depends on besides the file."""
+        return self._circumstances
+
+    @property
+    def today(self) -> datetime.date:
+        """The day on which the stack is judged."""
+        return self.circumstances.today
+
+    @property
+    def book(self) -> Book | None:
+        """Prices that were read from AWS; None to use the tables of `sharing/data`."""
+        return self.circumstances.book
+
+    @property
+    def compared_modes(self) -> frozenset[str]:
+        """Sharing modes that a comparison shows next to this stack: advice does not suggest them again."""
+        return self.circumstances.compared_modes
+
     def given_tags(self) -> dict[str, dict[str, str]]:
         """The tags in the file by their path. Those that come last take precedence."""
         return {"aws:defaultTags.tags": self.default_tags.tags, "tags": self.tags}
@@ -135,136 +211,78 @@ class StackConfig(Section):
         """All tags in the file."""
         return {**self.default_tags.tags, **self.tags}
 
-    def ids(self) -> list[str]:
-        """The id of each model, in order, all different: `llama2-7b`, then `llama2-7b-2`."""
-        given = {settings.id for settings in self.models if settings.id}
-        found: list[str] = []
-        for settings in self.models:
-            base = settings.id or model_id(settings.name)
-            taken = {*found, *given}
-            numbered = (f"{base}-{number}" for number in range(2, 1000))
-            found.append(base if settings.id or base not in taken else next(id for id in numbered if id not in taken))
-        return found
-
-    def served(self) -> list[Served]:
-        """The models with their settings; all must be known."""
-        return [served for _, served in self.known_models()]
-
-    def known_models(self) -> list[tuple[int, Served]]:
-        """The known models, each with its index in the file."""
-        found = []
-        for index, (id, settings) in enumerate(zip(self.ids(), self.models, strict=True)):
-            if model := settings.model():
-                served = Served(
-                    id=id,
-                    model=model,
-                    context=settings.context,
-                    slots=settings.slots,
-                    kv_type=settings.kv_type,
-                    num_batch=settings.batch or 0,
-                    prompt_cache_mib=settings.prompt_cache_mib,
-                )
-                if "context" not in settings.model_fields_set:
-                    served = replace(served, context=served.effective_context)
-                found.append((index, served))
-        return found
-
-    def pools(self) -> dict[str, GpuNodes]:
-        """The pools of GPU nodes by their path: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
-        if isinstance(self.gpu_nodes, GpuNodes):
-            return {ONE_POOL: self.gpu_nodes}
-        return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.gpu_nodes)}
+    def lacks_sharing(self) -> bool:
+        """Whether a pool has no sharing mode, neither its own nor that of the stack."""
+        return self.sharing is None and any(pool.own_sharing is None for pool in self.pools)
 
     @property
-    def mode(self) -> str:
-        """The sharing mode of the stack, or of its first pool if `sharing` is absent."""
-        return self._sharing_of(next(iter(self.pools().values()))).mode
+    def has_importance(self) -> bool:
+        """Whether the stack file gives any model an importance."""
+        return any(served.importance for served in self.models)
 
-    def _sharing_of(self, nodes: GpuNodes) -> Sharing:
-        # The default replaces a missing one, which `judge` reports.
-        return _own_sharing(nodes) or self.sharing or TimeSlicing()
+    def models_of(self, pool: GpuPool) -> list[ServedModel]:
+        return [served for served in self.models if served.pool == pool.name]
 
-    def _pool(self, path: str, nodes: GpuNodes) -> Pool:
-        return Pool(
-            name=pool_name(nodes),
-            path=path,
-            instance_types=tuple(nodes.instance_types),
-            capacity=nodes.capacity,
-            # The schedule of `park` sets both: they are not in the file.
-            min=0 if self.park else nodes.min,
-            desired=nodes.max if self.park else nodes.desired,
-            max=nodes.max,
-            volume_gib=nodes.volume_gib,
-            sharing=self._sharing_of(nodes),
-            sharing_path=f"{path}.sharing" if _own_sharing(nodes) else "sharing",
-            provisioner=nodes.provisioner,
-            on_demand_fallback=nodes.on_demand_fallback,
-            replacement=nodes.replacement,
-            check_offers=nodes.check_offers,
-        )
+    def guests_of(self, pool: GpuPool) -> list[ServedModel]:
+        """The models of other pools that may run on this one."""
+        return [served for served in self.models if pool.name in served.spill]
 
-    def setup(self, today: datetime.date) -> Setup:
-        """Input of the rules, without unknown models, which `find_contradictions` reports."""
-        pools = tuple(self._pool(path, nodes) for path, nodes in self.pools().items())
-        only = pools[0].name if len(pools) == 1 else ""
-        tenants = [
-            Tenant(
-                served=served,
-                path=f"models[{index}]",
-                pool=self.models[index].pool or only,
-                cache=self.models[index].cache,
-                importance=self.models[index].importance,
-                spill=tuple(self.models[index].spill),
-            )
-            for index, served in self.known_models()
-        ]
-        return Setup(
-            region=self.region,
-            kubernetes=self.cluster.kubernetes,
-            support=self.cluster.support,
-            zones=len(self.cluster.zone_names) or self.cluster.zones,
-            zone_names=tuple(self.cluster.zone_names),
-            nat=self.cluster.nat,
-            public_access_cidrs=tuple(self.cluster.public_access_cidrs),
-            nat_is_written="nat" in self.cluster.model_fields_set,
-            public_access_is_written="public_access_cidrs" in self.cluster.model_fields_set,
-            system_types=tuple(self.cluster.system_nodes.instance_types),
-            system_nodes=self.cluster.system_nodes.count,
-            pools=pools,
-            tenants=tuple(tenants),
-            max_usd_per_hour=self.budget.max_usd_per_hour,
-            max_usd_per_month=self.budget.max_usd_per_month,
-            park=self.park.park() if self.park else None,
-            alert=self.cost_alert(),
-            ui=self.ui.enabled,
-            metrics=self.monitoring.has_metrics,
-            metrics_store=self.monitoring.store == "builtin",
-            scale_to_zero=self._scaling(),
-            today=today,
-        )
+    def residents_of(self, pool: GpuPool) -> list[ServedModel]:
+        """All models that may meet on this pool."""
+        return [*self.models_of(pool), *self.guests_of(pool)]
 
-    def _scaling(self) -> ScaleToZero | None:
-        settings = self.scale_to_zero
-        if not settings.enabled:
-            return None
-        return ScaleToZero(idle_minutes=settings.idle_minutes, cold_requests=settings.cold_requests)
+    def disk_gib(self, pool: GpuPool) -> int:
+        """Disk that a node of the pool needs for its images and for models that keep their files on it."""
+        on_node = [served.model.file_bytes for served in self.residents_of(pool) if served.cache == "node"]
+        return NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
 
-    def cost_alert(self) -> CostAlert | None:
-        """The e-mail from AWS Budgets, without its addresses."""
-        alert = self.budget.alert
-        return CostAlert(max_usd=alert.max_usd, period=alert.period, scope=alert.scope) if alert else None
+    def unproved(self, pool: GpuPool) -> str:
+        """The reason why the shares of a pool cannot be checked; empty if they can."""
+        if not self.nodes_of(pool):
+            return "it has no node now; the first `pulumi up` with one checks them"
+        if self.scale_to_zero.enabled:
+            return "its models scale to zero, so it has a node only while they have requests"
+        sizes = sorted({known.gpus for known in pool.known_types})
+        if pool.provisioner == "node-group" and len(sizes) > 1:
+            return f"its nodes may have {' or '.join(map(str, sizes))} GPUs, and it is unknown which type starts"
+        return ""
 
+    @property
+    def awake(self) -> tuple[GpuPool, ...]:
+        """The pools that are not parked."""
+        return tuple(pool for pool in self.pools if pool.desired)
 
-def _own_sharing(nodes: GpuNodes) -> Sharing | None:
-    return nodes.sharing if isinstance(nodes, GpuPool) else None
+    def with_pool(self, pool: GpuPool) -> Self:
+        """The stack with `pool` in place of its pool of that name."""
+        return self.changed(pools=[pool if each.name == pool.name else each for each in self.pools])
 
+    def without_limits(self) -> Self:
+        """The stack without limits of its cost."""
+        return self.changed(budget=self.budget.changed(max_usd_per_hour=None, max_usd_per_month=None))
 
-def pool_name(nodes: GpuNodes) -> str:
-    """The name of these nodes that models refer to."""
-    return nodes.name if isinstance(nodes, GpuPool) else POOL
+    def parked(self) -> Self:
+        """The stack with every pool parked."""
+        return self.changed(pools=[pool.changed(min=0, desired=0) for pool in self.pools])
+
+    def nodes_of(self, pool: GpuPool) -> int:
+        """Nodes that run: `desired` of a node group, or as many as Karpenter launches; 0 when parked."""
+        if pool.provisioner == "node-group" or pool.desired == 0:
+            return pool.desired
+        if not pool.offers:  # the GPU does not support the mode: the error of another rule
+            return pool.max
+        return min(pool.max, -(-len(self.models_of(pool)) // pool.shares_per_node))
+
+    def spilled_nodes(self, pool: GpuPool) -> int:
+        """Nodes that Karpenter may launch in addition, for models that have no share on their own pool."""
+        if pool.provisioner == "node-group" or pool.desired == 0 or not pool.offers:
+            return 0
+        most = min(pool.max, -(-len(self.residents_of(pool)) // pool.shares_per_node))
+        return most - self.nodes_of(pool)
 
 
 SECTIONS = tuple(
-    kebab(name) for name, field in StackConfig.model_fields.items() if not (field.alias or "").startswith("aws:")
+    key
+    for name, field in StackConfig.model_fields.items()
+    if not (key := field.alias or kebab(name)).startswith("aws:")
 )
 """The `tandem:` keys."""

@@ -1,11 +1,12 @@
 """The section `park` of a stack file."""
 
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
 
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import EXAMPLES, Park, judge_timezone
+from sharing.schedule.week import EXAMPLES, Park
 from sharing.section import Fix, Section
 
 
@@ -25,11 +26,7 @@ class ParkSettings(Section):
         default="UTC", examples=["Europe/Paris"], description="Time zone of both, e.g. `Europe/Paris`."
     )
 
-    def park(self) -> Park | None:
-        """The schedules; None for those that `stack_file.park_schedules` refuses."""
-        if judge_timezone(self.timezone):
-            return None
-        try:
-            return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)
-        except ValueError:
-            return None
+    @cached_property
+    def times(self) -> Park:
+        """The schedules, read; raises ValueError for those that `stack_file.park_schedules` refuses."""
+        return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)

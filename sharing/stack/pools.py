@@ -1,10 +1,12 @@
 """The section `gpu-nodes` of a stack file: pools of GPU nodes."""
 
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
-from sharing.modes.modes import Sharing
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.modes.modes import Shares, Sharing
 from sharing.section import Fix, Section
 
 Capacity = Literal["spot", "on-demand"]
@@ -77,14 +79,104 @@ class GpuNodes(Section):
 
 
 class GpuPool(GpuNodes):
-    """One of several pools of GPU nodes."""
+    """One of several pools of GPU nodes, or the only one: the item of a stack file that the rules read."""
 
     name: Annotated[str, Fix("Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.")] = Field(
         pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."
     )
-    sharing: Annotated[Sharing | None, Fix("Write `sharing: {mode: timeslice}`, for example, or remove it.")] = Field(
-        default=None, description="In a list of pools: the sharing mode of this one. Default: `sharing`."
+    own_sharing: Annotated[Sharing | None, Fix("Write `sharing: {mode: timeslice}`, for example, or remove it.")] = (
+        Field(
+            alias="sharing",
+            default=None,
+            description="In a list of pools: the sharing mode of this one. Default: `sharing`.",
+        )
     )
+
+    _path: str = ONE_POOL
+    _stack_sharing: Sharing | None = None
+
+    def placed(self, path: str, sharing: Sharing) -> Self:
+        """The pool at that path of its stack file, whose sharing mode applies unless the pool has its own."""
+        return self._with(path=path, stack_sharing=sharing)
+
+    @cached_property
+    def path(self) -> str:
+        """Path in the stack file: `gpu-nodes`, or `gpu-nodes[0]` in a list of pools."""
+        return self._path
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Its own sharing mode, or that of the stack."""
+        sharing = self.own_sharing or self._stack_sharing
+        assert sharing, "`StackConfig` places every pool"
+        return sharing
+
+    @property
+    def sharing_path(self) -> str:
+        """Path of its sharing in the stack file: `sharing`, or `gpu-nodes[0].sharing`."""
+        return self.own_sharing_path if self.own_sharing else "sharing"
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is in a list of pools."""
+        return self.path != ONE_POOL
+
+    @property
+    def own_sharing_path(self) -> str:
+        """Path for a sharing mode of this pool alone."""
+        return f"{self.path}.sharing" if self.listed else "sharing"
+
+    @cached_property
+    def placed_types(self) -> tuple[tuple[str, InstanceType], ...]:
+        """Its types that are in the catalogue, each with its path in the stack file."""
+        places = ((f"{self.path}.instance-types[{index}]", name) for index, name in enumerate(self.instance_types))
+        return tuple((path, instance_types()[name]) for path, name in places if name in instance_types())
+
+    @cached_property
+    def known_types(self) -> tuple[InstanceType, ...]:
+        """The same without their paths."""
+        return tuple(known for _, known in self.placed_types)
+
+    @cached_property
+    def smallest(self) -> InstanceType:
+        """The type with the fewest GPUs: a node has at least these."""
+        return min(self.known_types, key=lambda known: known.gpus)
+
+    @property
+    def has_unequal_counts(self) -> bool:
+        """Whether its types differ in their number of GPUs."""
+        return len({known.gpus for known in self.known_types}) > 1
+
+    def most_nodes(self, instance: InstanceType) -> int:
+        """Nodes of that type that may run at once, without replacements. Karpenter's limit is in GPUs."""
+        if self.provisioner == "node-group":
+            return self.max
+        return self.max * max(known.gpus for known in self.known_types) // instance.gpus
+
+    @property
+    def planned_nodes(self) -> int:
+        """Nodes that are planned: the maximum for a parked pool (`desired: 0`) and for Karpenter."""
+        return self.max if self.provisioner == "karpenter" else self.desired or self.max
+
+    @cached_property
+    def shares_per_node(self) -> int:
+        """Shares of all kinds that one node has at least."""
+        return self.smallest.gpus * sum(shares.per_gpu for shares in self.offers)
+
+    @cached_property
+    def offers(self) -> tuple[Shares, ...]:
+        """Shares of each of its GPUs, by kind; empty if the GPU does not support the sharing mode."""
+        return self.sharing.offers(self.smallest.gpu)
+
+    @property
+    def planned_gpus(self) -> int:
+        """GPUs of the planned nodes."""
+        return self.planned_nodes * self.smallest.gpus
+
+    @property
+    def total_shares(self) -> int:
+        """Shares of all kinds on all planned nodes."""
+        return self.planned_nodes * self.shares_per_node
 
 
 def _form(nodes: object) -> str:
@@ -93,7 +185,12 @@ def _form(nodes: object) -> str:
 
 LIST, MAPPING = ("list", "mapping")
 """How `gpu-nodes` may be written: several pools, or one."""
-Pools = Annotated[
-    Annotated[GpuNodes, Tag(MAPPING)] | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
-    Discriminator(_form),
-]
+if TYPE_CHECKING:
+    Pools = list[GpuPool]
+else:
+    Pools = Annotated[
+        Annotated[GpuNodes, Tag(MAPPING)]
+        | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
+        Discriminator(_form),
+    ]
+"""As the file has them. `StackConfig` turns the mapping into a list of one."""

@@ -6,7 +6,7 @@ from functools import cache
 
 from sharing import tables
 from sharing.artifacts import images_mib
-from sharing.stack.setup import Tenant
+from sharing.models.served import ServedModel
 
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 """A node of Karpenter. It is no resource of the program: it starts while a model waits."""
@@ -29,9 +29,9 @@ def known_times() -> Mapping[str, tuple[float, float]]:
     return {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
 
 
-def weights_mib(tenant: Tenant) -> float:
+def weights_mib(served: ServedModel) -> float:
     """Size of the files that a model downloads and loads onto its GPU."""
-    return tenant.served.model.file_bytes / 2**20
+    return served.model.file_bytes / 2**20
 
 
 def download_minutes(mib: float) -> tuple[float, float]:
@@ -45,14 +45,14 @@ def load_minutes(mib: float) -> float:
     return mib / DISK_MIB_PER_SECOND / 60
 
 
-def cold_start(tenant: Tenant) -> tuple[float, float]:
+def cold_start(served: ServedModel) -> tuple[float, float]:
     """Minutes from a request until a model answers that has neither pod nor node, and their uncertainty.
 
     A new node has no image. Its disk has neither the model file nor compiled kernels; a volume has both.
     """
-    is_new = tenant.cache == "node"
-    pulled = images_mib() + (weights_mib(tenant) if is_new else 0.0)
+    is_new = served.cache == "node"
+    pulled = images_mib() + (weights_mib(served) if is_new else 0.0)
     compiled = [(COMPILE_MINUTES, COMPILE_UNCERTAINTY)] if is_new else []
     parts = [known_times()[NODE_CLAIM], known_times()[DAEMON_SET], download_minutes(pulled), *compiled]
-    minutes = sum(part for part, _ in parts) + load_minutes(weights_mib(tenant))
+    minutes = sum(part for part, _ in parts) + load_minutes(weights_mib(served))
     return minutes, math.sqrt(sum(spread**2 for _, spread in parts))

@@ -7,7 +7,8 @@ from itertools import combinations
 from sharing import tables
 from sharing.problems import Problem
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None if unknown, which allows every zone."""
@@ -51,10 +52,10 @@ class NoZoneError(Exception):
         super().__init__(f"{reason}. {fix}")
 
 
-def pool_demand(pool: Pool) -> Demand:
+def pool_demand(pool: GpuPool) -> Demand:
     """The demand of a pool of GPU nodes."""
-    types, every = pool.instance_types, pool.provisioner == "node-group"
-    return Demand(path=f"{pool.path}.instance-types", types=types, every=every)
+    path, every = f"{pool.path}.instance-types", pool.provisioner == "node-group"
+    return Demand(path=path, types=tuple(pool.instance_types), every=every)
 
 
 def system_demand(types: Sequence[str]) -> Demand:
@@ -62,9 +63,9 @@ def system_demand(types: Sequence[str]) -> Demand:
     return Demand(path="cluster.system-nodes.instance-types", types=tuple(types), every=True)
 
 
-def demands(setup: Setup) -> list[Demand]:
+def demands(config: StackConfig) -> list[Demand]:
     """The demands of all nodes of a stack: the system nodes first."""
-    return [system_demand(setup.system_types), *map(pool_demand, setup.pools)]
+    return [system_demand(config.cluster.system_nodes.instance_types), *map(pool_demand, config.pools)]
 
 
 def choose(
@@ -129,26 +130,26 @@ def most(region: str) -> int | None:
     return sum(id not in ZONES_WITHOUT_EKS for id in ids) if ids else None
 
 
-def too_many(setup: Setup) -> Iterator[Problem]:
+def too_many(config: StackConfig) -> Iterator[Problem]:
     """Rejects more zones than the region has."""
-    limit = most(setup.region)
-    if limit is not None and setup.zones > limit:
-        path = "cluster.zone-names" if setup.zone_names else "cluster.zones"
-        rule = f"is more than the {limit} zones of {setup.region} in which EKS runs"
-        yield Problem(path, str(setup.zones), rule, f"Write `zones: {limit}` or fewer.")
+    limit = most(config.region)
+    if limit is not None and config.cluster.zone_count > limit:
+        path = "cluster.zone-names" if config.cluster.zone_names else "cluster.zones"
+        rule = f"is more than the {limit} zones of {config.region} in which EKS runs"
+        yield Problem(path, str(config.cluster.zone_count), rule, f"Write `zones: {limit}` or fewer.")
 
 
-def misnamed(setup: Setup) -> Iterator[Problem]:
+def misnamed(config: StackConfig) -> Iterator[Problem]:
     """Rejects zones of another region, other kinds of zones, and duplicates."""
-    for index, zone in enumerate(setup.zone_names):
+    for index, zone in enumerate(config.cluster.zone_names):
         path = f"cluster.zone-names[{index}]"
-        fix = f"Write zones of {setup.region}, for example `[{setup.region}a, {setup.region}b]`."
-        letter = zone.removeprefix(setup.region)
-        if not zone.startswith(setup.region):
-            rule = f"is not a zone of {setup.region}, the stack's region"
+        fix = f"Write zones of {config.region}, for example `[{config.region}a, {config.region}b]`."
+        letter = zone.removeprefix(config.region)
+        if not zone.startswith(config.region):
+            rule = f"is not a zone of {config.region}, the stack's region"
             yield Problem(path, f"'{zone}'", rule, fix)
         elif len(letter) != 1 or not letter.islower():
             rule = "is not an Availability Zone, and the subnets of an EKS control plane must be in one"
             yield Problem(path, f"'{zone}'", rule, fix)
-        elif zone in setup.zone_names[:index]:
+        elif zone in config.cluster.zone_names[:index]:
             yield Problem(path, f"'{zone}'", "is listed twice", "Keep one of the two.")

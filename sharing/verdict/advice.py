@@ -3,8 +3,8 @@
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sharing.cost.bill import pool_usd, unpriced
 from sharing.fit.memory import need
@@ -12,11 +12,13 @@ from sharing.fit.shares import judge_models
 from sharing.fit.slices import each_layout
 from sharing.hardware import offerings
 from sharing.hardware.gpus import Gpu, instance_types
-from sharing.models.catalogue import KvType, Served
+from sharing.models.catalogue import KvType
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
 from sharing.problems import Problem, abbreviate
 from sharing.stack.changes import changed_settings
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.judgement import Judgement, is_judgeable, judge
 from sharing.verdict.rules import budget, hosts, table
 
@@ -30,7 +32,7 @@ SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
 Price = tuple[bool, float]
-Models = dict[int, Served]
+Models = dict[int, ServedModel]
 """Models by their place in the stack file."""
 
 
@@ -58,56 +60,71 @@ class Advice:
         return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
-def advise(setup: Setup, found: Judgement, pool: Pool) -> list[Advice]:
+def advise(config: StackConfig, found: Judgement, pool: GpuPool) -> list[Advice]:
     """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
 
-    `found` is the verdict on `setup`. Several settings of a model are changed at once only where nothing else helps.
+    `found` is the verdict on `config`. Several settings of a model are changed at once only where nothing else helps.
     """
-    search = _Search(setup, found, pool)
+    search = _Search(asked=config, found=found, start=_accepted_caches(config, pool), pool=pool)
     accepted = search.accepted(_kinds(search))
     accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
     offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
     return offers[:MOST_OFFERED]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Search:
     """A pool of a refused stack, and the checks that a change must pass."""
 
-    def __init__(self, setup: Setup, found: Judgement, pool: Pool) -> None:
-        self.asked, self.setup, self.pool = setup, _accepted_caches(setup, pool), pool
-        misfits = [fit for fit in found.fits if fit.pool.name == pool.name and not fit.verdict.fits]
-        misfits.sort(key=lambda fit: -fit.verdict.need.total)
-        places = [setup.tenants.index(fit.tenant) for fit in misfits]
-        self.failing: Models = {index: self.setup.tenants[index].served for index in places}
-        """The models of the pool that do not fit, the largest first."""
-        self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
-        self._doubts_before = {warning.rule for warning in table.warnings(setup)}
-        self._bill = found.cost.usd_per_hour if found.cost else None
-        self._needs: dict[Gpu, float] = {}
-        """MiB that all models of the pool need, by GPU."""
-        self._budget_is_open = found.budget_is_open
+    asked: StackConfig
+    found: Judgement
+    """The verdict on it."""
+    start: StackConfig
+    """The stack that is changed further: the one that was asked for, with the changes that all others need."""
+    pool: GpuPool
 
-    def accepted(self, kinds: Iterable[Iterator[Setup]]) -> list[Setup]:
+    @cached_property
+    def failing(self) -> Models:
+        """The models of the pool that do not fit, the largest first."""
+        misfits = [fit for fit in self.found.fits if fit.pool.name == self.pool.name and not fit.verdict.fits]
+        misfits.sort(key=lambda fit: -fit.verdict.need.total)
+        return {fit.served.index: self.start.models[fit.served.index] for fit in misfits}
+
+    @cached_property
+    def _others(self) -> set[Problem]:
+        """Errors that no change of the pool can mend."""
+        return {problem for problem in self.found.broken if not concerns(problem, self.pool, self.asked)}
+
+    @cached_property
+    def _doubts_before(self) -> set[str]:
+        return {warning.rule for warning in table.warnings(self.asked)}
+
+    @cached_property
+    def _needs(self) -> dict[Gpu, float]:
+        """MiB that all models of the pool need, by GPU."""
+        return {}
+
+    def accepted(self, kinds: Iterable[Iterator[StackConfig]]) -> list[StackConfig]:
         """The first accepted change of each kind."""
         return [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
 
-    def offers(self, accepted: Iterable[Setup]) -> list[Advice]:
+    def offers(self, accepted: Iterable[StackConfig]) -> list[Advice]:
         """The changes sorted by price, then by the number of new warnings."""
         ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
         return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
 
-    def holds(self, tried: Setup) -> bool:
+    def holds(self, tried: StackConfig) -> bool:
         """Whether all models of the pool fit."""
         new = self._new(tried)
-        if not is_judgeable(new) or (tried.tenants is self.setup.tenants and self._lacks_memory(new)):
+        if not is_judgeable(new) or (tried.models is self.start.models and self._lacks_memory(new)):
             return False
         return all(verdict.fits for verdict in judge_models(tried, new))
 
-    def _lacks_memory(self, pool: Pool) -> bool:
+    def _lacks_memory(self, pool: GpuPool) -> bool:
         """Whether the GPUs of the pool have less memory in total than its models need: faster than judging each."""
         gpu = pool.smallest.gpu
         if gpu not in self._needs:
-            self._needs[gpu] = sum(need(tenant.served, gpu).bound for tenant in self.setup.tenants_of(pool))
+            self._needs[gpu] = sum(need(served, gpu).bound for served in self.start.models_of(pool))
         return self._needs[gpu] > pool.planned_gpus * gpu.nvml_mib
 
     def groups(self) -> Iterator[Models]:
@@ -117,31 +134,26 @@ class _Search:
         if len(self.failing) > 1:
             yield self.failing
 
-    def with_pool(self, pool: Pool, *, exact: bool = True) -> Setup:
+    def with_pool(self, pool: GpuPool, *, exact: bool = True) -> StackConfig:
         """The stack with `pool` instead of the old one, with the disk and the nodes that its models need."""
-        pool = with_room(pool, self.setup, exact=exact)
-        return replace(self.setup, pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools))
+        return self.start.with_pool(with_room(pool, self.start, exact=exact))
 
-    def with_models(self, changed: Models) -> Setup:
+    def with_models(self, changed: Models) -> StackConfig:
         """The stack with these models instead of the old ones."""
-        tenants = [*self.setup.tenants]
-        for index, served in changed.items():
-            tenants[index] = replace(tenants[index], served=served)
-        return replace(self.with_pool(self.pool, exact=False), tenants=tuple(tenants))
+        models = [changed.get(served.index, served) for served in self.start.models]
+        return self.with_pool(self.pool, exact=False).changed(models=models)
 
     def starting_with(self, changed: Models) -> "_Search":
         """The same search from a stack in which these models are changed already."""
-        other = copy(self)
-        other.setup, other._needs = self.with_models(changed), {}
-        return other
+        return replace(self, start=self.with_models(changed))
 
-    def cheapest_first(self, pools: Iterable[Pool]) -> Iterator[Setup]:
+    def cheapest_first(self, pools: Iterable[GpuPool]) -> Iterator[StackConfig]:
         """The stacks with each of these pools."""
         tried = [self.with_pool(pool) for pool in pools if pool.offers]
         tried.sort(key=self.price)
         return iter(tried)
 
-    def _accepts(self, tried: Setup) -> bool:
+    def _accepts(self, tried: StackConfig) -> bool:
         if tried == self.asked or not self.holds(tried):
             return False
         if any(problem not in self._others for problem in table.refusals(tried)):
@@ -150,62 +162,62 @@ class _Search:
             return True
         found = judge(tried)
         # A change must not turn a checked budget into an unchecked one.
-        return not found.over_budget and (found.budget_is_open <= self._budget_is_open)
+        return not found.over_budget and (found.budget_is_open <= self.found.budget_is_open)
 
-    def _new(self, tried: Setup) -> Pool:
+    def _new(self, tried: StackConfig) -> GpuPool:
         return next(each for each in tried.pools if each.name == self.pool.name)
 
-    def _usd(self, tried: Setup) -> float:
+    def _usd(self, tried: StackConfig) -> float:
         return pool_usd(self._new(tried), tried)
 
-    def price(self, tried: Setup) -> Price:
+    def price(self, tried: StackConfig) -> Price:
         """Sort key: known prices first, then the lower price."""
         return not self._is_priced(tried), round(self._usd(tried), 6)
 
-    def _is_priced(self, tried: Setup) -> bool:
+    def _is_priced(self, tried: StackConfig) -> bool:
         return not unpriced(tried, self._new(tried))
 
-    def _doubts(self, tried: Setup) -> int:
+    def _doubts(self, tried: StackConfig) -> int:
         return len({each.rule for each in table.warnings(tried)} - self._doubts_before)
 
-    def _advice(self, tried: Setup) -> Advice:
+    def _advice(self, tried: StackConfig) -> Advice:
         usd = self._usd(tried)
-        total = None if self._bill is None else self._bill + usd - pool_usd(self.pool, self.asked)
+        bill = self.found.cost
+        total = bill.usd_per_hour + usd - pool_usd(self.pool, self.asked) if bill else None
         return Advice(
             settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)
         )
 
 
-def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
+def concerns(problem: Problem, pool: GpuPool, config: StackConfig) -> bool:
     """Whether a problem is about the pool, its sharing or its models."""
-    places = (pool.path, pool.sharing_path, *(tenant.path for tenant in setup.tenants_of(pool)))
+    places = (pool.path, pool.sharing_path, *(served.path for served in config.models_of(pool)))
     return problem.path == "models" or problem.is_within(places)
 
 
-def _accepted_caches(setup: Setup, pool: Pool) -> Setup:
+def _accepted_caches(config: StackConfig, pool: GpuPool) -> StackConfig:
     """The stack without quantized caches that the engine refuses for models of `pool`: every change needs this."""
-    refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantize_kv]
-    f16 = {each.path: replace(each, served=replace(each.served, kv_type=KvType.F16)) for each in refused}
-    return replace(setup, tenants=tuple(f16.get(each.path, each) for each in setup.tenants))
+    refused = [each for each in config.models_of(pool) if not each.model.can_quantize_kv]
+    f16 = {each.index: each.changed(kv_type=KvType.F16) for each in refused}
+    return config.changed(models=[f16.get(each.index, each) for each in config.models])
 
 
-def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
+def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:
     """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
     per_node = pool.shares_per_node
-    nodes = max(-(-len(setup.tenants_of(pool)) // per_node), 1) if per_node else 1
-    desired = max(pool.max, nodes) if setup.park else pool.desired
-    if pool.provisioner == "node-group" and desired and not setup.park:
+    nodes = max(-(-len(config.models_of(pool)) // per_node), 1) if per_node else 1
+    desired = max(pool.max, nodes) if config.park else pool.desired
+    if pool.provisioner == "node-group" and desired and not config.park:
         desired = nodes if exact else max(nodes, desired)
-    return replace(
-        pool,
+    return pool.changed(
         min=min(pool.min, desired),
         desired=desired,
         max=max(pool.max, nodes),
-        volume_gib=max(pool.volume_gib, setup.disk_gib(pool)),
+        volume_gib=max(pool.volume_gib, config.disk_gib(pool)),
     )
 
 
-def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
+def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:
     """The kinds of changes, the least invasive first: among equally cheap ones it is offered first."""
     yield iter([search.with_pool(search.pool)])
     yield _fewer_replicas(search)
@@ -216,14 +228,14 @@ def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
         yield _smaller_batch(search)
         yield _shorter_context(search)
         yield _smaller_kv(search)
-    for sharing in every_mode(search.pool.sharing, search.setup.compared_modes):
+    for sharing in every_mode(search.pool.sharing, search.start.compared_modes):
         if sharing.mode != search.pool.sharing.mode:
             yield _other_mode(search, sharing)
     yield _other_type(search)
     yield _cheaper_capacity(search)
 
 
-def _fewer_replicas(search: _Search) -> Iterator[Setup]:
+def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
     old = search.pool.sharing
     fewer: list[int | None] = [*range((old.replicas or 1) - 1, 1, -1)]
     if isinstance(old, Mig) and old.replicas:
@@ -233,7 +245,7 @@ def _fewer_replicas(search: _Search) -> Iterator[Setup]:
     return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
 
 
-def _other_layout(search: _Search) -> Iterator[Setup]:
+def _other_layout(search: _Search) -> Iterator[StackConfig]:
     """Other slices of the same GPU."""
     pool, old = search.pool, search.pool.sharing
     if not isinstance(old, Mig):
@@ -241,45 +253,45 @@ def _other_layout(search: _Search) -> Iterator[Setup]:
     return search.cheapest_first(_shared(pool, sharing) for sharing in each_layout(old, pool.smallest.gpu))
 
 
-def _smaller_prompt_caches(search: _Search) -> Iterator[Setup]:
+def _smaller_prompt_caches(search: _Search) -> Iterator[StackConfig]:
     """Smaller prompt caches where the node lacks RAM for all models: the largest ones that fit."""
-    setup, pool = search.setup, search.pool
-    if not any(hosts.cpu_and_ram(setup)):
+    config, pool = search.start, search.pool
+    if not any(hosts.cpu_and_ram(config)):
         return
-    mib = hosts.fitting_cache(setup, pool, pool.known_types)
+    mib = hosts.fitting_cache(config, pool, pool.known_types)
     if mib is not None:
-        meeting = {setup.tenants.index(tenant): tenant.served for tenant in setup.residents_of(pool)}
+        meeting = {served.index: served for served in config.residents_of(pool)}
         yield search.with_models({index: hosts.with_cache(served, mib) for index, served in meeting.items()})
 
 
-def _fewer_slots(search: _Search) -> Iterator[Setup]:
-    def limited(served: Served, most: int) -> Served:
-        return replace(served, slots=min(served.slots, most))
+def _fewer_slots(search: _Search) -> Iterator[StackConfig]:
+    def limited(served: ServedModel, most: int) -> ServedModel:
+        return served.changed(slots=min(served.slots, most))
 
     for asked in search.groups():
         high = max(served.slots for served in asked.values()) - 1
         yield from _limited(search, asked, limited, range(1, high + 1))
 
 
-def _shorter_context(search: _Search) -> Iterator[Setup]:
+def _shorter_context(search: _Search) -> Iterator[StackConfig]:
     for asked in search.groups():
         yield from _shorter(search, asked)
 
 
-def _shorter(search: _Search, asked: Models) -> Iterator[Setup]:
-    def limited(served: Served, most: int) -> Served:
-        return replace(served, context=most) if served.effective_context > most else served
+def _shorter(search: _Search, asked: Models) -> Iterator[StackConfig]:
+    def limited(served: ServedModel, most: int) -> ServedModel:
+        return served.changed(context=most) if served.effective_context > most else served
 
     longest = max(served.effective_context for served in asked.values())
     return _limited(search, asked, limited, range(SHORTEST_CONTEXT, longest, CONTEXT_STEP))
 
 
 def _limited(
-    search: _Search, asked: Models, limited: Callable[[Served, int], Served], limits: Sequence[int]
-) -> Iterator[Setup]:
+    search: _Search, asked: Models, limited: Callable[[ServedModel, int], ServedModel], limits: Sequence[int]
+) -> Iterator[StackConfig]:
     """The stack under the largest of `limits` with which all models fit; empty if none of them helps."""
 
-    def tried(limit: int) -> Setup:
+    def tried(limit: int) -> StackConfig:
         return search.with_models({index: limited(served, limit) for index, served in asked.items()})
 
     # If a limit helps, every lower one does, too.
@@ -288,55 +300,55 @@ def _limited(
         yield tried(limits[helping - 1])
 
 
-def _smaller_batch(search: _Search) -> Iterator[Setup]:
+def _smaller_batch(search: _Search) -> Iterator[StackConfig]:
     """Fewer tokens per step; not for an embedding model, whose texts must fit one step."""
     for asked in search.groups():
         larger = {
             index: served
             for index, served in asked.items()
-            if served.batch > SMALLER_BATCHES[-1] and not served.model.encoder
+            if served.effective_batch > SMALLER_BATCHES[-1] and not served.model.encoder
         }
         for batch in SMALLER_BATCHES if larger else ():
             yield search.with_models(
-                {index: replace(served, num_batch=min(served.batch, batch)) for index, served in larger.items()}
+                {index: served.changed(batch=min(served.effective_batch, batch)) for index, served in larger.items()}
             )
 
 
-def _smaller_kv(search: _Search) -> Iterator[Setup]:
+def _smaller_kv(search: _Search) -> Iterator[StackConfig]:
     for asked in search.groups():
         if any(_quantized(served) != served for served in asked.values()):
             yield search.with_models({index: _quantized(served) for index, served in asked.items()})
 
 
-def _quantized(served: Served) -> Served:
+def _quantized(served: ServedModel) -> ServedModel:
     can = served.kv_type is KvType.F16 and served.model.can_quantize_kv
-    return replace(served, kv_type=KvType.Q8_0) if can else served
+    return served.changed(kv_type=KvType.Q8_0) if can else served
 
 
-def _all_at_once(search: _Search) -> Iterator[Setup]:
+def _all_at_once(search: _Search) -> Iterator[StackConfig]:
     """One slot and a quantized cache for all models that fail; then also a shorter context, or another type."""
-    least = {index: _quantized(replace(served, slots=1)) for index, served in search.failing.items()}
+    least = {index: _quantized(served.changed(slots=1)) for index, served in search.failing.items()}
     if least:
         yield search.with_models(least)
         yield from _shorter(search, least)
         yield from _other_type(search.starting_with(least))
 
 
-def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
+def _other_mode(search: _Search, sharing: Sharing) -> Iterator[StackConfig]:
     return search.cheapest_first(_in_mode(search, search.pool, sharing))
 
 
-def _in_mode(search: _Search, pool: Pool, sharing: Sharing) -> Iterator[Pool]:
+def _in_mode(search: _Search, pool: GpuPool, sharing: Sharing) -> Iterator[GpuPool]:
     """`pool` in another mode, with shares for all models on one node or on several."""
     yield _shared(pool, sharing)
     if isinstance(sharing, Mig):
         yield from (_shared(pool, each) for each in each_layout(sharing, pool.smallest.gpu))
     elif sharing.replicas and not isinstance(sharing, Exclusive):
-        all_on_one = max(-(-len(search.setup.tenants_of(pool)) // pool.smallest.gpus), 2)
+        all_on_one = max(-(-len(search.start.models_of(pool)) // pool.smallest.gpus), 2)
         yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
 
 
-def _other_type(search: _Search) -> Iterator[Setup]:
+def _other_type(search: _Search) -> Iterator[StackConfig]:
     """Another instance type, with more or fewer GPUs; with MIG, also other slices."""
     pools = []
     for moved in _moved(search):
@@ -346,16 +358,16 @@ def _other_type(search: _Search) -> Iterator[Setup]:
     return search.cheapest_first(pools)
 
 
-def _moved(search: _Search) -> Iterator[Pool]:
+def _moved(search: _Search) -> Iterator[GpuPool]:
     """The pool on each instance type that the region may offer."""
-    pool, setup = search.pool, search.setup
+    pool, config = search.pool, search.start
     for name in instance_types():
         # `check-offers: false` is meant for the types that the pool already has.
-        if name in pool.instance_types or offerings.offered(name, setup.region, setup.book) != "no":
-            yield replace(pool, instance_types=(name,))
+        if name in pool.instance_types or offerings.offered(name, config.region, config.book) != "no":
+            yield pool.changed(instance_types=[name])
 
 
-def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setup]:
+def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[StackConfig]:
     """Another type combined with another mode or fewer nodes, below the price of the best single change.
 
     MIG is left out: a GPU whose slices hold the models also holds them with time-slicing.
@@ -364,28 +376,28 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setu
         shared
         for moved in _moved(search)
         if best is None or search.price(_with_one_node(search, moved)) < best
-        for sharing in every_mode(search.pool.sharing, search.setup.compared_modes)
+        for sharing in every_mode(search.pool.sharing, search.start.compared_modes)
         if not isinstance(sharing, Mig)
         for shared in _in_mode(search, moved, sharing)
     ]
     return itertools.takewhile(lambda tried: best is None or search.price(tried) < best, search.cheapest_first(pools))
 
 
-def _with_one_node(search: _Search, pool: Pool) -> Setup:
+def _with_one_node(search: _Search, pool: GpuPool) -> StackConfig:
     """The pool alone, at its lowest possible cost."""
-    return replace(search.setup, pools=(replace(pool, min=0, desired=min(pool.desired, 1), max=1),))
+    return search.start.changed(pools=[pool.changed(min=0, desired=min(pool.desired, 1), max=1)])
 
 
-def _cheaper_capacity(search: _Search) -> Iterator[Setup]:
+def _cheaper_capacity(search: _Search) -> Iterator[StackConfig]:
     """Spot capacity without fallback. It helps only against a budget."""
     pool = search.pool
     if pool.capacity == "on-demand" or pool.on_demand_fallback:
-        yield search.with_pool(replace(pool, capacity="spot", on_demand_fallback=False))
+        yield search.with_pool(pool.changed(capacity="spot", on_demand_fallback=False))
 
 
-def _shared(pool: Pool, sharing: Sharing) -> Pool:
+def _shared(pool: GpuPool, sharing: Sharing) -> GpuPool:
     """The pool with a sharing of its own, so that other pools keep theirs."""
-    return replace(pool, sharing=sharing, sharing_path=pool.own_sharing_path)
+    return pool.changed(own_sharing=sharing)
 
 
 def _abbreviate(settings: Iterable[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The complete verdict on a setup: errors, warnings, cost, and changes that would make it valid."""
+"""The complete verdict on a config: errors, warnings, cost, and changes that would make it valid."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,8 @@ from operator import attrgetter
 from sharing.cost.bill import Cost
 from sharing.hardware import prices
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice, advise, concerns
 from sharing.verdict.judgement import Fit, Judgement, judge
 from sharing.verdict.rules import budget, cost_alerts
@@ -35,20 +36,20 @@ class Assessment:
     """By pool: changes after which nothing refuses it or its models, the cheapest first."""
 
 
-def assess(setup: Setup) -> Assessment:
-    """Applies every rule to `setup` and stops at none, so that all errors of the rules are reported at once."""
-    found = judge(setup)
-    advice = {pool.name: _advice(setup, found, pool) for pool in setup.pools}
+def assess(config: StackConfig) -> Assessment:
+    """Applies every rule to `config` and stops at none, so that all errors of the rules are reported at once."""
+    found = judge(config)
+    advice = {pool.name: _advice(config, found, pool) for pool in config.pools}
     problems = [*found.broken, *_do_not_fit(found, advice)]
-    problems += budget.find_problems(setup, found.cost, _cheaper(setup, found, advice))
-    problems += cost_alerts.find_problems(setup, found.cost)
+    problems += budget.find_problems(config, found.cost, _cheaper(config, found, advice))
+    problems += cost_alerts.find_problems(config, found.cost)
     return Assessment(
         problems=tuple(problems),
         warnings=(
-            *compatibility.warnings(setup),
-            *_old_prices(setup),
-            *budget.find_warnings(setup, found.cost),
-            *cost_alerts.find_warnings(setup, found.cost),
+            *compatibility.warnings(config),
+            *_old_prices(config),
+            *budget.find_warnings(config, found.cost),
+            *cost_alerts.find_warnings(config, found.cost),
         ),
         fits=tuple(_advised(fit, advice) for fit in found.fits),
         cost=found.cost,
@@ -56,11 +57,11 @@ def assess(setup: Setup) -> Assessment:
     )
 
 
-def _advice(setup: Setup, found: Judgement, pool: Pool) -> tuple[Advice, ...]:
+def _advice(config: StackConfig, found: Judgement, pool: GpuPool) -> tuple[Advice, ...]:
     all_known = len(pool.known_types) == len(pool.instance_types)
-    refused = any(concerns(problem, pool, setup) for problem in found.broken)
+    refused = any(concerns(problem, pool, config) for problem in found.broken)
     refused |= any(fit.pool.name == pool.name for fit in found.fits if not fit.verdict.fits)
-    return tuple(advise(setup, found, pool)) if all_known and (refused or found.over_budget) else ()
+    return tuple(advise(config, found, pool)) if all_known and (refused or found.over_budget) else ()
 
 
 def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
@@ -75,21 +76,21 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
         first = fits[0]
-        path = advised.setdefault(pool, first.tenant.path)
+        path = advised.setdefault(pool, first.served.path)
         if not advice[pool]:
             within, larger = (" within the budget", ", or raise the budget") if found.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
                 f"across GPUs. Use a smaller model{larger}."
             )
-        elif path == first.tenant.path:
+        elif path == first.served.path:
             fix = f"Write {'; or '.join(map(str, advice[pool]))}."
         else:
             fix = f"Apply the fix for {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
         if _wants_several_gpus(first):
             rule += "; a model runs on one GPU, even if its node has several"
-        yield Problem(first.tenant.path, f"{_names(fits)} ({size})", rule, fix)
+        yield Problem(first.served.path, f"{_names(fits)} ({size})", rule, fix)
 
 
 def _wants_several_gpus(fit: Fit) -> bool:
@@ -99,23 +100,23 @@ def _wants_several_gpus(fit: Fit) -> bool:
 
 def _names(fits: list[Fit]) -> str:
     """The models of an error, e.g. `llama2:7b, mistral:7b and 3 more`."""
-    names = list(dict.fromkeys(fit.tenant.served.model.name for fit in fits))[:MOST_NAMED]
+    names = list(dict.fromkeys(fit.served.model.name for fit in fits))[:MOST_NAMED]
     more = len(fits) - len(names)
     *others, last = [*names, f"{more} more"] if more else names
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _old_prices(setup: Setup) -> list[Problem]:
-    if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
+def _old_prices(config: StackConfig) -> list[Problem]:
+    if config.book is None or (days := config.book.age_days(config.today)) <= prices.FRESH_DAYS:
         return []
-    fix = f"Run `tandem prices --region {setup.book.region}` again."
+    fix = f"Run `tandem prices --region {config.book.region}` again."
     return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]
 
 
-def _cheaper(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
+def _cheaper(config: StackConfig, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
     """Changes after which the stack stays within its budget, the cheapest first."""
     if not found.over_budget:
         return []
     # Where the bill is known, so is the total of each change.
-    offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
+    offered = sorted((each for pool in config.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
     return [str(each) for each in offered[:MOST_CHEAPER]]

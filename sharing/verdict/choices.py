@@ -9,8 +9,8 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import HOME_REGION
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
+from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
-from sharing.stack.setup import Setup
 from sharing.verdict.judgement import Fit, Judgement
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
 from sharing.verdict.rules.budget import limits_of
@@ -23,9 +23,9 @@ class Choice:
     cell: Cell
 
     @property
-    def setup(self) -> Setup:
+    def config(self) -> StackConfig:
         """The entire stack."""
-        return self.cell.setup
+        return self.cell.config
 
     @property
     def bill(self) -> Cost:
@@ -46,7 +46,7 @@ class Choice:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Warnings about its price, then about its sharing mode."""
-        found, region = [], self.setup.region
+        found, region = [], self.config.region
         if self.bill.unpriced:
             found.append(f"The GPU price in {region} is unknown: this is the one in {HOME_REGION}, or an estimate")
         if self.cell.pool.capacity == "spot" and not self.cell.is_spot:
@@ -90,8 +90,8 @@ class Choices:
         return _misfit(nearest, fit)
 
 
-def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
-    """Every setup for the models and the budget of `setup`, which has one pool.
+def choose(config: StackConfig, capacities: Sequence[Capacity]) -> Choices:
+    """Every setup for the models and the budget of `config`, which has one pool.
 
     Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
     """
@@ -99,8 +99,8 @@ def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
     over_budget: list[Choice] = []
     not_judged: list[Choice] = []
     refused: list[Cell] = []
-    for found in _cells(setup, capacities):
-        limited = replace(found.judgement, limits=limits_of(setup))
+    for found in _cells(config, capacities):
+        limited = replace(found.judgement, limits=limits_of(config))
         if not found.plans:
             refused.append(found)
         elif limited.over_budget:
@@ -130,19 +130,19 @@ def isolation(shares: Shares) -> str:
     return "own GPU" if shares.sharers == 1 else "memory"
 
 
-def _cells(setup: Setup, capacities: Sequence[Capacity]) -> Iterator[Cell]:
-    [pool] = setup.pools
+def _cells(config: StackConfig, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+    [pool] = config.pools
     for instance in instance_types().values():
         for way in WAYS:
-            for tried in trials(setup, instance, way, pool.provisioner):
+            for tried in trials(config, instance, way, pool.provisioner):
                 yield from _at_each_price(tried, way, capacities)
 
 
-def _at_each_price(tried: Setup, way: str, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity]) -> Iterator[Cell]:
     """The trial as spot and on demand; only once if it is refused, or if no spot price is known."""
     [pool] = tried.pools
     for capacity in capacities:
-        found = cell(replace(tried, pools=(replace(pool, capacity=capacity),)), way)
+        found = cell(tried.with_pool(pool.changed(capacity=capacity)), way)
         if capacity == "spot" and len(capacities) > 1 and found.plans and not found.is_spot:
             continue
         yield found
@@ -157,5 +157,5 @@ def _lack(found: Judgement) -> float:
 def _misfit(found: Cell, fit: Fit) -> Problem:
     nodes = f"{found.nodes} × {found.instance.name}" if found.nodes > 1 else found.instance.name
     rule = f"{fit.verdict.rule} ({found.way} on {nodes}, {found.instance.gpu.title})"
-    size = f"{fit.tenant.served.model.name} ({fit.verdict.found})"
-    return Problem(fit.tenant.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")
+    size = f"{fit.served.model.name} ({fit.verdict.found})"
+    return Problem(fit.served.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")

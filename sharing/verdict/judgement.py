@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from sharing.cost.bill import Cost, cost
 from sharing.fit.shares import Verdict, judge_models
 from sharing.hardware.system_instances import system_types
+from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.rules import table as compatibility
 from sharing.verdict.rules.budget import Limits, limits_of
 
@@ -15,8 +17,8 @@ from sharing.verdict.rules.budget import Limits, limits_of
 class Fit:
     """How one model fits its pool."""
 
-    tenant: Tenant
-    pool: Pool
+    served: ServedModel
+    pool: GpuPool
     verdict: Verdict
     advice: tuple[str, ...] = ()
     """Changes after which all models of the pool fit, the cheapest first; empty if this model fits, or no
@@ -58,36 +60,36 @@ class Judgement:
         return not (self.broken or self.misfits or self.over_budget)
 
 
-def judge(setup: Setup) -> Judgement:
-    """Applies every rule to `setup` and stops at none."""
-    fits = [fit for pool in setup.pools if is_judgeable(pool) for fit in _fits(setup, pool)]
-    fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
+def judge(config: StackConfig) -> Judgement:
+    """Applies every rule to `config` and stops at none."""
+    fits = [fit for pool in config.pools if is_judgeable(pool) for fit in _fits(config, pool)]
+    fits.sort(key=lambda fit: fit.served.index)
     return Judgement(
-        broken=tuple(compatibility.problems(setup)),
+        broken=tuple(compatibility.problems(config)),
         fits=tuple(fits),
-        misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)),
-        cost=cost(setup) if _is_priced(setup) else None,
-        limits=limits_of(setup),
+        misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(config, fit)),
+        cost=cost(config) if _is_priced(config) else None,
+        limits=limits_of(config),
     )
 
 
-def is_judgeable(pool: Pool) -> bool:
+def is_judgeable(pool: GpuPool) -> bool:
     """Whether enough is known of a pool to say whether its models fit."""
     kinds = {known.gpu for known in pool.known_types}
     return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
 
 
-def _fits(setup: Setup, pool: Pool) -> list[Fit]:
-    found = zip(setup.tenants_of(pool), judge_models(setup, pool), strict=True)
-    return [Fit(tenant=tenant, pool=pool, verdict=verdict) for tenant, verdict in found]
+def _fits(config: StackConfig, pool: GpuPool) -> list[Fit]:
+    found = zip(config.models_of(pool), judge_models(config, pool), strict=True)
+    return [Fit(served=served, pool=pool, verdict=verdict) for served, verdict in found]
 
 
-def _is_news(setup: Setup, fit: Fit) -> bool:
+def _is_news(config: StackConfig, fit: Fit) -> bool:
     """Whether the model lacks more than a share. Missing shares are reported once, not per model."""
-    return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
+    return fit.verdict.is_left or len(config.models_of(fit.pool)) <= fit.pool.total_shares
 
 
-def _is_priced(setup: Setup) -> bool:
+def _is_priced(config: StackConfig) -> bool:
     """Whether the cost can be computed."""
-    gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
-    return gpu_types_known and all(name in system_types() for name in setup.system_types)
+    gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in config.pools)
+    return gpu_types_known and all(name in system_types() for name in config.cluster.system_nodes.instance_types)

@@ -1,18 +1,18 @@
 """Every sharing mode on every instance type, with every provisioner: valid, or refused with a reason."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sharing.cost.bill import gpu_nodes
 from sharing.fit.slices import slices_for
 from sharing.hardware import prices
 from sharing.hardware.gpus import InstanceType, instance_types
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
-from sharing.stack.pools import ONE_POOL, Provisioner
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import ONE_POOL, GpuPool, Provisioner
 from sharing.verdict.advice import with_room
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import Judgement, judge
@@ -31,17 +31,17 @@ def _replicas(models: int, gpus: int, most: int) -> list[int]:
     return list(fewest.values())
 
 
-def _slices(strategy: Strategy) -> Callable[[tuple[Served, ...], InstanceType], list[Sharing]]:
+def _slices(strategy: Strategy) -> Callable[[tuple[ServedModel, ...], InstanceType], list[Sharing]]:
     """One slice per model on the fewest nodes, from the layout with the most slices; else the smallest slices."""
 
-    def partition(models: tuple[Served, ...], instance: InstanceType) -> list[Sharing]:
+    def partition(models: tuple[ServedModel, ...], instance: InstanceType) -> list[Sharing]:
         found = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
         return [next(filter(None, found), Mig(strategy=strategy))]
 
     return partition
 
 
-WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], list[Sharing]]] = {
+WAYS: dict[str, Callable[[tuple[ServedModel, ...], InstanceType], list[Sharing]]] = {
     "exclusive": lambda models, instance: [Exclusive()],
     "timeslice": lambda models, instance: [
         TimeSlicing(replicas=each) for each in _replicas(len(models), instance.gpus, MOST_TIME_SLICES)
@@ -65,7 +65,7 @@ class Cell:
     way: str
     """Key of `WAYS`."""
     instance: InstanceType
-    pool: Pool
+    pool: GpuPool
     """The pool of the stack file: provisioner, sharing with its layout, nodes."""
     nodes: int
     """GPU nodes that run."""
@@ -74,7 +74,7 @@ class Cell:
     price_note: str
     """Remark about that price."""
     on_demand_usd_per_hour: float
-    setup: Setup
+    config: StackConfig
     """The entire stack that was tried."""
     judgement: Judgement
     """Its verdict."""
@@ -88,19 +88,19 @@ class Cell:
         """The first error with its fix; None if it is valid."""
         if self.plans or self.judgement.broken:
             return next(iter(self.judgement.broken), None)
-        return assess(self.setup).problems[0]
+        return assess(self.config).problems[0]
 
     @property
     def broken(self) -> str:
         """Name of the rule that this breaks; empty if it is valid."""
-        rule = first_broken(self.setup) if self.judgement.broken else None
+        rule = first_broken(self.config) if self.judgement.broken else None
         return "" if self.plans else rule.name if rule else MODELS_FIT
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings about this mode here; those about the entire stack are left out."""
-        places = ("sharing", "gpu-nodes", *(tenant.path for tenant in self.setup.tenants))
-        return tuple(warning for warning in warnings(self.setup) if warning.is_within(places))
+        places = ("sharing", "gpu-nodes", *(served.path for served in self.config.models))
+        return tuple(warning for warning in warnings(self.config) if warning.is_within(places))
 
     @property
     def is_spot(self) -> bool:
@@ -109,21 +109,21 @@ class Cell:
 
 
 def cells(
-    setup: Setup,
+    config: StackConfig,
     *,
     types: Collection[str] | None = None,
     ways: Collection[str] = tuple(WAYS),
     provisioners: Collection[Provisioner] = PROVISIONERS,
 ) -> Iterator[Cell]:
-    """The matrix for the models of `setup`, which has one pool: by type, then mode, then provisioner.
+    """The matrix for the models of `config`, which has one pool: by type, then mode, then provisioner.
 
     Types, sharing, provisioner and number of nodes of the pool are those of the cell, and the budget is ignored; the
-    rest is from `setup`. `types` are names of the catalogue; None means all.
+    rest is from `config`. `types` are names of the catalogue; None means all.
     """
     for name in instance_types() if types is None else types:
         for way in ways:
             for provisioner in provisioners:
-                yield cell(next(trials(setup, instance_types()[name], way, provisioner)), way)
+                yield cell(next(trials(config, instance_types()[name], way, provisioner)), way)
 
 
 def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
@@ -135,25 +135,25 @@ def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
     return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
 
 
-def one_pool(setup: Setup) -> Setup:
-    """`setup` with all its models on one pool, which has the settings of the first pool."""
-    first = replace(setup.pools[0], path=ONE_POOL, sharing_path="sharing")
-    tenants = tuple(replace(tenant, pool=first.name) for tenant in setup.tenants)
-    return replace(setup, pools=(first,), tenants=tenants)
+def one_pool(config: StackConfig) -> StackConfig:
+    """`config` with all its models on one pool, which has the settings of the first pool."""
+    first = config.pools[0]
+    return config.changed(
+        pools=[first.placed(ONE_POOL, first.sharing)], models=[served.moved(first.name) for served in config.models]
+    )
 
 
-def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[Setup]:
-    """`setup` with its models on as many nodes of `instance` as they need, in that mode; the fewest nodes first."""
-    [old] = setup.pools
-    models = tuple(tenant.served for tenant in setup.tenants)
+def trials(config: StackConfig, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[StackConfig]:
+    """`config` with its models on as many nodes of `instance` as they need, in that mode; the fewest nodes first."""
+    [old] = config.pools
+    unlimited = config.without_limits()
+    models = tuple(config.models)
     for sharing in WAYS[way](models, instance):
-        pool = replace(
-            old, instance_types=(instance.name,), provisioner=provisioner, sharing=sharing, min=0, desired=1, max=1
-        )
-        yield replace(setup, pools=(with_room(pool, setup),), max_usd_per_hour=None, max_usd_per_month=None)
+        pool = old.changed(instance_types=[instance.name], provisioner=provisioner, min=0, desired=1, max=1)
+        yield unlimited.with_pool(with_room(pool.changed(own_sharing=sharing), config))
 
 
-def cell(tried: Setup, way: str) -> Cell:
+def cell(tried: StackConfig, way: str) -> Cell:
     """The verdict on one of the trials."""
     [pool] = tried.pools
     bill = gpu_nodes(pool, tried)
@@ -166,6 +166,6 @@ def cell(tried: Setup, way: str) -> Cell:
         usd_per_hour=bill.usd_per_hour,
         price_note=bill.note,
         on_demand_usd_per_hour=pool.max * on_demand,
-        setup=tried,
+        config=tried,
         judgement=judge(tried),
     )

@@ -8,30 +8,26 @@ from sharing.models.catalogue import DEFAULT_TAG, full_name, models
 from sharing.models.served import OF_CUSTOM
 from sharing.problems import Problem, did_you_mean
 from sharing.stack.cluster import ClusterSettings
-from sharing.stack.config import StackConfig, pool_name
-from sharing.stack.pools import GpuNodes
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.park_schedules import find_counts_of_schedule, find_wrong_schedules
 
 
 def find_contradictions(config: StackConfig) -> Iterator[Problem]:
     """Finds values that are valid alone but conflict with each other."""
-    pools = config.pools()
-    for path, nodes in pools.items():
-        if config.park:
-            yield from find_counts_of_schedule(path, nodes)
-        else:
-            yield from _count_contradictions(path, nodes)
-    types = {f"{path}.instance-types": nodes.instance_types for path, nodes in pools.items()}
+    for pool in config.pools:
+        yield from find_counts_of_schedule(pool) if config.park else _count_contradictions(pool)
+    types = {f"{pool.path}.instance-types": pool.instance_types for pool in config.pools}
     types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
     for path, names in types.items():
         for index, name in enumerate(names):
             if name in names[:index]:
                 yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
-    for path, nodes in pools.items():
-        if nodes.on_demand_fallback and (nodes.provisioner, nodes.capacity) != ("karpenter", "spot"):
+    for pool in config.pools:
+        if pool.on_demand_fallback and (pool.provisioner, pool.capacity) != ("karpenter", "spot"):
             rule = "has no effect without `provisioner: karpenter` and `capacity: spot`"
-            yield Problem(f"{path}.on-demand-fallback", "true", rule, "Remove it.")
+            yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config)
     yield from find_repetitions(config.models_clients)
     yield from _repeated_emails(config)
@@ -73,7 +69,7 @@ def _ui_contradictions(config: StackConfig) -> Iterator[Problem]:
     if not config.ui.admin_email:
         fix = "Write `admin-email: ops@example.com`, for example."
         yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
-    served = [settings.model() for settings in config.models]
+    served = [settings.find_model() for settings in config.models]
     if all(model is not None and model.encoder for model in served):
         rule = "has no model to chat with: all `models` compute embeddings"
         yield Problem("ui.enabled", "true", rule, "Add a model, or remove `ui`.")
@@ -86,15 +82,17 @@ def _repeated_emails(config: StackConfig) -> Iterator[Problem]:
             yield Problem(f"budget.alert.emails[{index}]", "", "is listed twice", "Keep one of the two.")
 
 
-def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:
-    if nodes.desired > nodes.max:
-        rule = f"must be at most {nodes.max} (`max`)"
-        yield Problem(f"{path}.desired", str(nodes.desired), rule, f"Raise `max` to {nodes.desired}.")
-    if nodes.desired and nodes.min > nodes.desired:
-        rule = f"must be at most {nodes.desired} (`desired`)"
-        yield Problem(f"{path}.min", str(nodes.min), rule, "Write `min: 0`.")
-    if not nodes.desired and nodes.min:
-        yield Problem(f"{path}.min", str(nodes.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.")
+def _count_contradictions(pool: GpuPool) -> Iterator[Problem]:
+    if pool.desired > pool.max:
+        rule = f"must be at most {pool.max} (`max`)"
+        yield Problem(f"{pool.path}.desired", str(pool.desired), rule, f"Raise `max` to {pool.desired}.")
+    if pool.desired and pool.min > pool.desired:
+        rule = f"must be at most {pool.desired} (`desired`)"
+        yield Problem(f"{pool.path}.min", str(pool.min), rule, "Write `min: 0`.")
+    if not pool.desired and pool.min:
+        yield Problem(
+            f"{pool.path}.min", str(pool.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`."
+        )
 
 
 def _zone_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
@@ -108,45 +106,45 @@ def _zone_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
 
 def _pool_contradictions(config: StackConfig) -> Iterator[Problem]:
     """Finds duplicate names of pools, and models on no pool or on an unknown one."""
-    names = {path: pool_name(nodes) for path, nodes in config.pools().items()}
-    pools = list(dict.fromkeys(names.values()))
-    for index, (path, name) in enumerate(names.items()):
-        if name in [*names.values()][:index]:
-            yield Problem(f"{path}.name", name, "is the name of another pool", "Give each pool its own name.")
-    for index, settings in enumerate(config.models):
-        path = f"models[{index}].pool"
-        if settings.pool is None and len(names) > 1:
+    names = [pool.name for pool in config.pools]
+    pools = list(dict.fromkeys(names))
+    for index, pool in enumerate(config.pools):
+        if pool.name in names[:index]:
+            yield Problem(f"{pool.path}.name", pool.name, "is the name of another pool", "Give each pool its own name.")
+    for served in config.models:
+        path = f"{served.path}.pool"
+        if not served.pool:
             fix = f"Write the name of a pool. Known: {', '.join(pools)}."
             yield Problem(path, "", "is missing, and the stack has several pools", fix)
-        elif settings.pool is not None and settings.pool not in pools:
-            yield Problem(path, f"'{settings.pool}'", "unknown pool", did_you_mean(settings.pool, pools))
+        elif served.pool not in pools:
+            yield Problem(path, f"'{served.pool}'", "unknown pool", did_you_mean(served.pool, pools))
     yield from _spill_contradictions(config, pools)
 
 
 def _spill_contradictions(config: StackConfig, pools: list[str]) -> Iterator[Problem]:
     """Finds pools of `spill` that are unknown, the model's own, or listed twice."""
-    for index, settings in enumerate(config.models):
-        for place, name in enumerate(settings.spill):
-            path = f"models[{index}].spill[{place}]"
+    for served in config.models:
+        for place, name in enumerate(served.spill):
+            path = f"{served.path}.spill[{place}]"
             if name not in pools:
                 yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, pools))
-            elif name == (settings.pool or pools[0]):
+            elif name == served.pool:
                 yield Problem(path, name, "is the model's own pool", "Remove it.")
-            elif name in settings.spill[:place]:
+            elif name in served.spill[:place]:
                 yield Problem(path, name, "is listed twice", "Keep one of the two.")
 
 
 def _model_contradictions(config: StackConfig) -> Iterator[Problem]:
-    ids = [settings.id for settings in config.models]
-    for index, settings in enumerate(config.models):
-        path = f"models[{index}]"
-        if settings.id and settings.id in ids[:index]:
-            yield Problem(f"{path}.id", settings.id, "is the id of another model", "Remove it, or write another id.")
-        wrong = list(settings.contradictions(path))
+    ids = [served.id for served in config.models]
+    for served in config.models:
+        if served.id in ids[: served.index]:
+            rule, fix = "is the id of another model", "Remove it, or write another id."
+            yield Problem(f"{served.path}.id", served.id, rule, fix)
+        wrong = list(served.contradictions(served.path))
         yield from wrong
-        if not wrong and settings.model() is None:
-            fix = f"{did_you_mean(settings.name, models())} {OF_CUSTOM}"
-            yield Problem(f"{path}.name", _as_ollama_reads(settings.name), "unknown model", fix)
+        if not wrong and served.find_model() is None:
+            fix = f"{did_you_mean(served.name, models())} {OF_CUSTOM}"
+            yield Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix)
 
 
 def _as_ollama_reads(name: str) -> str:

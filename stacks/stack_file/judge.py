@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
-from sharing.stack.config import SECTIONS, StackConfig
-from sharing.stack.setup import Setup
+from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from sharing.verdict.assessment import Assessment, assess
 from sharing.verdict.rules.budget import find_wrong_limits
 from stacks.stack_file import hints
@@ -40,7 +39,6 @@ class Plan:
 
     stack: str
     config: StackConfig
-    setup: Setup
     assessment: Assessment
 
 
@@ -74,11 +72,6 @@ class Judged:
     def config(self) -> StackConfig:
         """The values of the file. Raises `RefusedError` for an error of form."""
         return self._read().config
-
-    @property
-    def setup(self) -> Setup:
-        """What the rules read. Raises `RefusedError` for an error of form."""
-        return self._read().setup
 
     @property
     def assessment(self) -> Assessment:
@@ -136,9 +129,9 @@ def judge(
     """
     config = _read_form(source)
     if isinstance(config, StackConfig):
-        setup = config.setup(today or datetime.date.today())
-        setup = replace(setup, book=book, compared_modes=frozenset(compared_modes))
-        judged = _apply_rules(name, config, setup, strict=strict)
+        day = today or datetime.date.today()
+        circumstances = Circumstances(today=day, book=book, compared_modes=frozenset(compared_modes))
+        judged = _apply_rules(name, config.under(circumstances), strict=strict)
     else:
         judged = Judged(name=name, problems=tuple(config), decided=None)
     if source.root and (judged.problems or judged.warnings):
@@ -149,20 +142,20 @@ def judge(
     return judged
 
 
-def _apply_rules(name: str, config: StackConfig, setup: Setup, *, strict: bool) -> Judged:
-    assessment = assess(setup)
-    problems = (*find_wrong_limits(setup, assessment.cost), *assessment.problems)
+def _apply_rules(name: str, config: StackConfig, *, strict: bool) -> Judged:
+    assessment = assess(config)
+    problems = (*find_wrong_limits(config, assessment.cost), *assessment.problems)
     warnings = (
         *assessment.warnings,
         *warn_of_clients(config.models_clients),
-        *warn_of_park(config, setup),
+        *warn_of_park(config),
         *warn_of_claimed_volumes(config.given_tags()),
     )
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)
     assessment = replace(assessment, warnings=warnings)
-    decided = Plan(stack=stack_name(name), config=config, setup=setup, assessment=assessment)
+    decided = Plan(stack=stack_name(name), config=config, assessment=assessment)
     return Judged(name=name, problems=problems, decided=decided)
 
 

@@ -7,8 +7,7 @@ from sharing.schedule.cron import Cron, CronError, read_cron
 from sharing.schedule.week import EXAMPLES, SHORTEST_MINUTES, find_conflicts, find_skipped, judge_timezone
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
-from sharing.stack.pools import GpuNodes
-from sharing.stack.setup import Setup
+from sharing.stack.pools import GpuPool
 
 FIXES = {
     "schedule": f"Leave at least {SHORTEST_MINUTES} minutes between `wake` and `schedule`.",
@@ -33,19 +32,20 @@ def find_wrong_schedules(park: ParkSettings | None) -> Iterator[Problem]:
             yield Problem(f"park.{key}", f"'{getattr(park, key)}'", rule, FIXES[key])
 
 
-def find_counts_of_schedule(path: str, nodes: GpuNodes) -> Iterator[Problem]:
+def find_counts_of_schedule(pool: GpuPool) -> Iterator[Problem]:
     """Finds counts of nodes that the schedule of `park` sets."""
     for key in ("min", "desired"):
-        if key in nodes.model_fields_set:
+        if key in pool.model_fields_set:
             fix = "Remove it: while the stack runs, the pool has `max` nodes."
-            yield Problem(f"{path}.{key}", "", "is set by the schedule of `park`", fix)
+            yield Problem(f"{pool.path}.{key}", "", "is set by the schedule of `park`", fix)
 
 
-def warn_of_park(config: StackConfig, setup: Setup) -> Iterator[Problem]:
+def warn_of_park(config: StackConfig) -> Iterator[Problem]:
     """Warns about times that clocks skip once a year."""
-    if setup.park is None:
+    park = config.park
+    if park is None:
         return
-    for key, cron in (("schedule", setup.park.schedule), ("wake", setup.park.wake)):
-        if skipped := find_skipped(cron, setup.park.timezone, setup.today):
-            rule = f"is skipped on {skipped:%Y-%m-%d}: clocks go forward over {skipped:%H:%M} in {setup.park.timezone}"
-            yield Problem(f"park.{key}", f"'{getattr(config.park, key)}'", rule, "Write another time.")
+    for key, text, cron in (("schedule", park.schedule, park.times.schedule), ("wake", park.wake, park.times.wake)):
+        if skipped := find_skipped(cron, park.timezone, config.today):
+            rule = f"is skipped on {skipped:%Y-%m-%d}: clocks go forward over {skipped:%H:%M} in {park.timezone}"
+            yield Problem(f"park.{key}", f"'{text}'", rule, "Write another time.")

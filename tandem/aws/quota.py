@@ -11,8 +11,8 @@ from sharing.cost.quotas import Need
 from sharing.hardware.gpus import instance_types
 from sharing.stack import zones
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
+from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
-from sharing.stack.setup import Setup
 from sharing.stack.zones import NoZoneError
 from tandem.aws import clusters
 from tandem.aws.clusters import owner_of
@@ -78,12 +78,12 @@ class Answer:
         return any(check.verdict == "unknown" for check in self.checks)
 
 
-def answer(account: Account, stack: str, setup: Setup) -> Answer:
+def answer(account: Account, stack: str, config: StackConfig) -> Answer:
     """Asks the account; raises `AccountError` if it does not answer."""
     with explained(account.region):
-        checks = quota_checks(account, stack, setup)
-        problems, warnings = offers(account, setup)
-        if spot_role_missing(account, setup):
+        checks = quota_checks(account, stack, config)
+        problems, warnings = offers(account, config)
+        if spot_role_missing(account, config):
             warnings.append(
                 f"The account lacks the role {SPOT_ROLE}, so spot nodes may not start. Run `{SPOT_ROLE_COMMAND}`."
             )
@@ -93,10 +93,10 @@ def answer(account: Account, stack: str, setup: Setup) -> Answer:
     return Answer(checks=tuple(checks), problems=tuple(map(str, problems)), warnings=tuple(warnings))
 
 
-def quota_checks(account: Account, stack: str, setup: Setup) -> list[Check]:
+def quota_checks(account: Account, stack: str, config: StackConfig) -> list[Check]:
     """Each quota that the stack needs; raises boto3's exceptions."""
     used = _used(account, stack)
-    return [Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(setup)]
+    return [Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(config)]
 
 
 def _limit(account: Account, need: Need) -> float | None:
@@ -154,18 +154,20 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
     return vcpus
 
 
-def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:
+def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:
     """Whether the stack's zones offer its types: a problem if none does, a warning if some do not.
 
     These are the zones of the deployed stack, plus those that `up` would choose.
     """
     everywhere = _zones(account)
-    wanted = zones.demands(setup)
+    wanted = zones.demands(config)
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose(setup.zone_names or everywhere, setup.zones, wanted, offered, placed.zones)
+    taken = zones.choose(
+        config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
+    )
     problems, warnings = [], []
-    groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in setup.pools}
-    if len(taken) < setup.zones:
+    groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in config.pools}
+    if len(taken) < config.cluster.zone_count:
         reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:
@@ -206,9 +208,9 @@ def _zones(account: Account) -> list[str]:
     )
 
 
-def spot_role_missing(account: Account, setup: Setup) -> bool:
+def spot_role_missing(account: Account, config: StackConfig) -> bool:
     """Whether a pool needs spot instances and the account has no role for them; raises boto3's exceptions."""
-    if all(pool.capacity != "spot" for pool in setup.pools):
+    if all(pool.capacity != "spot" for pool in config.pools):
         return False
     try:
         account.client("iam").get_role(RoleName=SPOT_ROLE)

@@ -80,7 +80,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     target = _target(parsed)
     base = _base(parsed)
-    found = choose(base.setup, CAPACITIES[parsed.capacity])
+    found = choose(base.config, CAPACITIES[parsed.capacity])
     overwrites = target is not None and target.exists()
     written = new_stack_file.write(base, found.fitting[0], target, "choose") if target and found.fitting else None
     if parsed.json:
@@ -88,7 +88,7 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         from tandem.search import screen
 
-        screen.table(base.setup, found, parsed.rows)
+        screen.table(base.config, found, parsed.rows)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
@@ -105,11 +105,11 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
     miss = None if holds else found.refusal or found.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
-        "region": base.setup.region,
+        "region": base.config.region,
         "capacity": parsed.capacity,
-        "budget_usd_per_hour": base.setup.max_usd_per_hour,
-        "budget_usd_per_month": base.setup.max_usd_per_month,
-        "models": [tenant.served.model.name for tenant in base.setup.tenants],
+        "budget_usd_per_hour": base.config.budget.max_usd_per_hour,
+        "budget_usd_per_month": base.config.budget.max_usd_per_month,
+        "models": [served.model.name for served in base.config.models],
         "setups": [_choice(choice) for choice in found.fitting],
         "not_judged": [_choice(choice) for choice in found.not_judged],
         "cheapest_over_budget": _choice(found.over_budget[0]) if found.over_budget and not found.fitting else None,
@@ -173,9 +173,11 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
         raise CallError(_about_arguments(str(error), names)) from None
     if not parsed.live_prices:
         return base
+    from sharing.stack.config import Circumstances
     from tandem import price_cache
 
-    return replace(base, setup=replace(base.setup, book=price_cache.load(base.setup.region, today).book))
+    book = price_cache.load(base.config.region, today).book
+    return replace(base, config=base.config.under(Circumstances(today=today, book=book)))
 
 
 def _about_arguments(message: str, names: dict[str, str]) -> str:

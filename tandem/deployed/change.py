@@ -5,8 +5,10 @@ from functools import cached_property
 from typing import Literal
 
 from sharing.hardware.gpus import instance_types
+from sharing.models.served import ServedModel
 from sharing.modes.modes import MODES, Shares
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]
@@ -19,9 +21,9 @@ one at a time."""
 class Change:
     """A pool before and after. Values missing from the outputs count as unchanged."""
 
-    pool: Pool
+    pool: GpuPool
     was: PoolOutputs
-    setup: Setup
+    config: StackConfig
     running: StackOutputs
 
     @property
@@ -68,7 +70,7 @@ class Change:
             return False
         if self.pool.provisioner == "karpenter":
             return not set(self.was.instance_types) <= set(self.pool.instance_types)
-        return self.was.instance_types != self.pool.instance_types
+        return list(self.was.instance_types) != self.pool.instance_types
 
     @property
     def capacity_differs(self) -> bool:
@@ -93,12 +95,12 @@ class Change:
     @property
     def proves(self) -> bool:
         """Whether new shares need a proof."""
-        return not self.setup.unproved(self.pool) and self.sharing_differs
+        return not self.config.unproved(self.pool) and self.sharing_differs
 
     @property
     def lives(self) -> bool:
         """Whether the pool has nodes afterwards."""
-        return self.setup.nodes_of(self.pool) > 0
+        return self.config.nodes_of(self.pool) > 0
 
     @property
     def more_nodes(self) -> int:
@@ -106,14 +108,14 @@ class Change:
         return max(self.pool.desired - self.was.nodes, 0)
 
     @property
-    def tenants(self) -> list[Tenant]:
+    def models(self) -> list[ServedModel]:
         """The planned models."""
-        return self.setup.tenants_of(self.pool)
+        return self.config.models_of(self.pool)
 
     @property
     def stops(self) -> tuple[str, ...]:
         """Ids of those that are running."""
-        ids = [tenant.served.id for tenant in self.tenants] if self.was.nodes else []
+        ids = [served.id for served in self.models] if self.was.nodes else []
         return tuple(id for id in ids if id in self.running.endpoints)
 
     @property
@@ -121,15 +123,15 @@ class Change:
         """Whether a pod may start on a node that never had a pod of this pool."""
         return self.nodes != "same" or self.more_nodes > 0
 
-    def has_files(self, tenant: Tenant) -> bool:
+    def has_files(self, served: ServedModel) -> bool:
         """Whether a model's files are certainly on its pod's node."""
-        if tenant.served.id not in self.running.endpoints:
+        if served.id not in self.running.endpoints:
             return False
-        return tenant.cache == "volume" or (not self.strange_nodes and self.was.nodes == 1)
+        return served.cache == "volume" or (not self.strange_nodes and self.was.nodes == 1)
 
-    def may_have_files(self, tenant: Tenant) -> bool:
+    def may_have_files(self, served: ServedModel) -> bool:
         """Whether that depends on which of several nodes it starts."""
-        return tenant.served.id in self.running.endpoints and self.nodes == "same" and self.was.nodes > 0
+        return served.id in self.running.endpoints and self.nodes == "same" and self.was.nodes > 0
 
     @property
     def before(self) -> str:
@@ -176,12 +178,12 @@ class Comparison:
         return [change for change in self.pools if change.is_any]
 
 
-def compare(setup: Setup, running: StackOutputs) -> Comparison:
-    """The changes from the deployed stack to `setup`."""
-    planned, served = {pool.name: pool for pool in setup.pools}, [tenant.served.id for tenant in setup.tenants]
+def compare(config: StackConfig, running: StackOutputs) -> Comparison:
+    """The changes from the deployed stack to `config`."""
+    planned, served = {pool.name: pool for pool in config.pools}, [served.id for served in config.models]
     return Comparison(
         pools=tuple(
-            Change(pool=pool, was=running.pools[name], setup=setup, running=running)
+            Change(pool=pool, was=running.pools[name], config=config, running=running)
             for name, pool in planned.items()
             if name in running.pools
         ),

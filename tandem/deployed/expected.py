@@ -7,8 +7,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from sharing.fit.memory import need
-from sharing.models.catalogue import MIB, Served
+from sharing.models.catalogue import MIB
 from sharing.models.ollama import server_environment
+from sharing.models.served import ServedModel
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OLLAMA_NAMESPACE,
@@ -16,7 +17,8 @@ from sharing.names import (
     OPERATOR_NAMESPACE,
     plugin_release,
 )
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import advise
 from sharing.verdict.judgement import Fit, judge
 from sharing.verdict.rules.scale_to_zero import sleepers
@@ -107,7 +109,7 @@ class ExpectedModel:
     namespace: str = OLLAMA_NAMESPACE
     port: int = OLLAMA_PORT
     fit: Fit
-    setup: Setup
+    config: StackConfig
 
     def what_would_fit(self, missing_bytes: int) -> list[str]:
         """Changes after which the model would fit although the GPU had this much less for it than planned.
@@ -116,26 +118,21 @@ class ExpectedModel:
         tries changes.
         """
         more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
-        tenant = replace(self.fit.tenant, served=_larger(self.fit, more))
+        served = _larger(self.fit, more)
         # The file on the disk is no larger, and a change that helps may cost more than the budget.
-        pool = replace(self.fit.pool, volume_gib=ROOMY_GIB)
-        setup = replace(
-            self.setup,
-            pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools),
-            tenants=tuple(tenant if each.path == tenant.path else each for each in self.setup.tenants),
-            max_usd_per_hour=None,
-            max_usd_per_month=None,
-        )
-        return [advice.change for advice in advise(setup, judge(setup), pool)]
+        pool = self.fit.pool.changed(volume_gib=ROOMY_GIB)
+        models = [served if each.index == served.index else each for each in self.config.models]
+        config = self.config.changed(models=models).with_pool(pool).without_limits()
+        return [advice.change for advice in advise(config, judge(config), pool)]
 
 
-def _larger(fit: Fit, mib: int) -> Served:
+def _larger(fit: Fit, mib: int) -> ServedModel:
     """The model with larger weights, so that it needs this much more memory. Its margin grows with them."""
-    served, gpu = fit.tenant.served, fit.pool.smallest.gpu
+    served, gpu = fit.served, fit.pool.smallest.gpu
 
-    def grown(by: int) -> Served:
+    def grown(by: int) -> ServedModel:
         weights = served.model.weights_bytes + by * MIB
-        return replace(served, model=replace(served.model, weights_bytes=weights))
+        return served.with_model(replace(served.model, weights_bytes=weights))
 
     before = need(served, gpu).bound
     return grown(bisect_left(range(mib), True, key=lambda by: need(grown(by), gpu).bound - before >= mib))
@@ -148,32 +145,32 @@ class ExpectedStack:
     stack: str
     pools: tuple[ExpectedPool, ...]
     models: tuple[ExpectedModel, ...]
-    setup: Setup
+    config: StackConfig
 
 
 def expect(plan: "Plan") -> ExpectedStack:
     """The expected state of an accepted stack file."""
-    setup = plan.setup
+    config = plan.config
     return ExpectedStack(
         stack=plan.stack,
-        pools=tuple(_pool(pool, plan) for pool in setup.pools),
+        pools=tuple(_pool(pool, plan) for pool in config.pools),
         models=tuple(_model(fit, plan) for fit in plan.assessment.fits),
-        setup=setup,
+        config=config,
     )
 
 
-def _pool(pool: Pool, plan: "Plan") -> ExpectedPool:
-    sharing, gpu, setup = pool.sharing, pool.smallest.gpu, plan.setup
+def _pool(pool: GpuPool, plan: "Plan") -> ExpectedPool:
+    sharing, gpu, config = pool.sharing, pool.smallest.gpu, plan.config
     shares = {kind.resource: kind.per_gpu for kind in pool.offers}
     return ExpectedPool(
         name=pool.name,
         stack=plan.stack,
-        others=frozenset(other.name for other in setup.pools) - {pool.name},
+        others=frozenset(other.name for other in config.pools) - {pool.name},
         mode=sharing.mode,
         config=sharing.config_name,
         provisioner=pool.provisioner,
-        nodes=setup.nodes_of(pool),
-        has_schedule=setup.park is not None,
+        nodes=config.nodes_of(pool),
+        has_schedule=config.park is not None,
         gpus={known.name: known.gpus for known in pool.known_types},
         shares=shares,
         labels={**sharing.node_labels(gpu), **sharing.discovered_labels(gpu), **sharing.ready_labels},
@@ -181,7 +178,7 @@ def _pool(pool: Pool, plan: "Plan") -> ExpectedPool:
     )
 
 
-def _daemons(pool: Pool) -> Iterator[Daemon]:
+def _daemons(pool: GpuPool) -> Iterator[Daemon]:
     """The DaemonSets of the pool's release of the plugin's chart."""
     release, namespace = plugin_release(pool.name), DEVICE_PLUGIN_NAMESPACE
     yield Daemon(release, namespace, "device plugin")
@@ -197,21 +194,21 @@ def mps_daemon(pool: str) -> Daemon:
 
 
 def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
-    served = fit.tenant.served
-    pools = [pool for pool in plan.setup.pools if pool.name in (fit.pool.name, *fit.tenant.spill)]
+    served = fit.served
+    pools = [pool for pool in plan.config.pools if pool.name in (fit.pool.name, *served.spill)]
     return ExpectedModel(
         id=served.id,
         stack=plan.stack,
         tag=served.model.name,
         pool=fit.pool.name,
-        spill=fit.tenant.spill,
+        spill=tuple(served.spill),
         resource=fit.verdict.shares.resource,
         mps_daemons={pool.name: mps_daemon(pool.name) for pool in pools if pool.sharing.needs_mps_daemon},
-        settings={**server_environment(served), BATCH: str(served.batch)},
+        settings={**server_environment(served), BATCH: str(served.effective_batch)},
         context=served.effective_context,
         running=fit.pool.desired > 0,
-        sleeps=fit.tenant in sleepers(plan.setup),
+        sleeps=served in sleepers(plan.config),
         encoder=served.model.encoder,
         fit=fit,
-        setup=plan.setup,
+        config=plan.config,
     )

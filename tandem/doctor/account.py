@@ -1,10 +1,9 @@
 """Checks of the AWS account: the region, quotas, where instance types are offered, the role for spot."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from sharing.names import TAG_STACK
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.rules.cost_alerts import ACTIVATE
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
@@ -33,7 +32,7 @@ def check_quotas(case: Case) -> Iterator[Finding]:
     from tandem.aws import quota
 
     stack = case.planned_stack
-    checks = quota.quota_checks(case.account(), stack.name, _setup(case))
+    checks = quota.quota_checks(case.account(), stack.name, _config(case))
     for check in checks:
         need = check.need
         title = f"{need.quota.title} ({need.quota.unit})"
@@ -62,7 +61,7 @@ def check_offerings(case: Case) -> Iterator[Finding]:
 
     account, cluster = case.account(), case.cluster
     where = placed(account, cluster) if cluster else NOWHERE
-    problems, warnings = quota.offers(account, _setup(case), where)
+    problems, warnings = quota.offers(account, _config(case), where)
     for problem in problems:
         yield stops(problem.reason, problem.fix)
     for line in warnings:
@@ -76,10 +75,10 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
     # `destroy` would delete it, so no stack creates it.
     from tandem.aws import quota
 
-    setup = _setup(case)
-    if not quota.spot_role_missing(case.account(), setup):
+    config = _config(case)
+    if not quota.spot_role_missing(case.account(), config):
         yield ok(f"{quota.SPOT_ROLE} exists")
-    elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in setup.pools):
+    elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in config.pools):
         # Karpenter does not create it: CreateFleet fails (karpenter-provider-aws, pkg/providers/instance/instance.go).
         yield stops(f"the account has no role {quota.SPOT_ROLE}, so Karpenter cannot start spot nodes", _spot_fix())
     else:
@@ -91,7 +90,7 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
 
 def wants_spot(case: Case) -> bool:
     """Whether a pool of the stack uses spot instances."""
-    return any(pool.capacity == "spot" for pool in _setup(case).pools)
+    return any(pool.capacity == "spot" for pool in _config(case).pools)
 
 
 def _spot_fix() -> str:
@@ -127,9 +126,9 @@ def check_cost_tag(case: Case) -> Iterator[Finding]:
 
 def wants_cost_tag(case: Case) -> bool:
     """Whether the stack has an alert for its own costs."""
-    alert = _setup(case).alert
+    alert = _config(case).budget.alert
     return alert is not None and alert.scope == "stack"
 
 
-def _setup(case: Case) -> Setup:
-    return replace(case.planned_stack.plan.setup, region=case.region)
+def _config(case: Case) -> StackConfig:
+    return case.planned_stack.plan.config.changed(region=case.region)

@@ -27,7 +27,7 @@ ALIAS = "al2023@"
 def check_addons(case: Case) -> Iterator[Finding]:
     """EKS still offers the pinned builds of its add-ons for this Kubernetes version."""
     stack, account = case.planned_stack, case.account()
-    kubernetes = stack.plan.setup.kubernetes
+    kubernetes = stack.plan.config.cluster.kubernetes
     resources = stack.resources(ADDON)
     fine = True
     for name, pinned in sorted((str(each.inputs["addonName"]), str(each.inputs["addonVersion"])) for each in resources):
@@ -78,11 +78,13 @@ def _ami_parameters(case: Case) -> Iterator[str]:
         arch, variant = AMI_NAMES[str(group.inputs["amiType"])]
         date = str(group.inputs["releaseVersion"]).partition("-")[2]
         yield AMI_PARAMETER.format(kubernetes=group.inputs["version"], arch=arch, variant=variant, release=f"v{date}")
-    setup = stack.plan.setup
-    types = {versions.GPU_AMI_TYPES[pool.smallest.arch] for pool in setup.pools if pool.provisioner == "karpenter"}
+    config = stack.plan.config
+    types = {versions.GPU_AMI_TYPES[pool.smallest.arch] for pool in config.pools if pool.provisioner == "karpenter"}
     for node_class in stack.resources(NODE_CLASS):
         for term in node_class.inputs["spec"]["amiSelectorTerms"]:
             alias = str(term.get("alias", ""))
             for arch, variant in sorted(AMI_NAMES[type_] for type_ in types if alias.startswith(ALIAS)):
                 release = alias.removeprefix(ALIAS)
-                yield AMI_PARAMETER.format(kubernetes=setup.kubernetes, arch=arch, variant=variant, release=release)
+                yield AMI_PARAMETER.format(
+                    kubernetes=config.cluster.kubernetes, arch=arch, variant=variant, release=release
+                )

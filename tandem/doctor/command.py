@@ -60,7 +60,7 @@ def _case(parsed: argparse.Namespace) -> Case:
     judged = accepted(parsed.stack)
     return Case(
         project=project_of(stack_file(parsed.stack)),
-        region=parsed.region or judged.setup.region,
+        region=parsed.region or judged.config.region,
         profile=parsed.profile or judged.config.profile,
         now=now,
         stack=Stack(judged, program.run(judged)),

@@ -129,8 +129,8 @@ def check_images(case: Case) -> Iterator[Finding]:
     if not images:
         yield ok("no image comes from Docker Hub")
         return
-    setup = stack.plan.setup
-    nodes = sum(pool.max for pool in setup.pools) if setup.nat != "none" else 1
+    config = stack.plan.config
+    nodes = sum(pool.max for pool in config.pools) if config.cluster.nat != "none" else 1
     # Pods without a share run once, on a system node.
     once = {artifact.name.removeprefix(HUB) for artifact in artifacts.known() if not artifact.compressed_mib}
     needed = sum(1 if image in once else nodes for image in images)

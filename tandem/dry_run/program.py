@@ -28,8 +28,8 @@ def run(plan: Plan) -> Planned:
     graph = program_graph(plan)
     return Planned(
         graph,
-        estimate_startup(graph, plan.setup),
-        starts_models=bool(plan.setup.awake) and plan.setup.scale_to_zero is None,
+        estimate_startup(graph, plan.config),
+        starts_models=bool(plan.config.awake) and not plan.config.scale_to_zero.enabled,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sharing.cost.quotas import needs
-from sharing.stack.setup import Pool
+from sharing.stack.pools import GpuPool
 from sharing.stack.startup import cold_start
 from sharing.verdict.rules.scale_to_zero import sleepers
 from stacks.stack_file.judge import Judged, Plan
@@ -102,11 +102,11 @@ class PoolReport(Report):
 class ModelReport(Report):
     """A model: the memory that it needs and gets, in MiB."""
 
-    id: str = at("tenant.served.id")
-    name: str = at("tenant.served.model.name")
+    id: str = at("served.id")
+    name: str = at("served.model.name")
     pool: str = at("pool.name")
-    context: int = at("tenant.served.effective_context")
-    slots: int = at("tenant.served.effective_slots")
+    context: int = at("served.effective_context")
+    slots: int = at("served.effective_slots")
     weights_mib: Whole = at("verdict.need.weights")
     kv_mib: Whole = at("verdict.need.kv")
     buffers_mib: Whole = at("verdict.need.buffers")
@@ -328,25 +328,25 @@ def _of_rules(plan: Plan, *, accepted: bool) -> dict[str, object]:
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
     judged_on = {fit.pool.name: fit.pool for fit in plan.assessment.fits}.values()
     return {
-        "mode": plan.config.mode,
-        "pools": [_pool(pool, plan.setup.nodes_of(pool)) for pool in (plan.setup.pools if accepted else judged_on)],
+        "mode": plan.config.pools[0].sharing.mode,
+        "pools": [_pool(pool, plan.config.nodes_of(pool)) for pool in (plan.config.pools if accepted else judged_on)],
         "models": plan.assessment.fits,
         "cost": plan.assessment.cost,
         "scale_to_zero": _scaling(plan),
-        "quotas": needs(plan.setup) if plan.assessment.cost else [],
+        "quotas": needs(plan.config) if plan.assessment.cost else [],
     }
 
 
 def _scaling(plan: Plan) -> dict[str, object] | None:
-    settings, tenants, bill = plan.setup.scale_to_zero, sleepers(plan.setup), plan.assessment.cost
-    if settings is None or bill is None or not tenants:
+    settings, tenants, bill = plan.config.scale_to_zero, sleepers(plan.config), plan.assessment.cost
+    if bill is None or not tenants:
         return None
     minutes, spread = max(map(cold_start, tenants))
     timed = {"cold_start_minutes": minutes, "cold_start_plus_minus": spread}
-    return {**asdict(settings), **timed, "idle_usd_per_hour": bill.idle_usd_per_hour}
+    return {**settings.model_dump(), **timed, "idle_usd_per_hour": bill.idle_usd_per_hour}
 
 
-def _pool(pool: Pool, nodes: int) -> PoolReport:
+def _pool(pool: GpuPool, nodes: int) -> PoolReport:
     """A pool of known types, with this many nodes."""
     shares = [{**asdict(shares), "total": pool.planned_gpus * shares.per_gpu} for shares in pool.offers]
     own = {"gpu": pool.smallest.gpu, "nodes": nodes, "shares": shares, "mode": pool.sharing.mode}

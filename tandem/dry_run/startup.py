@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import Step, longest_path
 from sharing.artifacts import images_mib
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.stack.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
@@ -42,14 +42,14 @@ class Startup:
     path: tuple[Step, ...]
 
 
-def estimate_startup(graph: Graph, setup: Setup) -> Startup:
-    """The estimate for `graph`, the program's resources for `setup`: until every model answers that is not parked.
+def estimate_startup(graph: Graph, config: StackConfig) -> Startup:
+    """The estimate for `graph`, the program's resources for `config`: until every model answers that is not parked.
 
     If all are parked, or scale to zero, until every resource exists.
     """
-    times = _times(graph, setup)
-    awake = () if setup.scale_to_zero else setup.awake
-    starting = {tenant.served.id for pool in awake for tenant in setup.tenants_of(pool)}
+    times = _times(graph, config)
+    awake = () if config.scale_to_zero.enabled else config.awake
+    starting = {served.id for pool in awake for served in config.models_of(pool)}
     paths = [
         longest_path(graph, lambda resource: times(resource)[0], until=resource.urn)
         for resource in graph
@@ -60,16 +60,16 @@ def estimate_startup(graph: Graph, setup: Setup) -> Startup:
     return Startup(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
 
 
-def name_stages(path: Iterable[Step], setup: Setup) -> list[tuple[str, float]]:
+def name_stages(path: Iterable[Step], config: StackConfig) -> list[tuple[str, float]]:
     """The steps as people name them, and their minutes: control plane, system nodes, device plugin, proof, model."""
     minutes: dict[str, float] = {}
     for step in path:
-        name = name_stage(step.urn, setup)
+        name = name_stage(step.urn, config)
         minutes[name] = minutes.get(name, 0.0) + step.minutes
     return [(name, length) for name, length in minutes.items() if length >= SHORTEST_STAGE]
 
 
-def name_stage(urn: str, setup: Setup) -> str:
+def name_stage(urn: str, config: StackConfig) -> str:
     """Which part of the stack a resource belongs to, by the components above it."""
     kinds, _, name = urn.split("::", 2)[2].rpartition("::")
     component = kinds.split("$")[0]
@@ -77,24 +77,24 @@ def name_stage(urn: str, setup: Setup) -> str:
         if "$eks:index:Cluster" in kinds:
             return "control plane"
         return "network" if "$aws:ec2/" in kinds else "system nodes"
-    served = [tenant for tenant in setup.tenants if component == PAIR and f"-{tenant.served.id}-" in f"{name}-"]
-    if served:
+    named = [served for served in config.models if component == PAIR and f"-{served.id}-" in f"{name}-"]
+    if named:
         # The id of one model may be the beginning of another's.
-        tenant = max(served, key=lambda tenant: len(tenant.served.id))
-        return f"{tenant.served.model.name} ({weights_mib(tenant) / 1024:.1f} GiB)"
+        served = max(named, key=lambda served: len(served.id))
+        return f"{served.model.name} ({weights_mib(served) / 1024:.1f} GiB)"
     return STAGES.get(component, "others")
 
 
-def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
+def _times(graph: Graph, config: StackConfig) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; types that the table lacks take no time."""
     known = known_times()
-    late = {pool.name for pool in setup.pools if pool.provisioner == "karpenter"}
-    claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
-    mib = {tenant.served.id: weights_mib(tenant) for tenant in setup.tenants}
+    late = {pool.name for pool in config.pools if pool.provisioner == "karpenter"}
+    claimed = {served.id for served in config.models if served.pool in late}
+    mib = {served.id: weights_mib(served) for served in config.models}
     together: dict[str, float] = {}
-    for pool in () if setup.scale_to_zero else setup.awake:
+    for pool in () if config.scale_to_zero.enabled else config.awake:
         # Models that start together on the nodes of a pool share the bandwidth.
-        ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
+        ids = [served.id for served in config.models_of(pool)]
         together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))
 
     def times(resource: Resource) -> tuple[float, float]:

@@ -177,9 +177,9 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = base_stack.of_models(chosen, region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):
-            found = choose(base.setup, ("spot", "on-demand"))
+            found = choose(base.config, ("spot", "on-demand"))
         if not parsed.json:
-            screen.table(base.setup, found, ROWS, numbered=questions.asks)
+            screen.table(base.config, found, ROWS, numbered=questions.asks)
         elif not found.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if found.fitting or not questions.asks:
@@ -220,7 +220,7 @@ def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace, *
     name = called(stack)
     parsed.then = ["plan", name]
     deploy = f", or `pulumi stack init {name}`" if name == stack_name(stack) else ""
-    is_open = choice.setup.public_access_cidrs == (ANYWHERE,)
+    is_open = choice.config.cluster.public_access_cidrs == [ANYWHERE]
     parsed.last = [""]
     parsed.last += ["The Kubernetes API is open to the internet; --allow-cidr restricts it."] * is_open
     parsed.last.append(f"Next: `tandem sandbox up {name}`{deploy}")

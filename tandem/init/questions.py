@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.models.catalogue import Served, find
+from sharing.models.catalogue import find
+from sharing.models.served import ServedModel
 from sharing.printable import printable
 from sharing.schedule.week import judge_timezone
 from sharing.section import is_email
@@ -104,7 +105,7 @@ def lowered(chosen: list[base_stack.Values], context: int) -> str:
 
 def _nearest(name: str, context: int) -> int:
     model = find(name)
-    return Served(id=name, model=model, context=context, slots=1).effective_context if model else context
+    return ServedModel.of(model, context=context).effective_context if model else context
 
 
 def hours(text: str) -> dict[str, dict[str, str]]:

@@ -73,7 +73,7 @@ def _by_url(endpoint: Endpoint) -> Server:
 @contextmanager
 def _of_stack(connected: Connected) -> Iterator[list[Server]]:
     """Only the exporter in the pod reaches the engine. A stack without metrics has none."""
-    has_exporters = all(model.setup.metrics for model in connected.expected.models)
+    has_exporters = all(model.config.monitoring.has_metrics for model in connected.expected.models)
     with connection.forwards(connected, METRICS_PORT if has_exporters else None) as ports:
         yield [
             _by_exporter(model.id, ports[model.id])

@@ -9,7 +9,8 @@ from typing import Any
 from sharing import tables
 from sharing.fit.memory import Need, need
 from sharing.hardware.gpus import gpus
-from sharing.models.catalogue import MIB, Model, Served, models
+from sharing.models.catalogue import MIB, Model, models
+from sharing.models.served import ServedModel
 from sharing.problems import did_you_mean
 from sharing.verdict.rules.table import NOT_LOADED
 from tandem.terminal import FINE, CallError, print_json, short
@@ -42,7 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def needs(model: Model) -> Need:
     """The GPU memory of `model` in the list's setting."""
-    return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU])
+    return need(ServedModel.of(model, context=CONTEXT), gpus()[GPU])
 
 
 def has_large_buffer(model: Model) -> bool:

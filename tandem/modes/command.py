@@ -10,8 +10,8 @@ from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
+    from sharing.stack.config import StackConfig
     from sharing.stack.pools import Provisioner
-    from sharing.stack.setup import Setup
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
@@ -58,27 +58,27 @@ def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.verdict.matrix import cells
 
-    setup = _setup(parsed)
+    config = _config(parsed)
     types = [parsed.type] if parsed.type else None
     ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
-    found = list(cells(setup, types=types, ways=ways, provisioners=provisioners))
+    found = list(cells(config, types=types, ways=ways, provisioners=provisioners))
     if parsed.json:
-        print_json(as_dict(setup, found))
+        print_json(as_dict(config, found))
         return FINE
 
     from tandem.modes import screen as show_modes
 
     if parsed.type:
-        show_modes.row(setup, found)
+        show_modes.row(config, found)
     elif parsed.all:
-        show_modes.grid(setup, found)
+        show_modes.grid(config, found)
     else:
-        show_modes.overview(setup, found)
+        show_modes.overview(config, found)
     return FINE
 
 
-def _setup(parsed: argparse.Namespace) -> "Setup":
+def _config(parsed: argparse.Namespace) -> "StackConfig":
     """The models of the stack, or the example models, on the day of the price table."""
     import datetime
 
@@ -93,17 +93,17 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
     if parsed.region:
         require_region(parsed.region)
     if parsed.stack:
-        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, {}, day).setup
-    return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).setup
+        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, {}, day).config
+    return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).config
 
 
-def as_dict(setup: "Setup", found: Sequence["Cell"]) -> dict[str, Any]:
+def as_dict(config: "StackConfig", found: Sequence["Cell"]) -> dict[str, Any]:
     """The matrix for `--json`: one entry per cell, dollars per hour for all GPU nodes of the cell."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "region": setup.region,
-        "price_date": setup.today.isoformat(),
-        "models": [tenant.served.model.name for tenant in setup.tenants],
+        "region": config.region,
+        "price_date": config.today.isoformat(),
+        "models": [served.model.name for served in config.models],
         "cells": [_cell(cell) for cell in found],
     }
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from sharing.hardware.gpus import InstanceType
 from sharing.hardware.prices import on_demand, spot
 from sharing.modes.modes import Shares
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.matrix import MODELS_FIT, Cell
 from tandem.search.base_stack import context_of
 from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
@@ -44,7 +44,7 @@ Place = list[Cell]
 """The cells of one type and one mode: one for each provisioner."""
 
 
-def overview(setup: Setup, cells: Sequence[Cell]) -> None:
+def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
     """A row for each GPU, with its lowest price in each sharing mode: one screen of 24 lines."""
     console = open_console()
     groups: dict[str, list[Place]] = {}
@@ -53,7 +53,7 @@ def overview(setup: Setup, cells: Sequence[Cell]) -> None:
     usable = {gpu: group for gpu, group in groups.items() if any(map(_planned, group))}
     best = {(gpu, way): some for gpu, group in usable.items() for way, some in _cheapest(group).items()}
     letters = _letters(place for some in best.values() for place in some)
-    _head(console, setup, cells)
+    _head(console, config, cells)
     room = has_room(console)
     widths = {cell.way: max(len(cell.way), LONGEST_MARK) + 1 for cell in cells}
     names = "".join(f"{way:<{width}}" for way, width in widths.items())
@@ -130,12 +130,12 @@ def _places(cells: Sequence[Cell]) -> list[Place]:
     return [list(some) for _, some in groupby(there, key=lambda cell: (cell.instance.name, cell.way))]
 
 
-def grid(setup: Setup, cells: Sequence[Cell]) -> None:
+def grid(config: StackConfig, cells: Sequence[Cell]) -> None:
     """A row for each type, grouped by family and GPU; a column for each sharing mode."""
     console = open_console()
     places = _places(cells)
     letters = _letters(places)
-    _head(console, setup, cells)
+    _head(console, config, cells)
     ways = dict.fromkeys(cell.way for cell in cells)
     room = has_room(console)
     widths = {way: COLUMN if room else max(len(way), LONGEST_MARK) + 1 for way in ways}
@@ -148,15 +148,15 @@ def grid(setup: Setup, cells: Sequence[Cell]) -> None:
             gpus = f"{instance.gpus:>4}  " if room else ""
             line(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}")
     console.print()
-    _legend(console, setup, cells, letters)
+    _legend(console, config, cells, letters)
 
 
-def row(setup: Setup, cells: Sequence[Cell]) -> None:
+def row(config: StackConfig, cells: Sequence[Cell]) -> None:
     """The details of one type: each mode with its price and warnings, or the reason against it and the fix."""
     console = open_console()
     instance = cells[0].instance
     say(console, 0, instance.name, _hardware(instance), "bold")
-    _head(console, setup, cells)
+    _head(console, config, cells)
     for way, some in groupby(cells, key=lambda cell: cell.way):
         line(console, f"\n{way}", "bold")
         for problem, same in groupby(some, key=lambda cell: cell.problem):
@@ -174,10 +174,10 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
         say(console, 2, "warning:", str(warning), "yellow")
 
 
-def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
-    models = in_words([tenant.served.model.name for tenant in setup.tenants])
-    say(console, 0, "Models:", f"{models}{context_of(setup)}, on as many nodes as they need", "bold")
-    say(console, 0, "Prices:", f"$ per hour for all GPU nodes, {_prices(setup.region, cells)}", "bold")
+def _head(console: Console, config: StackConfig, cells: Sequence[Cell]) -> None:
+    models = in_words([served.model.name for served in config.models])
+    say(console, 0, "Models:", f"{models}{context_of(config)}, on as many nodes as they need", "bold")
+    say(console, 0, "Prices:", f"$ per hour for all GPU nodes, {_prices(config.region, cells)}", "bold")
 
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
@@ -212,8 +212,8 @@ def _mark(place: Place, letters: dict[str, str]) -> str:
     return f"{planned[0].usd_per_hour:.2f}{'' if planned[0].is_spot else '*'}{only}"
 
 
-def _legend(console: Console, setup: Setup, cells: Sequence[Cell], letters: dict[str, str]) -> None:
-    for mark, meaning in _meanings(setup, _places(cells)):
+def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letters: dict[str, str]) -> None:
+    for mark, meaning in _meanings(config, _places(cells)):
         say(console, 0, f"{mark:<5}", meaning, "bold")
     for rule, letter in letters.items():
         say(console, 0, f"{letter:<5}", _why(rule), "bold")
@@ -222,7 +222,7 @@ def _legend(console: Console, setup: Setup, cells: Sequence[Cell], letters: dict
     say(console, 0, "hint:", "for reasons and alternatives, run `tandem modes --type TYPE`", "cyan")
 
 
-def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]]:
+def _meanings(config: StackConfig, places: Sequence[Place]) -> Iterator[tuple[str, str]]:
     planned = [cell for place in places for cell in _planned(place)]
     if any(cell.is_spot for cell in planned):
         yield "0.22", "spot price"
@@ -234,7 +234,7 @@ def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]
             reasons = "; ".join(f"with {other}, {_why(rule)}" for rule, other in refused.items())
             yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
-        yield "", f"If a price in {setup.region} is unknown, the price of us-east-1 is used."
+        yield "", f"If a price in {config.region} is unknown, the price of us-east-1 is used."
 
 
 def _hardware(instance: InstanceType) -> str:

@@ -73,12 +73,12 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
 
     from tandem.aws import parked_nodes
 
-    if plan.setup.scale_to_zero is not None:
+    if plan.config.scale_to_zero.enabled:
         raise CallError(
             f"stack {plan.stack} scales its models to zero. Send a request to a URL of `pulumi stack output "
             "endpoints` to start a model."
         )
-    if plan.setup.park is None:
+    if plan.config.park is None:
         raise CallError(
             f"stack {plan.stack} has no section `park`, so `pulumi up` would undo it. {parked_nodes.SECTION}"
         )
@@ -89,7 +89,7 @@ def _planned(parsed: argparse.Namespace) -> "Plan":
 
 
 def _provisioners(plan: "Plan") -> set[str]:
-    return {pool.provisioner for pool in plan.setup.pools}
+    return {pool.provisioner for pool in plan.config.pools}
 
 
 def _account(parsed: argparse.Namespace, plan: "Plan") -> "Account":

@@ -191,7 +191,7 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     from tandem.plan.switch import switches
 
     runs = running.of_file(outputs, plan.stack) if outputs else running.of_stack(plan.stack, file)
-    return switches(plan.setup, runs, proof=plan.config.proof)
+    return switches(plan.config, runs, proof=plan.config.proof)
 
 
 def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:

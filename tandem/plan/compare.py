@@ -8,8 +8,8 @@ from typing import Any
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
-from sharing.stack.config import SECTIONS
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import SECTIONS, StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import with_room
 from sharing.verdict.choices import isolation
 from sharing.verdict.judgement import Fit
@@ -57,12 +57,12 @@ class Option:
         return sum(self._nodes(pool) * pool.shares_per_node for pool in self._pools)
 
     @property
-    def _pools(self) -> tuple[Pool, ...]:
-        return self.judged.setup.pools
+    def _pools(self) -> list[GpuPool]:
+        return self.judged.config.pools
 
-    def _nodes(self, pool: Pool) -> int:
+    def _nodes(self, pool: GpuPool) -> int:
         """Nodes that run; of a parked pool, those that it would have."""
-        return self.judged.setup.nodes_of(pool) or pool.planned_nodes
+        return self.judged.config.nodes_of(pool) or pool.planned_nodes
 
     @property
     def tightest(self) -> float:
@@ -92,7 +92,7 @@ def compare_modes(path: Path, names: Sequence[str], judge: Judge) -> list[Option
     """
     source = read(path, SECTIONS)
     found = judge(source, path.name)
-    pools = found.setup.pools
+    pools = found.config.pools
     if len(pools) > 1 or pools[0].listed:
         raise CallError(f"{path.name} has a list of pools, each with its own mode. Compare stack files instead.")
     if not pools[0].known_types:
@@ -116,10 +116,10 @@ def _plan(name: str, judged: Judged) -> Option:
 
 def _in_mode(source: Source, found: Judged, name: str, judge: Judge) -> Judged:
     """The stack in that mode: as in the file if it is the file's own, else with settings that hold the models."""
-    if name in _names_of(found.setup.pools[0].sharing):
+    if name in _names_of(found.config.pools[0].sharing):
         return found
     first: Judged | None = None
-    for tried in _trials(source, found.setup, name):
+    for tried in _trials(source, found.config, name):
         judged = judge(tried, found.name)
         if not judged.refused:
             return judged
@@ -133,17 +133,17 @@ def _names_of(sharing: Sharing) -> tuple[str, str]:
     return sharing.mode, f"{sharing.mode}-{sharing.strategy}"
 
 
-def _trials(source: Source, setup: Setup, name: str) -> Iterator[Source]:
+def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
     """The stack file with each setting of a mode that may hold its models, the fewest nodes first."""
-    [pool] = setup.pools
-    models = tuple(tenant.served for tenant in setup.tenants)
+    [pool] = config.pools
+    models = tuple(config.models)
     written = source.sections.get("gpu-nodes")
     for way in WAYS:
         if way == name or way.startswith(f"{name}-"):
             for sharing in WAYS[way](models, pool.smallest):
-                needed = with_room(replace(pool, sharing=sharing, min=0, max=1), setup)
+                needed = with_room(pool.changed(own_sharing=sharing, min=0, max=1), config)
                 counts = {"max": needed.max, "volume-gib": needed.volume_gib}
-                if setup.park is None:
+                if config.park is None:
                     counts |= {"min": 0, "desired": needed.desired}
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
                 own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
@@ -153,7 +153,7 @@ def _trials(source: Source, setup: Setup, name: str) -> Iterator[Source]:
 def cheapest(options: Sequence[Option]) -> list[Option]:
     """Those that cost the least, parked stacks only if all are parked; none if all are refused."""
     accepted = [option for option in options if option.planned]
-    compared = [option for option in accepted if option.judged.setup.awake] or accepted
+    compared = [option for option in accepted if option.judged.config.awake] or accepted
     prices = [round(option.bill.usd_per_month, 4) if option.bill else 0.0 for option in compared]
     return [option for option, usd in zip(compared, prices, strict=True) if usd == min(prices)]
 

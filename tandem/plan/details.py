@@ -9,7 +9,8 @@ from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.modes.modes import Shares
 from sharing.schedule.week import Park
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.assessment import Fit
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
@@ -20,13 +21,13 @@ from tandem.terminal import count, line, print_folded, print_rows
 
 def show(console: Console, plan: Plan, planned: Planned) -> None:
     """Prints all details, each part under its title."""
-    for pool in plan.setup.pools:
+    for pool in plan.config.pools:
         if fits := [fit for fit in plan.assessment.fits if fit.pool == pool]:
-            _memory(console, pool, fits, plan.setup.region)
-    _cost(console, plan.setup, bill_of(plan))
-    _quotas(console, plan.setup)
+            _memory(console, pool, fits, plan.config.region)
+    _cost(console, plan.config, bill_of(plan))
+    _quotas(console, plan.config)
     if planned.starts_models:
-        _startup(console, planned.startup, plan.setup)
+        _startup(console, planned.startup, plan.config)
 
 
 def _title(console: Console, text: str) -> None:
@@ -34,7 +35,7 @@ def _title(console: Console, text: str) -> None:
     line(console, text, "bold")
 
 
-def _memory(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None:
+def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -> None:
     gpu, offers = pool.smallest.gpu, pool.offers
     _title(console, f"Memory{f' on {pool.name}' if pool.listed else ''}, in MiB")
     derived = " (derived, not measured)" if gpu.cuda_is_derived else ""
@@ -42,14 +43,14 @@ def _memory(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> N
     print_folded(
         console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU"
     )
-    print_rows(console, [(fit.tenant.served.model.name, _needs(fit)) for fit in fits])
+    print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
     if not offers[0].enforced:
         fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.unit_mib)
         unit = "slice" if offers[0].profile else "GPU"
         most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.unit_mib:,} MiB"
         print_folded(console, f"  Nothing limits the memory of a model: {most}.")
     if offers[0].profile:
-        models = tuple(fit.tenant.served for fit in fits)
+        models = tuple(fit.served for fit in fits)
         choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
         print_folded(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
 
@@ -60,7 +61,7 @@ def _share_count(shares: Shares) -> str:
 
 
 def _needs(fit: Fit) -> str:
-    served, need, share = fit.tenant.served, fit.verdict.need, fit.verdict.share_mib
+    served, need, share = fit.served, fit.verdict.need, fit.verdict.share_mib
     # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
@@ -71,7 +72,7 @@ def _needs(fit: Fit) -> str:
     )
 
 
-def _cost(console: Console, setup: Setup, bill: Cost) -> None:
+def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     _title(console, "Cost per hour, in full")
     rows = [(line.item, f"${line.usd_per_hour:.4f}", line.note) for line in bill.lines]
     rows.append(
@@ -86,20 +87,20 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
         rows.append(("with the cheapest types", f"${bill.cheapest_usd_per_hour:.4f}", span))
     peak = f"at most; a month includes {REPLACED_MINUTES} minutes of it"
     rows.append(("while nodes are replaced", f"${bill.replacing_usd_per_hour:.4f}", peak))
-    if len(setup.awake) < len(setup.pools):
+    if len(config.awake) < len(config.pools):
         rows.append(("when no pool is parked", f"${bill.awake_usd_per_hour:.4f}", ""))
     if week := bill.week:
         rows.append(
             ("while parked", f"${week.parked_usd_per_hour:.4f}", ", ".join(line.item for line in week.parked_lines))
         )
-    if setup.awake:
+    if config.awake:
         rows.append(("per model", f"${bill.per_model_hour:.4f}", "an equal part of the total"))
         saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
         saving = f"the whole stack: ${saved:,.0f} per month more" if saved >= 0.5 else "the whole stack: the same"
         rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
     print_rows(console, rows, right=(1,))
-    if bill.week and setup.park:
-        _week(console, bill, bill.week, setup.park)
+    if bill.week and config.park:
+        _week(console, bill, bill.week, config.park.times)
     if bill.first_start_gib:
         once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
         print_folded(console, f"  First start: {once}.")
@@ -122,23 +123,23 @@ def _week(console: Console, bill: Cost, week: Week, park: Park) -> None:
     print_folded(console, f"  Schedule, {park.timezone}: {schedules}.")
 
 
-def _quotas(console: Console, setup: Setup) -> None:
+def _quotas(console: Console, config: StackConfig) -> None:
     """The vCPUs that the account's quotas must allow; `tandem quota` reads them from the account."""
-    _title(console, f"vCPU quotas{'' if setup.awake else ' when no pool is parked'}")
-    for need in needs(setup):
+    _title(console, f"vCPU quotas{'' if config.awake else ' when no pool is parked'}")
+    for need in needs(config):
         if need.quota.unit == "vCPU":
             peak = f"{need.most} vCPUs, {need.replacing} while nodes are replaced"
             print_folded(console, f"  {need.quota.title}: {peak}")
 
 
-def _startup(console: Console, estimate: Startup, setup: Setup) -> None:
+def _startup(console: Console, estimate: Startup, config: StackConfig) -> None:
     """Each resource that `up` waits for, beside the name of its step on the first screen."""
     _title(
         console,
         f"Startup: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f}), step by step",
     )
     steps = [
-        (step.urn.rsplit("::", 1)[1], f"{step.minutes:.1f} min", name_stage(step.urn, setup))
+        (step.urn.rsplit("::", 1)[1], f"{step.minutes:.1f} min", name_stage(step.urn, config))
         for step in estimate.path
         if step.minutes >= 0.05
     ]

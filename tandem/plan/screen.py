@@ -8,8 +8,10 @@ from sharing.cost.bill import Cost, Line
 from sharing.fit.shares import judge_guests
 from sharing.hardware.prices import FRESH_DAYS
 from sharing.models.importance import NORMAL, PRIORITIES
+from sharing.models.served import ServedModel
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.stack.startup import cold_start
 from sharing.verdict.assessment import Fit
 from sharing.verdict.rules import cost_alerts
@@ -38,16 +40,16 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _verdict(console, plan)
     ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
     _price(console, plan, f"; {ready}" if starts else "")
-    for pool in plan.setup.pools:
-        _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
-    _placement(console, plan.setup)
-    _cost(console, plan.setup, bill_of(plan))
-    _sleep(console, plan.setup)
-    _alert(console, plan.setup)
-    _pages(console, plan.setup)
+    for pool in plan.config.pools:
+        _memory(console, plan.config, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
+    _placement(console, plan.config)
+    _cost(console, plan.config, bill_of(plan))
+    _sleep(console, plan.config)
+    _alert(console, plan.config)
+    _pages(console, plan.config)
     console.print()
     if starts:
-        stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.setup)]
+        stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
         print_folded(console, f"Startup  {steps.removeprefix(f'→{KEPT_SPACE}')}", bold="Startup")
     print_folded(console, f"{len(planned.graph)} resources, including the stack.{more}")
@@ -59,12 +61,12 @@ def bill_of(plan: Plan) -> Cost:
     return plan.assessment.cost
 
 
-def describe_nodes(setup: Setup, pool: Pool) -> str:
+def describe_nodes(config: StackConfig, pool: GpuPool) -> str:
     """E.g. `1 × g4dn.xlarge (T4, spot), time-slicing`."""
-    nodes = f"{setup.nodes_of(pool)} × {' or '.join(pool.instance_types)} ({pool.smallest.gpu.title}, {pool.capacity})"
+    nodes = f"{config.nodes_of(pool)} × {' or '.join(pool.instance_types)} ({pool.smallest.gpu.title}, {pool.capacity})"
     slices = " + ".join(f"{shares.per_gpu} × {shares.profile}" for shares in pool.offers if shares.profile)
     sharing = f"{TITLES[pool.sharing.mode]} {slices}".rstrip()
-    return f"{nodes}, {sharing}{'' if pool in setup.awake else ', parked'}"
+    return f"{nodes}, {sharing}{'' if pool in config.awake else ', parked'}"
 
 
 def dollars(least: float, most: float, digits: int = 3) -> str:
@@ -75,9 +77,9 @@ def dollars(least: float, most: float, digits: int = 3) -> str:
 
 def _verdict(console: Console, plan: Plan) -> None:
     """Which models run on which nodes, in one sentence."""
-    setup, names = plan.setup, [tenant.served.model.name for tenant in plan.setup.tenants]
+    config, names = plan.config, [served.model.name for served in plan.config.models]
     models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
-    pools = [describe_nodes(setup, pool) for pool in setup.pools]
+    pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
     print_folded(console, f"✓ {plan.stack}: {models} on {nodes}", bold=f"✓ {plan.stack}:", style="green")
 
@@ -89,23 +91,23 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
     longer = f"{dollars(*month, digits=0)} per month{' with its schedule' * (bill.week is not None)}"
     print_folded(console, f"  {price}, {longer}{ready}", bold=price)
-    unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.setup.region}" if bill.unpriced else ""
+    unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.config.region}" if bill.unpriced else ""
     is_old = bill.price_age_days > FRESH_DAYS
     newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
     newer = f"; {newest}" if is_old else ""
     print_folded(console, f"  {bill.price_origin}{unknown}{newer}", style="yellow" if is_old else "")
 
 
-def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> None:
+def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
     """A bar for each GPU, and the memory that each model needs."""
     console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
-        print_folded(console, f"{pool.name}: {describe_nodes(setup, pool)}{empty}", bold=f"{pool.name}:")
+        print_folded(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", bold=f"{pool.name}:")
     if not fits:
         return
     bar = min(BAR, console.width - 36)
-    for title, needs, total in _loads(setup, pool, fits):
+    for title, needs, total in _loads(config, pool, fits):
         # The sum of what the rows below show.
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
@@ -113,37 +115,37 @@ def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> 
     print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
 
 
-def _placement(console: Console, setup: Setup) -> None:
+def _placement(console: Console, config: StackConfig) -> None:
     """Importance and spill, if the stack file has any."""
-    spilling = [(pool, guests) for pool in setup.pools if (guests := setup.guests_of(pool))]
-    if setup.has_importance or spilling:
+    spilling = [(pool, guests) for pool in config.pools if (guests := config.guests_of(pool))]
+    if config.has_importance or spilling:
         console.print()
-    if setup.has_importance:
-        ranks = ((one, [each for each in setup.tenants if (each.importance or NORMAL) == one]) for one in PRIORITIES)
+    if config.has_importance:
+        ranks = ((one, [each for each in config.models if (each.importance or NORMAL) == one]) for one in PRIORITIES)
         text = "; ".join(f"{one}: {_listed(tenants)}" for one, tenants in ranks if tenants)
         print_folded(console, f"Importance  {text}", bold="Importance")
     if spilling:
         text = "; ".join(
-            f"to {pool.name}{'' if pool.desired else ', now parked'}: {_spilled(setup, pool, guests)}"
+            f"to {pool.name}{'' if pool.desired else ', now parked'}: {_spilled(config, pool, guests)}"
             for pool, guests in spilling
         )
         print_folded(console, f"Spill  {text}", bold="Spill")
 
 
-def _listed(tenants: Sequence[Tenant]) -> str:
-    return ", ".join(tenant.served.model.name for tenant in tenants)
+def _listed(tenants: Sequence[ServedModel]) -> str:
+    return ", ".join(served.model.name for served in tenants)
 
 
-def _spilled(setup: Setup, pool: Pool, guests: Sequence[Tenant]) -> str:
-    most = max(verdict.crowd_mib for _, verdict in judge_guests(setup, pool))
+def _spilled(config: StackConfig, pool: GpuPool, guests: Sequence[ServedModel]) -> str:
+    most = max(verdict.crowd_mib for _, verdict in judge_guests(config, pool))
     unit = pool.offers[0].unit_mib
     return f"{_listed(guests)} (at most {_gib(most)} of {_gib(unit)} GiB on a GPU)"
 
 
-def _loads(setup: Setup, pool: Pool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:
+def _loads(config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:
     """For each GPU: its name, the MiB that each model needs, and the MiB it has."""
     total, needs = pool.smallest.gpu.cuda_mib, [fit.verdict.need.bound for fit in fits]
-    gpus = (setup.nodes_of(pool) or pool.planned_nodes) * pool.smallest.gpus
+    gpus = (config.nodes_of(pool) or pool.planned_nodes) * pool.smallest.gpus
     if pool.shares_per_node == pool.smallest.gpus:
         yield from ((f"GPU {number}", [need], total) for number, need in enumerate(needs, 1))
     elif gpus == 1:
@@ -165,7 +167,7 @@ def _draw_bar(parts: Sequence[float], width: int) -> str:
 
 
 def _model_row(fit: Fit) -> tuple[str, str, str]:
-    served, verdict = fit.tenant.served, fit.verdict
+    served, verdict = fit.served, fit.verdict
     need, slots = verdict.need, served.effective_slots
     is_whole = verdict.shares.per_gpu == 1 and not verdict.shares.profile
     limit = "" if verdict.share_mib is None or is_whole else f" of {_gib(verdict.share_mib)}"
@@ -181,15 +183,15 @@ def _gib(mib: float) -> str:
     return f"{mib / 1024:,.1f}"
 
 
-def _cost(console: Console, setup: Setup, bill: Cost) -> None:
+def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     """What costs most, line by line; small items are one line."""
     console.print()
     line(console, "Cost per hour", "bold")
     rows = [_cost_row(line.item, [line]) for line in bill.lines if not line.short]
     small = [line for line in bill.lines if line.short]
     rows.append(_cost_row(", ".join(line.short for line in small), small))
-    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(setup.tenants) > 1 else ""
-    if len(setup.awake) < len(setup.pools):
+    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(config.models) > 1 else ""
+    if len(config.awake) < len(config.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
     rows.append(("total", f"${bill.usd_per_hour:.3f}", other))
     if week := bill.week:
@@ -200,36 +202,38 @@ def _cost(console: Console, setup: Setup, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
-def _sleep(console: Console, setup: Setup) -> None:
+def _sleep(console: Console, config: StackConfig) -> None:
     """When models stop, and how long the next request waits."""
-    tenants = sleepers(setup)
-    if setup.scale_to_zero is None or not tenants:
+    tenants = sleepers(config)
+    if not config.scale_to_zero.enabled or not tenants:
         return
     usual, slow = round(max(cold_start(one)[0] for one in tenants)), max(map(slow_start_minutes, tenants))
     wait = f"about {count(usual, 'minute')}, sometimes {slow}"
-    answer = f"waits {wait}" if setup.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
-    idle = count(setup.scale_to_zero.idle_minutes, "minute")
+    answer = f"waits {wait}" if config.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
+    idle = count(config.scale_to_zero.idle_minutes, "minute")
     text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
     console.print()
     print_folded(console, text, bold="Idle")
 
 
-def _alert(console: Console, setup: Setup) -> None:
+def _alert(console: Console, config: StackConfig) -> None:
     """The e-mail that AWS Budgets sends, and its delay."""
-    if setup.alert is None:
+    alert = config.budget.alert
+    if alert is None:
         return
-    counted = "the AWS account" if setup.alert.scope == "account" else "this stack"
-    limit = f"${setup.alert.max_usd:,.2f} per {cost_alerts.UNITS[setup.alert.period]}"
-    forecast = ", and when AWS forecasts more than 100 %" * (setup.alert.period == "monthly")
+    counted = "the AWS account" if alert.scope == "account" else "this stack"
+    limit = f"${alert.max_usd:,.2f} per {cost_alerts.UNITS[alert.period]}"
+    forecast = ", and when AWS forecasts more than 100 %" * (alert.period == "monthly")
     sent = f"e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}"
     text = f"Alert  {sent}. {cost_alerts.LAG}"
     console.print()
     print_folded(console, text, bold="Alert")
 
 
-def _pages(console: Console, setup: Setup) -> None:
+def _pages(console: Console, config: StackConfig) -> None:
     """The web pages that the stack serves inside the cluster."""
-    if pages := [name for name, is_served in (("Open WebUI", setup.ui), ("Grafana", setup.metrics_store)) if is_served]:
+    served = (("Open WebUI", config.ui.enabled), ("Grafana", config.monitoring.store == "builtin"))
+    if pages := [name for name, is_served in served if is_served]:
         console.print()
         print_folded(console, f"Pages  {' and '.join(pages)}, reachable through a forwarded port only", bold="Pages")
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sharing.artifacts import images_mib
-from sharing.stack.setup import Setup, Tenant
+from sharing.models.served import ServedModel
+from sharing.stack.config import StackConfig
 from sharing.stack.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
@@ -102,9 +103,9 @@ class Switches:
     """Outputs that an older program lacks for some pool: these settings are assumed to be unchanged."""
 
 
-def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Switches:
-    """The changes when `setup` is deployed over the running stack; `proof`: whether share proofs run, too."""
-    compared = compare(setup, running)
+def switches(config: StackConfig, running: StackOutputs, *, proof: bool = True) -> Switches:
+    """The changes when `config` is deployed over the running stack; `proof`: whether share proofs run, too."""
+    compared = compare(config, running)
     return Switches(
         pools=tuple(_switch(change, proof=proof) for change in compared.changes),
         new=compared.new,
@@ -220,28 +221,28 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
 def _starts(change: Change) -> Iterator[Step]:
     """The start of each model. All start at once, so their downloads share the bandwidth."""
     images = images_mib() if change.strange_nodes else 0.0
-    fetched = [tenant for tenant in change.tenants if not change.has_files(tenant)]
-    download, download_spread = download_minutes(images + sum(weights_mib(tenant) for tenant in fetched))
+    fetched = [served for served in change.models if not change.has_files(served)]
+    download, download_spread = download_minutes(images + sum(weights_mib(served) for served in fetched))
     start, start_spread = known_times()[f"{RELEASE} update"]
-    for tenant in change.tenants:
-        waits = bool(images) or tenant in fetched
+    for served in change.models:
+        waits = bool(images) or served in fetched
         # The compiled kernels are on the same disk as the files.
-        compiles, compiles_spread = (COMPILE_MINUTES, COMPILE_UNCERTAINTY) if tenant in fetched else (0.0, 0.0)
+        compiles, compiles_spread = (COMPILE_MINUTES, COMPILE_UNCERTAINTY) if served in fetched else (0.0, 0.0)
         yield Step(
             kind="start",
-            what=f"{tenant.served.id} {_started(change, tenant)}",
-            minutes=start + (download if waits else 0.0) + compiles + load_minutes(weights_mib(tenant)),
+            what=f"{served.id} {_started(change, served)}",
+            minutes=start + (download if waits else 0.0) + compiles + load_minutes(weights_mib(served)),
             plus_minus=math.hypot(start_spread, download_spread if waits else 0.0, compiles_spread),
             away=True,
-            model=tenant.served.id,
+            model=served.id,
         )
 
 
-def _started(change: Change, tenant: Tenant) -> str:
-    gib = f"{weights_mib(tenant) / 1024:.1f} GiB"
-    if change.has_files(tenant):
-        return f"loads {gib} from {'its volume' if tenant.cache == 'volume' else 'local disk'}"
-    only = " unless its node has them," if change.may_have_files(tenant) else ""
+def _started(change: Change, served: ServedModel) -> str:
+    gib = f"{weights_mib(served) / 1024:.1f} GiB"
+    if change.has_files(served):
+        return f"loads {gib} from {'its volume' if served.cache == 'volume' else 'local disk'}"
+    only = " unless its node has them," if change.may_have_files(served) else ""
     return f"downloads {gib}{only} and loads them"
 
 

@@ -27,7 +27,6 @@ def add(commands: Commands) -> None:
 
 
 def _quota(parsed: argparse.Namespace) -> int:
-    from dataclasses import replace
 
     from tandem.aws.stack_account import account_in, stack_and_region
 
@@ -39,7 +38,7 @@ def _quota(parsed: argparse.Namespace) -> int:
     from tandem.quota import screen
 
     with status("Reading quotas from AWS"):
-        answer = quota.answer(account, stack, replace(plan.setup, region=region))
+        answer = quota.answer(account, stack, plan.config.changed(region=region))
     if parsed.json:
         print_json(quota.as_dict(answer, stack, account))
     else:

@@ -11,9 +11,8 @@ from sharing.models.served import OF_CUSTOM
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
-from sharing.stack.config import SECTIONS
-from sharing.stack.pools import GpuNodes
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import SECTIONS, StackConfig
+from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.verdict import matrix
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
@@ -41,23 +40,23 @@ class BaseStack:
     """The values of the `tandem:` keys, by key."""
     provider: Values
     """The values of the `aws:` keys, by whole key."""
-    setup: Setup
+    config: StackConfig
     """The stack as the rules see it, with one pool."""
 
-    def written(self, chosen: Setup, comments: Sequence[str]) -> str:
+    def written(self, chosen: StackConfig, comments: Sequence[str]) -> str:
         """The stack file of a setup that was chosen, with comments as its first lines."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
         return stack_file(values, comments)
 
-    def sections_of(self, chosen: Setup) -> Values:
+    def sections_of(self, chosen: StackConfig) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen.
 
         A limit per month alone gets one for the peak, so that the plan of the file has no warning about it.
         """
         [pool] = chosen.pools
         own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool, chosen)}
-        if warn_of_peak(self.setup, cost(chosen)):
-            own["budget"] = {**self.sections["budget"], PER_HOUR: peak_limit(self.setup, cost(chosen))}
+        if warn_of_peak(self.config, cost(chosen)):
+            own["budget"] = {**self.sections["budget"], PER_HOUR: peak_limit(self.config, cost(chosen))}
         return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
 
 
@@ -110,9 +109,9 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
     return _read(sections, provider, today, path.name, [path.parent])
 
 
-def context_of(setup: Setup) -> str:
+def context_of(config: StackConfig) -> str:
     """The context of the models, for the head of a table: `, context 4,096`; nothing where it differs."""
-    contexts = {tenant.served.effective_context for tenant in setup.tenants}
+    contexts = {served.effective_context for served in config.models}
     return f", context {contexts.pop():,}" if len(contexts) == 1 else ""
 
 
@@ -129,7 +128,7 @@ def _with_limits(sections: Values, limits: Values | None) -> Values:
     return {"budget": {**others, **limits}} if limits else {}
 
 
-def _node_values(pool: Pool, chosen: Setup) -> Values:
+def _node_values(pool: GpuPool, chosen: StackConfig) -> Values:
     standard = GpuNodes()
     is_standard = pool.provisioner == standard.provisioner
     values: Values = {} if is_standard else {"provisioner": pool.provisioner}
@@ -159,12 +158,12 @@ def _read(
         given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}
         raise CallError("\n".join(map(_said, locate_given(wrong, given, read_documents(folders, name)))))
     require_region(found.config.region)
-    whole = matrix.one_pool(found.setup)
+    whole = matrix.one_pool(found.config)
     [pool] = whole.pools
     # Every setup is tried as spot and on demand, so none falls back. Of types that the file does not name, nobody has
     # said that the region offers them.
-    tried = replace(pool, on_demand_fallback=False, check_offers=True)
-    return BaseStack(sections=sections, provider=provider, setup=replace(whole, pools=(tried,)))
+    tried = pool.changed(on_demand_fallback=False, check_offers=True)
+    return BaseStack(sections=sections, provider=provider, config=whole.with_pool(tried))
 
 
 def _said(problem: Problem) -> str:

@@ -1,7 +1,6 @@
 """Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from sharing.files import write_whole
@@ -44,10 +43,10 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
         f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
         f"{bill.price_basis}.",
     ]
-    if base.setup.public_access_cidrs == ANYWHERE:
+    if base.config.cluster.public_access_cidrs == [*ANYWHERE]:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
     head += _tip(base, choice)
-    return save(path, base.written(choice.setup, head))
+    return save(path, base.written(choice.config, head))
 
 
 def _tip(base: BaseStack, choice: Choice) -> list[str]:
@@ -55,15 +54,13 @@ def _tip(base: BaseStack, choice: Choice) -> list[str]:
     pool = choice.cell.pool
     if pool.capacity != "spot":
         return []
-    asked = base.setup
-    limited = replace(choice.setup, max_usd_per_hour=asked.max_usd_per_hour, max_usd_per_month=asked.max_usd_per_month)
+    limited = choice.config.changed(budget=base.config.budget)
     bills: dict[str, float] = {}
     for name, known in instance_types().items():
         has_same_gpus = (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus)
         if not has_same_gpus or name in pool.instance_types:
             continue
-        two = replace(pool, instance_types=(*pool.instance_types, name))
-        found = judge(replace(limited, pools=(two,)))
+        found = judge(limited.with_pool(pool.changed(instance_types=[*pool.instance_types, name])))
         if found.accepted and found.cost and not found.cost.unpriced:
             bills[name] = found.cost.usd_per_hour
     if not bills:

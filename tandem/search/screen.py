@@ -1,12 +1,11 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rich.console import Console
 
 from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.choices import Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
@@ -17,17 +16,17 @@ MOST_DOUBTS = 4
 MOST_TYPES = 3
 
 
-def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) -> None:
+def table(config: StackConfig, found: Choices, most: int, *, numbered: bool = False) -> None:
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not found.fitting:
-        _nothing(console, setup, found)
+        _nothing(console, config, found)
         return
     shown = found.fitting[:most]
-    tenants = setup.tenants
-    names = [tenant.served.model.name for tenant in tenants[:3]]
+    tenants = config.models
+    names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
-    head = f"for {models}{context_of(setup)}, in {setup.region}: {len(shown)} of {len(found.fitting)}"
+    head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(found.fitting)}"
     say(console, 0, "Cheapest", head, "bold")
     room = has_room(console)
     period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
@@ -41,17 +40,17 @@ def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) ->
         line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
     hint_at_columns(console)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    month = ", a month with its schedule" * (setup.park is not None and room)
+    month = ", a month with its schedule" * (config.park is not None and room)
     say(console, 0, "$", f"for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, 0, letter, doubt, "yellow")
-    _peak(console, setup, shown[0])
-    _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
+    _peak(console, config, shown[0])
+    _unpriced(console, config, [*found.fitting[most:], *found.not_judged])
 
 
-def _peak(console: Console, setup: Setup, first: Choice) -> None:
+def _peak(console: Console, config: StackConfig, first: Choice) -> None:
     """What the first setup costs at most, where the budget is per month."""
-    if warn_of_peak(setup, first.bill):
+    if warn_of_peak(config, first.bill):
         peak = f"up to ${first.bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         reason = f"the first setup costs {peak}; a month includes {REPLACED_MINUTES} minutes of it."
         say(console, 0, "warning:", reason, "yellow")
@@ -82,14 +81,14 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
 
 
-def _nothing(console: Console, setup: Setup, found: Choices) -> None:
+def _nothing(console: Console, config: StackConfig, found: Choices) -> None:
     if not found.over_budget and not found.not_judged:
         refusal = found.refusal
         nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
         reason = f"these models cannot run: {refusal}" if refusal else nearest
         say(console, 0, "error:", reason, "bold red")
         return
-    limits = limits_of(setup)
+    limits = limits_of(config)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
     bill = found.over_budget[0].bill if found.over_budget else None
     month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
@@ -97,7 +96,7 @@ def _nothing(console: Console, setup: Setup, found: Choices) -> None:
     if found.over_budget:
         reason += _cheapest(found.over_budget[0], limits)
     say(console, 0, "error:", reason, "bold red")
-    _unpriced(console, setup, found.not_judged)
+    _unpriced(console, config, found.not_judged)
 
 
 def _cheapest(nearest: Choice, limits: Limits) -> str:
@@ -109,7 +108,7 @@ def _cheapest(nearest: Choice, limits: Limits) -> str:
         costs.append(f"{month}{' with its schedule' * (bill.week is not None)}")
         if bill.usd_per_month > limits.usd_per_month:
             enough.append(f"{least_per_month(bill)}/month")
-            if hours := hours_within(limits.usd_per_month, nearest.setup, bill):
+            if hours := hours_within(limits.usd_per_month, nearest.config, bill):
                 or_else = f", or let `park` (`tandem init --hours`) run the stack for at most {hours} hours per week"
     if limits.usd_per_hour is not None:
         peak = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
@@ -117,8 +116,8 @@ def _cheapest(nearest: Choice, limits: Limits) -> str:
         if bill.replacing_usd_per_hour > limits.usd_per_hour:
             enough.append(f"{least_per_hour(bill):.2f}")
             or_else = ""
-            pools = tuple(replace(pool, replacement="delete-first") for pool in nearest.setup.pools)
-            if not limits.passed_by(cost(replace(nearest.setup, pools=pools))):
+            pools = [pool.changed(replacement="delete-first") for pool in nearest.config.pools]
+            if not limits.passed_by(cost(nearest.config.changed(pools=pools))):
                 or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
     return (
         f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
@@ -133,11 +132,11 @@ def _digits(limits: Limits, bill: Cost | None) -> int:
     return 2 * (round(limits.usd_per_month) == round(bill.usd_per_month))
 
 
-def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:
+def _unpriced(console: Console, config: StackConfig, left_out: Sequence[Choice]) -> None:
     """Setups that also fit the models, at an unknown price."""
     setups = [choice for choice in left_out if choice.bill.unpriced]
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if types:
         named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {setup.region} are unknown."
-        say(console, 0, "warning:", f"{reason} {read_prices(setup.region)}", "yellow")
+        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {config.region} are unknown."
+        say(console, 0, "warning:", f"{reason} {read_prices(config.region)}", "yellow")

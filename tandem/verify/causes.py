@@ -74,7 +74,7 @@ def of_missing_pod(model: ExpectedModel, deployment: Object | None) -> str:
     if deployment is None:
         return f"Namespace {model.namespace} has no release of this model. Run `pulumi up --stack {model.stack}`."
     if deployment.get("spec", {}).get("replicas") == 0:
-        if model.setup.park:
+        if model.config.park:
             return f"The schedule of `park` has scaled its Deployment to 0. Run `tandem wake {model.stack}`."
         return f"Its Deployment is scaled to 0. {_kubectl(model, 'scale --replicas=1')}"
     return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"

@@ -78,7 +78,7 @@ def stack_checks(expected: ExpectedStack, outputs: Mapping[str, Any] | None) -> 
 
 def _differences(expected: ExpectedStack, outputs: Mapping[str, Any]) -> Iterator[str]:
     """The changes that `tandem plan --running` shows."""
-    compared = compare(expected.setup, read_outputs(outputs, "the outputs", expected.stack))
+    compared = compare(expected.config, read_outputs(outputs, "the outputs", expected.stack))
     yield from (f"pool {name} is not deployed" for name in compared.new)
     for change in compared.changes:
         yield f"pool {change.pool.name} is deployed as {change.before}, not {change.after}"

@@ -98,7 +98,7 @@ def main() -> None:
     whole = median(lambda: timed(CHOOSE))
     print(f"tandem choose, two models, whole catalogue: {whole * 1000:.0f} ms as a process (at most 1000)")
     base = of_models([{"name": name, "context": 2048} for name in PAIR], "us-east-1", {}, datetime.date.today())
-    print(f"  without start and imports: {median(lambda: choose(base.setup, CAPACITIES['any'])) * 1000:.0f} ms")
+    print(f"  without start and imports: {median(lambda: choose(base.config, CAPACITIES['any'])) * 1000:.0f} ms")
     for name, values in ADVISED.items():
         took = median(lambda values=values: judge(Source(values, {"aws:region": "us-east-1"}), "x"))  # type: ignore[misc]
         print(f"refused file, {name}: judged with advice in {took * 1000:.0f} ms (at most 200)")

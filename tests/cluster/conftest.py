@@ -12,7 +12,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import versions
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools
@@ -103,8 +103,8 @@ def graphs() -> Callable[[str], Graph]:
 
 
 @pytest.fixture(scope="session")
-def setups() -> Callable[[str], Setup]:
-    return lambda name: plan_of(name).setup
+def setups() -> Callable[[str], StackConfig]:
+    return lambda name: plan_of(name).config
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from sandbox.graph import Graph, plain
 from sharing.modes.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.names import tolerations
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
 
@@ -46,11 +46,11 @@ def place_of(cluster: Deployment, name: str) -> str:
 
 
 def test_every_model_runs_on_a_share_as_planned(
-    cluster: Deployment, graphs: Graphs, setups: Callable[[str], Setup], any_stack: str
+    cluster: Deployment, graphs: Graphs, setups: Callable[[str], StackConfig], any_stack: str
 ) -> None:
     graph, setup = graphs(any_stack), setups(any_stack)
     awake = [pool for pool in setup.pools if pool.desired]
-    home = {tenant.served.id: f"tandem-{pool.name}-group" for pool in awake for tenant in setup.tenants_of(pool)}
+    home = {served.id: f"tandem-{pool.name}-group" for pool in awake for served in setup.models_of(pool)}
     cluster.deploy(graph)
     if not awake:
         cluster.wait_for_deployments(*ids(graph))

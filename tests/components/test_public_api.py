@@ -14,7 +14,7 @@ import tandem
 from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
-from sharing.models.served import ModelSettings
+from sharing.models.served import ServedModel
 from sharing.names import stack_tags
 from tandem import (
     BucketCheckpoints,
@@ -404,7 +404,7 @@ def test_a_field_with_an_input_type_accepts_outputs() -> None:
 def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> None:
     served = OllamaModel("qwen2.5:0.5b", context=2048, slots=2, kv_type="q8_0", batch=512, prompt_cache_mib=0).served
     assert (served.id, served.model.name, served.context, served.slots) == ("qwen2-5-0-5b", "qwen2.5:0.5b", 2048, 2)
-    assert (served.kv_type, served.num_batch, served.prompt_cache_mib) == (KvType.Q8_0, 512, 0)
+    assert (served.kv_type, served.batch, served.prompt_cache_mib) == (KvType.Q8_0, 512, 0)
     args = OllamaPairArgs(models=[model(cache="volume", zone="us-east-1a"), OllamaModel(served.model, id="mine")])
     graph = run(lambda: OllamaPair("pair", args), project="test", stack="test")
     [volume] = graph.of_type("aws:ebs/volume:Volume")
@@ -413,8 +413,8 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
 
 
 def test_a_model_has_the_defaults_of_a_stack_file() -> None:
-    own, of_a_file = model(), ModelSettings(name="llama2:7b")
-    shared = {one.name for one in fields(own)} & (set(ModelSettings.model_fields) - {"id", "name", "pool"})
+    own, of_a_file = model(), ServedModel(name="llama2:7b")
+    shared = {one.name for one in fields(own)} & (set(ServedModel.model_fields) - {"id", "name", "pool"})
     assert {"context", "slots", "kv_type", "batch", "cache"} <= shared
     assert {name: getattr(own, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
     # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).

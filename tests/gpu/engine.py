@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sharing.models.catalogue import KvType, Served
+from sharing.models.catalogue import KvType
 from sharing.models.ollama import ALL_LAYERS
+from sharing.models.served import ServedModel
 from tests.gpu.progress import FailedError
 
 END_SECONDS = 20
@@ -57,7 +58,7 @@ class Server:
         return "\n".join(self.lines()[-lines:])
 
 
-def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
+def llama_arguments(served: ServedModel, model: Path, port: int) -> list[str]:
     """The arguments that Ollama gives to llama-server for a model with these settings.
 
     Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` or `off` because
@@ -72,7 +73,7 @@ def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
         *kv,
         *("--flash-attn", "on" if served.model.has_flash_attention else "off"),
         *(["--embedding"] if served.model.encoder else []),
-        *("-b", str(served.batch), "-ub", str(served.batch), "-ngl", str(ALL_LAYERS)),
+        *("-b", str(served.effective_batch), "-ub", str(served.effective_batch), "-ngl", str(ALL_LAYERS)),
     ]
 
 

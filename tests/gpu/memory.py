@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sharing.fit.memory import need
-from sharing.models.catalogue import KvType, Served
+from sharing.models.catalogue import KvType
+from sharing.models.served import ServedModel
 from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
 from tests.gpu.machine import Machine, in_catalogue
@@ -39,11 +40,10 @@ class Case:
     def __str__(self) -> str:
         return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type}"
 
-    def served(self, shape: Shape) -> Served:
+    def served(self, shape: Shape) -> ServedModel:
         """The same settings in the form of the rules."""
-        name = self.model.replace(":", "-")
         kv_type = KvType(self.kv_type)
-        return Served(id=name, model=shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
+        return ServedModel.of(shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
         "context": served.effective_context,
         "slots": served.effective_slots,
         "kv_type": case.kv_type,
-        "batch": served.batch,
+        "batch": served.effective_batch,
         "description": asdict(shape.model),
         **load,
         "filled_tokens": tokens,
@@ -109,7 +109,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
     }
 
 
-def fill(server: Server, served: Served) -> int:
+def fill(server: Server, served: ServedModel) -> int:
     """Uses every slot's whole context at the same time; returns the tokens of one slot.
 
     The engine allocates some memory only when it computes (cuBLAS, the pool of its CUDA backend), and keeps it

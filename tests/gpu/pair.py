@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sharing.models.catalogue import Served
 from sharing.models.ollama import ALL_LAYERS, server_environment
+from sharing.models.served import ServedModel
 from tests.gpu.engine import Server, free_port, serving, wait_until_ready
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files
@@ -119,7 +119,7 @@ class Pair:
     def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str], log: Path) -> Iterator[Server]:
         """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
         port = free_port()
-        served = Served(id=shape.model.name.replace(":", "-"), model=shape.model, context=CONTEXT, slots=SLOTS)
+        served = ServedModel.of(shape.model, context=CONTEXT, slots=SLOTS)
         environment = {
             "HOME": str(self.folder),
             "OLLAMA_HOST": f"127.0.0.1:{port}",
@@ -135,7 +135,8 @@ class Pair:
                 recipe, file = self.folder / "Modelfile", self.files.path(shape)
                 # Ollama copies the file twice before it removes one of the copies.
                 self.files.make_room(2 * shape.size, keep=file)
-                lines = [f"FROM {file}", f"PARAMETER num_gpu {ALL_LAYERS}", f"PARAMETER num_batch {served.batch}", ""]
+                batch = served.effective_batch
+                lines = [f"FROM {file}", f"PARAMETER num_gpu {ALL_LAYERS}", f"PARAMETER num_batch {batch}", ""]
                 recipe.write_text("\n".join(lines), encoding="utf-8")
                 create = [str(program), "create", shape.model.name, "-f", str(recipe)]
                 _run(create, {**os.environ, **environment}, CREATE_SECONDS)

@@ -13,7 +13,8 @@ import pytest
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import SCRIPTS
 from sharing.hardware.gpus import gpus
-from sharing.models.catalogue import KvType, Served, models
+from sharing.models.catalogue import KvType, models
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Mps, TimeSlicing
 from tests.gpu import machine as machines
 from tests.gpu import shares
@@ -248,13 +249,14 @@ def test_the_daemon_gets_the_limits_of_the_device_plugin_and_no_compute_mode(
 
 @pytest.mark.parametrize("kind", [KvType.F16, KvType.Q8_0])
 def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> None:
-    served = Served(id="m", model=SHAPES["llama2:7b"].model, context=2048, slots=4, kv_type=kind)
+    served = ServedModel.of(SHAPES["llama2:7b"].model, context=2048, slots=4, kv_type=kind)
     given = " ".join(llama_arguments(served, Path("/m.gguf"), 8080))
     # `starting llama-server` in the log of Ollama 0.32.15 (llm/llama_server.go), with this project's settings.
     cache = " --cache-type-k q8_0 --cache-type-v q8_0" if kind is KvType.Q8_0 else ""
+    batch = served.effective_batch
     assert given == (
         "--model /m.gguf --port 8080 --host 127.0.0.1 --no-webui --offline -c 8192 -np 4 --log-verbosity 4 "
-        f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {served.batch} -ub {served.batch} -ngl 999"
+        f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {batch} -ub {batch} -ngl 999"
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sharing.fit.memory import Need, need
-from sharing.models.catalogue import KvType, Model, Served
+from sharing.models.catalogue import KvType, Model
+from sharing.models.served import ServedModel
 from tests.gpu.identity import without_identity
 from tests.gpu.machine import in_catalogue
 from tests.gpu.memory import Case, measured_mib
@@ -31,7 +32,7 @@ def predictions(found: dict[str, Any]) -> dict[str, tuple[Need, int, bool]]:
     rows = {}
     for row in found["memory"]:
         model, kv_type = Model(**row["description"]), KvType(row["kv_type"])
-        served = Served(id="m", model=model, context=row["context"], slots=row["slots"], kv_type=kv_type)
+        served = ServedModel.of(model, context=row["context"], slots=row["slots"], kv_type=kv_type)
         name = f"{row['model']} {row['context']} × {row['slots']} {row['kv_type']}"
         if measured := measured_mib(row):
             rows[name] = need(served, gpu), measured, model.encoder

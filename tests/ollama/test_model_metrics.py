@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from components.ollama_pair.model_metrics import Source, collect, render
 from components.ollama_pair.values import metrics_container
-from sharing.models.catalogue import Served, models
+from sharing.models.catalogue import models
+from sharing.models.served import ServedModel
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, engine_arguments, fake_gpu
 from tests.ollama.test_model_watch import ask, engine
 
@@ -138,7 +139,7 @@ def exporter(with_metrics: FakeGpu, tmp_path: Path) -> Iterator[str]:
     server = with_metrics("full", 14900)
     server.start()
     (tmp_path / "ready").touch()
-    given = metrics_container(Served(id="tiny", model=models()["llama3.2:1b"], context=8192, slots=1))
+    given = metrics_container(ServedModel.of(models()["llama3.2:1b"], context=8192, slots=1))
     environment = {one["name"]: one["value"] for one in given["env"]} | {
         "MODEL": OWN,
         "SERVER": f"http://{server.environment['OLLAMA_HOST']}",

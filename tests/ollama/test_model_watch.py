@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from components.ollama_pair.values import watch_container
-from sharing.models.catalogue import Served, models
+from sharing.models.catalogue import models
+from sharing.models.served import ServedModel
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, fake_gpu
 
 SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"
@@ -231,7 +232,7 @@ def test_a_context_that_a_client_chose_stays_loaded(server: Server) -> None:
 
 
 def test_the_sidecar_gets_every_setting_that_its_script_reads() -> None:
-    given = watch_container(Served(id="m", model=models()["llama3.2:1b"], context=8192, slots=1))
+    given = watch_container(ServedModel.of(models()["llama3.2:1b"], context=8192, slots=1))
     names = {one["name"] for one in given["env"]}
     text = SCRIPT.read_text()
     assert set(re.findall(r'environment\["([A-Z_]+)"\]', text)) <= names

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from sharing.fit.prompt_cache import state_mib
-from sharing.models.catalogue import Served
 from sharing.models.ollama import checkpoints, server_environment
+from sharing.models.served import ServedModel
 from tests.gpu.engine import free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
 from tests.gpu.shapes import SHAPES, shrunk
@@ -50,12 +50,12 @@ class Seen:
         return self.log.count("found better prompt with")
 
 
-def small(tag: str = TAG, *, slots: int, cache: int) -> Served:
+def small(tag: str = TAG, *, slots: int, cache: int) -> ServedModel:
     """A small copy of the model, as a stack file may serve it."""
-    return Served(id="m", model=shrunk(SHAPES[tag]).model, context=CONTEXT, slots=slots, prompt_cache_mib=cache)
+    return ServedModel.of(shrunk(SHAPES[tag]).model, context=CONTEXT, slots=slots, prompt_cache_mib=cache)
 
 
-def measure(folder: Path, served: Served, requests: Requests, *, copies_idle_slots: bool = False) -> Seen:
+def measure(folder: Path, served: ServedModel, requests: Requests, *, copies_idle_slots: bool = False) -> Seen:
     """Sends the requests one by one to a server with the planned environment, or without our setting for idle slots."""
     model, port, read = folder / "m.gguf", free_port(), 0
     write_model(shrunk(SHAPES[served.model.name]), model)

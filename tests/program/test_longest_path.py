@@ -1,7 +1,6 @@
 """No resource waits without need before the first token: every edge of the longest path has a reason."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from sharing import tables
 from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
 from stacks.stack_file.judge import Plan
 from tandem.dry_run import startup
+from tests.sharing.builders import replace
 
 Graphs = Callable[[str], Graph]
 Plans = Callable[[str], Plan]
@@ -20,7 +20,7 @@ NEEDS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "needs.yaml").re
 
 
 def edges(graph: Graph, plan: Plan) -> set[str]:
-    path = startup.estimate_startup(graph, plan.setup).path
+    path = startup.estimate_startup(graph, plan.config).path
     kinds = [graph[step.urn].type.partition(":")[2] for step in path]
     assert all(step.waits_for == before.urn for before, step in pairwise(path))
     return {f"{before} → {after}" for before, after in pairwise(kinds)}
@@ -37,13 +37,13 @@ def test_every_need_of_the_table_is_met_on_some_stack(graphs: Graphs, plans: Pla
 
 
 def test_the_longest_path_ends_with_a_model_where_another_resource_takes_longer(graphs: Graphs, plans: Plans) -> None:
-    path = startup.estimate_startup(graphs("monitored"), plans("monitored").setup).path
+    path = startup.estimate_startup(graphs("monitored"), plans("monitored").config).path
     assert path[-1].urn.endswith(("tandem-ollama-mistral-7b", "tandem-ollama-llama2-7b"))
 
 
 def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs: Graphs, plans: Plans) -> None:
     def last(stack: str) -> float:
-        found = startup.estimate_startup(graphs(stack), plans(stack).setup)
+        found = startup.estimate_startup(graphs(stack), plans(stack).config)
         assert found.plus_minus > 2
         return found.path[-1].minutes
 
@@ -59,15 +59,15 @@ def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
     def doubt(about_the_node: float) -> float:
         times = {**known_times(), NODE_CLAIM: (1.0, about_the_node)}
         monkeypatch.setattr(startup, "known_times", lambda: times)
-        return startup.estimate_startup(graphs("karpenter"), plans("karpenter").setup).plus_minus
+        return startup.estimate_startup(graphs("karpenter"), plans("karpenter").config).plus_minus
 
     assert doubt(4.0) ** 2 > doubt(0.0) ** 2 + 4.0**2 + 1
 
 
 def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, plans: Plans) -> None:
-    graph, setup = graphs("pools"), plans("pools").setup
-    mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
-    crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
+    graph, setup = graphs("pools"), plans("pools").config
+    mib = {served.id: served.model.weights_bytes / 2**20 for served in setup.models}
+    crowd = replace(setup, models=tuple(replace(served, pool="rest") for served in setup.models))
     apart, together = startup.estimate_startup(graph, setup), startup.estimate_startup(graph, crowd)
     last = [found.path[-1].urn.rpartition("tandem-ollama-")[2] for found in (apart, together)]
     assert last == ["mistral-7b", "llama3-1-8b"], "the largest of the models that start last"
@@ -81,13 +81,13 @@ def test_a_new_stack_compiles_its_kernels_once_and_all_models_at_the_same_time(
 ) -> None:
     def minutes(each: float) -> float:
         monkeypatch.setattr(startup, "COMPILE_MINUTES", each)
-        return startup.estimate_startup(graphs("timeslice"), plans("timeslice").setup).minutes
+        return startup.estimate_startup(graphs("timeslice"), plans("timeslice").config).minutes
 
     assert minutes(3.0) - minutes(1.0) == pytest.approx(2.0)
 
 
 def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans: Plans) -> None:
-    graph, setup = graphs("pools"), plans("pools").setup
+    graph, setup = graphs("pools"), plans("pools").config
     assert startup.estimate_startup(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
     steady, rest = setup.pools
     parked = replace(setup, pools=(steady, replace(rest, desired=0)))

@@ -88,7 +88,7 @@ def deploy_again(name: str, letters: str = "abcdef") -> Graph:
         "aws:eks/getNodeGroup:getNodeGroup": {
             "labels": {"tandem/pool": "gpu"},
             "tags": {"tandem:zones": "us-east-1b"},
-            "instanceTypes": [*plan.setup.pools[0].instance_types],
+            "instanceTypes": [*plan.config.pools[0].instance_types],
         },
     }
     asked: dict[str, Any] = {token: lambda question, answer=answer: answer for token, answer in answers.items()}

@@ -1,21 +1,23 @@
 """Builders of valid `sharing` objects with overrides, so that a test names only what it is about."""
 
+import dataclasses
 import datetime
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter
 
 from sharing.fit.memory import need
 from sharing.hardware.gpus import InstanceType, instance_types
-from sharing.models.catalogue import MIB, KvType, Model, Served, models
-from sharing.models.served import Cache
+from sharing.models.catalogue import MIB, KvType, Model, models
+from sharing.models.served import Cache, ServedModel
 from sharing.modes.modes import Sharing, TimeSlicing, switched
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.cluster import ClusterSettings
+from sharing.stack.config import Circumstances, StackConfig
+from sharing.stack.pools import GpuPool
 from tests.rows import read_rows
 
 TODAY = datetime.date(2026, 11, 21)
@@ -34,16 +36,18 @@ def read_cases(name: str) -> dict[str, Any]:
     return cases
 
 
-def served(name: str = "llama2:7b", *, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> Served:
-    return Served(id=name.replace(":", "-"), model=models()[name], context=context, slots=slots, kv_type=kv_type)
+def served(
+    name: str = "llama2:7b", *, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16
+) -> ServedModel:
+    return ServedModel.of(models()[name], context=context, slots=slots, kv_type=kv_type)
 
 
-def pair(slots: int = 1) -> tuple[Served, Served]:
+def pair(slots: int = 1) -> tuple[ServedModel, ServedModel]:
     """The pair of the issue: llama2:7b and mistral:7b at context 2048."""
     return served("llama2:7b", slots=slots), served("mistral:7b", slots=slots)
 
 
-def weighing(mib: float, slots: int = 1, on: str = "g4dn.xlarge") -> Served:
+def weighing(mib: float, slots: int = 1, on: str = "g4dn.xlarge") -> ServedModel:
     """A model that needs exactly `mib` on one type, with its margin: no layers, and weights that make up the rest."""
     model = Model(
         name="own",
@@ -58,15 +62,15 @@ def weighing(mib: float, slots: int = 1, on: str = "g4dn.xlarge") -> Served:
         source="test",
     )
     gpu, weights_bytes = instance_types()[on].gpu, 0
-    found = Served(id="own", model=model, context=2048, slots=slots)
+    found = ServedModel.of(model, context=2048, slots=slots)
     while (less := mib - need(found, gpu).bound) > 0.001:
         weights_bytes += int(less * MIB * 0.98)
-        found = replace(found, model=replace(model, weights_bytes=weights_bytes))
+        found = found.with_model(replace(model, weights_bytes=weights_bytes))
     assert mib - 0.001 <= need(found, gpu).bound <= mib
     return found
 
 
-def keeping(mib: int, cache: int = 0) -> Served:
+def keeping(mib: int, cache: int = 0) -> ServedModel:
     """A model whose pod keeps `mib` of RAM, `cache` of it for prompts; processes, sidecar and buffers take 321 MiB."""
     model = Model(
         name="own",
@@ -80,65 +84,108 @@ def keeping(mib: int, cache: int = 0) -> Served:
         vocabulary=1,
         source="test",
     )
-    return Served(id="own", model=model, context=256, slots=1, prompt_cache_mib=cache)
+    return ServedModel.of(model, context=256, prompt_cache_mib=cache)
 
 
 def instance(name: str = "g4dn.xlarge") -> InstanceType:
     return instance_types()[name]
 
 
-def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = None, **overrides: Any) -> Pool:
+def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = None, **overrides: Any) -> GpuPool:
     """One node of these types with time-slicing by two; `types` is one name or several."""
-    standard = Pool(
-        name="gpu",
-        path="gpu-nodes",
-        instance_types=(types,) if isinstance(types, str) else tuple(types),
-        capacity="spot",
-        min=0,
-        desired=1,
-        max=1,
-        volume_gib=100,
-        sharing=sharing or TimeSlicing(replicas=2),
-    )
+    names = [types] if isinstance(types, str) else [*types]
+    standard = GpuPool(name="gpu", instance_types=names).placed("gpu-nodes", sharing or TimeSlicing(replicas=2))
     return replace(standard, **overrides)
 
 
-def listed(index: int, name: str, one: Pool, sharing_path: str = "sharing") -> Pool:
+def listed(index: int, name: str, one: GpuPool, sharing_path: str = "sharing") -> GpuPool:
     """The pool as one of several; it uses the stack's sharing unless `sharing_path` names its own."""
     return replace(one, name=name, path=f"gpu-nodes[{index}]", sharing_path=sharing_path)
 
 
-def tenants(*them: Served | str, cache: Cache = "node", pool: str = "gpu") -> tuple[Tenant, ...]:
-    return tuple(
-        Tenant(served=served(one) if isinstance(one, str) else one, path=f"models[{index}]", pool=pool, cache=cache)
-        for index, one in enumerate(them)
-    )
+def tenants(*them: ServedModel | str, cache: Cache = "node", pool: str = "gpu") -> list[ServedModel]:
+    every = [served(one) if isinstance(one, str) else one for one in them]
+    return [one.changed(cache=cache).placed(index, one.id, pool) for index, one in enumerate(every)]
 
 
-def setup(**overrides: Any) -> Setup:
+def setup(**overrides: Any) -> StackConfig:
     """Two small models on one g4dn.xlarge: no rule is broken, and there is nothing to warn about."""
-    standard = Setup(
-        region="us-east-1",
-        kubernetes="1.36",
-        support="standard",
-        zones=2,
-        nat="none",
-        public_access_cidrs=("192.0.2.1/32",),
-        system_types=("t3.medium",),
-        system_nodes=2,
-        pools=(pool(),),
-        tenants=tenants(SMALL, "llama3.2:3b"),
-        max_usd_per_hour=None,
-        today=TODAY,
+    standard = StackConfig.model_validate(
+        {
+            "aws:region": "us-east-1",
+            "sharing": {"mode": "timeslice", "replicas": 2},
+            "cluster": {"kubernetes": "1.36", "nat": "none", "public-access-cidrs": ["192.0.2.1/32"]},
+            "models": [{"name": SMALL}],
+        }
     )
-    return replace(standard, **overrides)
+    small = replace(standard, pools=[pool()], models=tenants(SMALL, "llama3.2:3b"), today=TODAY)
+    return replace(small, **overrides)
+
+
+IN_CLUSTER = ("kubernetes", "support", "nat", "public_access_cidrs", "zones", "zone_names")
+IN_BUDGET = ("max_usd_per_hour", "max_usd_per_month", "alert")
+
+
+Thing = TypeVar("Thing")
+
+
+def replace(thing: Thing, **values: Any) -> Thing:
+    """`dataclasses.replace`, and the same for sections of a stack file, whose keys may be those of a section in it."""
+    values = {key: [*value] if isinstance(value, tuple) else value for key, value in values.items()}
+    changed: Any
+    match thing:
+        case GpuPool():
+            changed = _changed_pool(thing, values)
+        case ServedModel():
+            changed = _changed_model(thing, values)
+        case StackConfig():
+            changed = _changed_stack(thing, values)
+        case _:
+            changed = dataclasses.replace(cast(Any, thing), **values)
+    return cast(Thing, changed)
+
+
+def _changed_pool(old: GpuPool, values: dict[str, Any]) -> GpuPool:
+    path, sharing = values.pop("path", old.path), values.pop("sharing", old.sharing)
+    own = values.pop("sharing_path", old.sharing_path) != "sharing"
+    return old.changed(**values, own_sharing=sharing if own else None).placed(path, sharing)
+
+
+def _changed_model(old: ServedModel, values: dict[str, Any]) -> ServedModel:
+    index, id, pool = values.pop("index", old.index), values.pop("id", old.id), values.pop("pool", old.pool)
+    new = old.with_model(values.pop("model", old.model))
+    return new.changed(**values).placed(index, id, pool)
+
+
+def _changed_stack(old: StackConfig, values: dict[str, Any]) -> StackConfig:
+    around = {key: values.pop(key, getattr(old, key)) for key in ("today", "book", "compared_modes")}
+    cluster, budget = old.cluster, old.budget
+    cluster = cluster.changed(**{key: values.pop(key) for key in IN_CLUSTER if key in values})
+    flags = {"nat": "nat_is_written", "public_access_cidrs": "public_access_is_written"}
+    unwritten = {key for key, name in flags.items() if not values.pop(name, True)}
+    if unwritten:
+        written = {key: getattr(cluster, key) for key in cluster.model_fields_set - unwritten}
+        cluster = ClusterSettings.model_construct(**written).changed(**dict(cluster))
+    nodes = cluster.system_nodes
+    types, count = values.pop("system_types", nodes.instance_types), values.pop("system_nodes", nodes.count)
+    cluster = cluster.changed(system_nodes=nodes.changed(instance_types=types, count=count))
+    budget = budget.changed(**{key: values.pop(key) for key in IN_BUDGET if key in values})
+    monitoring = old.monitoring
+    if values.pop("metrics", False):
+        monitoring = monitoring.changed(service_monitors=True)
+    if values.pop("metrics_store", False):
+        monitoring = monitoring.changed(store="builtin")
+    if values.pop("ui", False):
+        values["ui"] = old.ui.changed(enabled=True)
+    new = old.changed(cluster=cluster, budget=budget, monitoring=monitoring, **values)
+    return new.under(Circumstances(**around))
 
 
 def mode(name: str, replicas: int = 2) -> Sharing:
     return switched(TimeSlicing(replicas=replicas), name)
 
 
-def changed(whole: Setup, settings: str | Sequence[str]) -> Setup:
+def changed(whole: StackConfig, settings: str | Sequence[str]) -> StackConfig:
     """`whole` with the settings applied; if they are a text, those in its backquotes."""
     if isinstance(settings, str):
         assert re.sub(r"`[^`]+`|with|and| ", "", settings) == "", settings
@@ -159,18 +206,12 @@ def written_of(sharing: Sharing) -> dict[str, Any]:
     return sharing.model_dump(exclude_unset=True, by_alias=True) | {"mode": sharing.mode}
 
 
-def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
-    fields: Any = {
-        key.replace("-", "_"): tuple(value) if key == "instance-types" else value for key, value in values.items()
-    }
+def _written(whole: StackConfig, place: str, values: dict[str, Any]) -> StackConfig:
+    fields: Any = {key.replace("-", "_"): value for key, value in values.items()}
     if place.startswith("models"):
-        if "batch" in fields:
-            fields["num_batch"] = fields.pop("batch")
         if "kv_type" in fields:
             fields["kv_type"] = KvType(fields["kv_type"])
-        asked = next(tenant for tenant in whole.tenants if tenant.path == place)
-        tenant = replace(asked, served=replace(asked.served, **fields))
-        return replace(whole, tenants=tuple(tenant if one is asked else one for one in whole.tenants))
+        return whole.changed(models=[one.changed(**fields) if one.path == place else one for one in whole.models])
     old = next(one for one in whole.pools if place in (one.path, one.sharing_path, one.own_sharing_path))
     if place in (old.sharing_path, old.own_sharing_path):
         assert place == old.sharing_path or "mode" in values, "a pool's own sharing needs a mode"
@@ -181,4 +222,4 @@ def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
             fields["sharing"] = TypeAdapter(Sharing).validate_python(fields["sharing"])
             fields["sharing_path"] = f"{place}.sharing"
         new = replace(old, **fields)
-    return replace(whole, pools=tuple(new if one is old else one for one in whole.pools))
+    return whole.changed(pools=[new if one is old else one for one in whole.pools])

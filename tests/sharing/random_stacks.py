@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType, models
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from tests.sharing.builders import mode, pool, served, setup, tenants
 
 NVIDIA = [known for known in instance_types().values() if known.gpu.vendor == "nvidia"]
@@ -20,10 +20,10 @@ SHARINGS = st.builds(mode, st.sampled_from(["exclusive", "timeslice", "mps"]), s
 
 
 @st.composite
-def setups(draw: st.DrawFn) -> Setup:
+def setups(draw: st.DrawFn) -> StackConfig:
     """Models on one node with a share for each, so that the only question is whether they fit."""
     known = draw(st.sampled_from(NVIDIA))
     sharing = draw(SHARINGS)
     most = min(known.gpus * sharing.offers(known.gpu)[0].per_gpu, 4)
     them = draw(st.lists(SERVED, min_size=1, max_size=most))
-    return setup(pools=(pool(known.name, sharing, volume_gib=2000),), tenants=tenants(*them), nat="single")
+    return setup(pools=(pool(known.name, sharing, volume_gib=2000),), models=tenants(*them), nat="single")

@@ -1,19 +1,20 @@
-"""Setups from rows of a table: each row has what differs from `builders.setup`, with the keys of a stack file."""
+"""Setups from rows of a table: each row has what differs from `builders.config`, with the keys of a stack file."""
 
-from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from sharing.models.catalogue import KvType, Served
+from sharing.models.catalogue import KvType
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Sharing
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
-from sharing.stack.setup import Pool, ScaleToZero, Setup, Tenant
-from tests.sharing.builders import keeping, listed, pool, served, setup, weighing
+from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
+from sharing.stack.pools import GpuPool
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from tests.sharing.builders import keeping, listed, pool, replace, served, setup, weighing
 
 
-def read_setup(row: dict[str, Any]) -> Setup:
+def read_setup(row: dict[str, Any]) -> StackConfig:
     """`gpu-nodes`, `sharing` and `models` are those of a stack file; other keys are fields of `Setup`."""
     values = {key.replace("-", "_"): value for key, value in row.items()}
     nodes, stacks = values.pop("gpu_nodes", {}), values.pop("sharing", {"mode": "timeslice", "replicas": 2})
@@ -30,28 +31,30 @@ def read_setup(row: dict[str, Any]) -> Setup:
     else:
         values["pools"] = [read_pool(nodes, stacks)]
     if idles := values.pop("scale_to_zero", None):
-        values["scale_to_zero"] = ScaleToZero(idle_minutes=idles["idle-minutes"], cold_requests="wait")
+        values["scale_to_zero"] = ScaleToZeroSettings(
+            enabled=True, idle_minutes=idles["idle-minutes"], cold_requests="wait"
+        )
     if "park" in values:
         times = values["park"]
-        values["park"] = Park(schedule=read_cron(times["schedule"]), wake=read_cron(times["wake"]), timezone="UTC")
+        values["park"] = ParkSettings(schedule=times["schedule"], wake=times["wake"])
     if "models" in values:
-        values["tenants"] = read_models(values.pop("models"))
-    return setup(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        values["models"] = read_models(values.pop("models"))
+    return setup(**values)
 
 
-def read_pool(row: dict[str, Any], stacks: dict[str, Any]) -> Pool:
+def read_pool(row: dict[str, Any], stacks: dict[str, Any]) -> GpuPool:
     values = {key.replace("-", "_"): value for key, value in row.items()}
     sharing: Sharing = TypeAdapter(Sharing).validate_python(values.pop("sharing", stacks))
     return pool(values.pop("instance_types", "g4dn.xlarge"), sharing, **values)
 
 
-def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
+def read_models(rows: list[Any]) -> list[ServedModel]:
     """Each row is a tag, the settings of a model, or the arguments of a builder; `times` repeats it."""
-    found: list[dict[str, Any]] = []
+    found: list[ServedModel] = []
     for row in rows:
         values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
         where: dict[str, Any] = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
-        where |= {"spill": tuple(values.pop("spill", ())), "importance": values.pop("importance", None)}
+        where |= {"spill": values.pop("spill", []), "importance": values.pop("importance", None)}
         times = values.pop("times", 1)
         match values:
             case {"keeping": arguments}:
@@ -63,11 +66,11 @@ def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
             case _:
                 kept, kv_type = values.pop("prompt-cache-mib", 0), KvType(values.pop("kv-type", "f16"))
                 model = replace(served(kv_type=kv_type, **values), prompt_cache_mib=kept)
-        found += [{"served": model, **where}] * times
-    return tuple(Tenant(path=f"models[{index}]", **each) for index, each in enumerate(found))
+        found += [replace(model, **where)] * times
+    return [replace(each, index=index) for index, each in enumerate(found)]
 
 
-def describing(*, slots: int = 1, context: int = 2048, **shape: Any) -> Served:
+def describing(*, slots: int = 1, context: int = 2048, **shape: Any) -> ServedModel:
     """A small model with a shape that matters to Ollama."""
     small = weighing(1_000)
-    return replace(small, slots=slots, context=context, model=replace(small.model, **shape))
+    return small.with_model(replace(small.model, **shape)).changed(slots=slots, context=context)

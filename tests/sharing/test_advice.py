@@ -1,7 +1,6 @@
 """Advice: each change really helps, the cheapest comes first, and no useless change is offered."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,36 +10,50 @@ from pydantic import ValidationError
 from sharing.cost.bill import cost
 from sharing.fit.memory import need
 from sharing.hardware.gpus import instance_types
-from sharing.models.catalogue import KvType, Served
+from sharing.models.catalogue import KvType
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing, mode_names, switched
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice, concerns
 from sharing.verdict.assessment import Assessment, assess
 from sharing.verdict.judgement import judge
-from tests.sharing.builders import SMALL, changed, instance, listed, pool, read_cases, served, setup, tenants, weighing
+from tests.sharing.builders import (
+    SMALL,
+    changed,
+    instance,
+    listed,
+    pool,
+    read_cases,
+    replace,
+    served,
+    setup,
+    tenants,
+    weighing,
+)
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
 from tests.sharing.rows import read_setup
 
 T4_MIB = instance().gpu.cuda_mib
 
 
-def on(types: str, sharing: Sharing, *them: Served, **overrides: object) -> Setup:
+def on(types: str, sharing: Sharing, *them: ServedModel, **overrides: object) -> StackConfig:
     """A stack whose disk holds every model, so that only the GPUs are too small."""
-    return setup(pools=(pool(types, sharing, volume_gib=2000, **overrides),), tenants=tenants(*them))
+    return setup(pools=(pool(types, sharing, volume_gib=2000, **overrides),), models=tenants(*them))
 
 
-def advice(whole: Setup) -> list[Advice]:
+def advice(whole: StackConfig) -> list[Advice]:
     found = assess(whole)
     assert found.problems, "only a refused stack has advice"
     return [each for pool_ in whole.pools for each in found.advice[pool_.name]]
 
 
-def offers(whole: Setup) -> list[tuple[str, ...]]:
+def offers(whole: StackConfig) -> list[tuple[str, ...]]:
     return [each.settings for each in advice(whole)]
 
 
-def fits_exactly(target: Served, asked: Served) -> Setup:
+def fits_exactly(target: ServedModel, asked: ServedModel) -> StackConfig:
     """`asked` beside a model that leaves exactly as much of a T4 as `target` needs."""
     room = need(target, instance().gpu).bound
     return on("g4dn.xlarge", TimeSlicing(), asked, weighing(int(T4_MIB - room)))
@@ -49,7 +62,7 @@ def fits_exactly(target: Served, asked: Served) -> Setup:
 @pytest.mark.parametrize("compared", [{"timeslice"}, {"timeslice", "mps"}])
 def test_modes_that_a_comparison_shows_already_are_not_suggested(compared: set[str]) -> None:
     two_nodes = pool("g4dn.xlarge", Exclusive(), desired=2, max=2)
-    whole = setup(pools=(two_nodes,), tenants=tenants(served(SMALL), served(SMALL)), max_usd_per_hour=1.0)
+    whole = setup(pools=(two_nodes,), models=tenants(served(SMALL), served(SMALL)), max_usd_per_hour=1.0)
     assert named_modes(whole) == {"timeslice", "mps"}
     assert named_modes(replace(whole, compared_modes=frozenset(compared))) == {"timeslice", "mps"} - compared
 
@@ -73,7 +86,7 @@ def test_an_error_about_nodes_sharing_or_models_concerns_the_pool(path: str) -> 
     assert not concerns(Problem(f"cluster.{path}", "", "is wrong", "Correct it."), whole.pools[0], whole)
 
 
-def named_modes(whole: Setup) -> set[str]:
+def named_modes(whole: StackConfig) -> set[str]:
     """The modes that the error about the budget suggests."""
     [problem] = assess(whole).problems
     assert problem.path == "budget.max-usd-per-hour"
@@ -84,7 +97,7 @@ def named_modes(whole: Setup) -> set[str]:
 
 
 @st.composite
-def refused(draw: st.DrawFn) -> Setup:
+def refused(draw: st.DrawFn) -> StackConfig:
     """A stack that is refused: models too large, too few shares or nodes, too little disk, or a budget too low."""
     known = draw(st.sampled_from(NVIDIA))
     capacity = draw(st.sampled_from(["spot", "on-demand"]))
@@ -105,16 +118,16 @@ def refused(draw: st.DrawFn) -> Setup:
     limit = draw(st.sampled_from([None, None, 0.7, 2.0]))
     # Paris, for which the tables have no price of G5, G6e and P.
     region = draw(st.sampled_from(["us-east-1", "us-east-1", "eu-west-3"]))
-    return setup(pools=(here,), tenants=tenants(*them), max_usd_per_hour=limit, region=region)
+    return setup(pools=(here,), models=tenants(*them), max_usd_per_hour=limit, region=region)
 
 
-def listed_changes(whole: Setup) -> Iterator[Setup]:
+def listed_changes(whole: StackConfig) -> Iterator[StackConfig]:
     """Every kind of change that affects the price, spelled out without the code under test."""
     [here] = whole.pools
-    models = len(whole.tenants)
-    them = [tenant.served for tenant in whole.tenants]
+    models = len(whole.models)
+    them = list(whole.models)
 
-    def sized(one: Pool) -> Iterator[Setup]:
+    def sized(one: GpuPool) -> Iterator[StackConfig]:
         disk = replace(one, volume_gib=max(one.volume_gib, whole.disk_gib(one)))
         for nodes in range(1, models + 1):
             desired = nodes if one.provisioner == "node-group" else 1
@@ -137,24 +150,24 @@ def listed_changes(whole: Setup) -> Iterator[Setup]:
             yield from sized(replace(here, sharing=here.sharing.model_copy(update={"replicas": replicas})))
     yield from sized(replace(here, capacity="spot", on_demand_fallback=False))
     largest = max(served.prompt_cache_mib for served in them)
-    kinds: tuple[Callable[[Served], Served], ...] = (
+    kinds: tuple[Callable[[ServedModel], ServedModel], ...] = (
         *(smaller("slots", slots) for slots in (1, 2, 4)),
         *(smaller("context", tokens) for tokens in (512, 1024, 4096)),
         *(smaller("prompt_cache_mib", mib) for mib in (largest // 2, largest // 8, 0)),
-        lambda served: served if served.model.encoder else replace(served, num_batch=min(served.batch, 512)),
+        lambda served: served if served.model.encoder else replace(served, batch=min(served.effective_batch, 512)),
         lambda served: replace(served, kv_type=KvType.Q8_0),
     )
     for less in kinds:
         for changed_ones in ([less(one) for one in them], *alone(them, less)):
-            tried = tuple(replace(was, served=now) for was, now in zip(whole.tenants, changed_ones, strict=True))
-            yield replace(whole, tenants=tried)
+            tried = tuple(replace(was, served=now) for was, now in zip(whole.models, changed_ones, strict=True))
+            yield replace(whole, models=tried)
 
 
-def smaller(setting: str, most: int) -> Callable[[Served], Served]:
+def smaller(setting: str, most: int) -> Callable[[ServedModel], ServedModel]:
     return lambda served: replace(served, **{setting: min(most, getattr(served, setting))})
 
 
-def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list[Served]]:
+def alone(them: list[ServedModel], less: Callable[[ServedModel], ServedModel]) -> Iterator[list[ServedModel]]:
     """The setups in which one of the models is changed."""
     for index, one in enumerate(them):
         yield [*them[:index], less(one), *them[index + 1 :]]
@@ -163,7 +176,7 @@ def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list
 @pytest.mark.slow
 @given(whole=refused())
 @settings(max_examples=15)
-def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Setup) -> None:
+def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: StackConfig) -> None:
     found = assess(whole)
     if not found.problems:
         return
@@ -175,7 +188,7 @@ def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Set
         assert each.is_priced is not bool(bill.unpriced)
     assert [rank(each) for each in offered] == sorted(map(rank, offered))
     first = offered[0] if offered else None
-    budget_is_judged = bool(whole.max_usd_per_hour) and not judge(whole).budget_is_open
+    budget_is_judged = bool(whole.budget.max_usd_per_hour) and not judge(whole).budget_is_open
     for tried in listed_changes(whole):
         bill = cost(tried)
         if bill.unpriced and budget_is_judged:
@@ -189,7 +202,7 @@ def rank(each: Advice) -> tuple[bool, float]:
     return not each.is_priced, each.usd_per_hour or 0
 
 
-def accepted_bill(whole: Setup):  # type: ignore[no-untyped-def]
+def accepted_bill(whole: StackConfig):  # type: ignore[no-untyped-def]
     found = judge(whole)
     return found.cost if found.accepted else None
 
@@ -197,31 +210,31 @@ def accepted_bill(whole: Setup):  # type: ignore[no-untyped-def]
 @pytest.mark.slow
 @given(whole=setups())
 @settings(max_examples=40)
-def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
+def test_advice_about_a_model_asks_for_less_of_it(whole: StackConfig) -> None:
     found = assess(whole)
     for each in found.advice["gpu"]:
-        for then, now in zip(whole.tenants, changed(whole, each.settings).tenants, strict=True):
-            assert now.served.slots <= then.served.slots
-            assert now.served.context <= then.served.context
-            if then.served.model.can_quantize_kv:
-                assert now.served.kv_type.bytes_per_value <= then.served.kv_type.bytes_per_value
+        for then, now in zip(whole.models, changed(whole, each.settings).models, strict=True):
+            assert now.slots <= then.slots
+            assert now.context <= then.context
+            if then.model.can_quantize_kv:
+                assert now.kv_type.bytes_per_value <= then.kv_type.bytes_per_value
             else:
-                assert now.served.kv_type is KvType.F16
+                assert now.kv_type is KvType.F16
 
 
-def beside_another(whole: Setup) -> Setup:
+def beside_another(whole: StackConfig) -> StackConfig:
     """The setup with a second pool, which has the same sharing and a model that fits."""
     (here,) = whole.pools
-    moved = [replace(tenant, pool="here") for tenant in whole.tenants]
-    other = replace(tenants(weighing(1_000), pool="other")[0], path=f"models[{len(moved)}]")
+    moved = [replace(served, pool="here") for served in whole.models]
+    other = replace(tenants(weighing(1_000), pool="other")[0], index=len(moved))
     pools = (listed(0, "other", pool(sharing=TimeSlicing())), listed(1, "here", here))
-    return replace(whole, pools=pools, tenants=(*moved, other))
+    return replace(whole, pools=pools, models=(*moved, other))
 
 
 @pytest.mark.slow
 @given(whole=setups())
 @settings(max_examples=40)
-def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: Setup) -> None:
+def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: StackConfig) -> None:
     alone, several = assess(whole), assess(beside_another(whole))
     assert [len(each.settings) for each in several.advice["here"]] or not alone.advice["gpu"]
     assert several.advice["other"] == ()
@@ -281,8 +294,8 @@ def test_a_context_is_shortened_from_the_models_real_context() -> None:
 def test_a_smaller_batch_is_offered_in_steps(batch: int) -> None:
     """Ollama takes 2,048 tokens per step beyond 32,768 tokens of context (server/sched.go)."""
     asked = served("llama3.2:1b", context=65_536)
-    assert asked.batch == 2048
-    target = replace(asked, num_batch=batch)
+    assert asked.effective_batch == 2048
+    target = replace(asked, batch=batch)
     assert need(target, instance().gpu).bound < need(asked, instance().gpu).bound - 1
     found = offers(fits_exactly(target, asked))
     assert [one for one in found if "batch" in one[0]] == [(f"models[0].batch: {batch}",)]
@@ -372,7 +385,7 @@ def test_each_of_two_refused_pools_gets_advice() -> None:
     one = listed(0, "one", pool(sharing=Exclusive(), volume_gib=1000))
     two = listed(1, "two", pool(sharing=Exclusive(), volume_gib=1000))
     them = tenants(weighing(20_000), weighing(30_000))
-    whole = setup(pools=(one, two), tenants=(replace(them[0], pool="one"), replace(them[1], pool="two")))
+    whole = setup(pools=(one, two), models=(replace(them[0], pool="one"), replace(them[1], pool="two")))
     found = assess(whole)
     both = changed(changed(whole, found.advice["one"][0].settings), found.advice["two"][0].settings)
     assert judge(both).accepted
@@ -393,7 +406,7 @@ def test_prompt_caches_that_exceed_the_nodes_memory_are_reduced_first() -> None:
 # The wording.
 
 
-def problems(whole: Setup) -> list[str]:
+def problems(whole: StackConfig) -> list[str]:
     return [str(problem) for problem in assess(whole).problems]
 
 

@@ -1,14 +1,13 @@
 """The assessment of a setup: errors, warnings, fits, and the bill."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from sharing.cost.bill import cost
 from sharing.modes.modes import TimeSlicing
 from sharing.verdict.assessment import assess
-from tests.sharing.builders import pool, read_cases, setup
+from tests.sharing.builders import pool, read_cases, replace, setup
 from tests.sharing.rows import read_setup
 
 CASES = read_cases("assessments")
@@ -24,7 +23,7 @@ def test_all_errors_of_a_stack_are_reported_at_once(name: str) -> None:
     for said, wanted in zip(problems, case["problems"], strict=True):
         assert re.fullmatch(wanted, said), said
     assert [fit.pool.name for fit in found.fits] == case["judged"]
-    assert all(fit.tenant in whole.tenants_of(fit.pool) for fit in found.fits)
+    assert all(fit.served in whole.models_of(fit.pool) for fit in found.fits)
     assert found.cost == (cost(whole) if case["billed"] else None)
     assert [bool(fit.advice) for fit in found.fits] == [
         not fit.verdict.fits and bool(found.advice[fit.pool.name]) for fit in found.fits

@@ -8,10 +8,11 @@ from sharing.fit.host import host_need
 from sharing.fit.memory import compute_mib, need
 from sharing.hardware.gpus import gpus
 from sharing.models.attention import has_kernel
-from sharing.models.catalogue import MIB, KvType, Model, Served, models
+from sharing.models.catalogue import MIB, KvType, Model, models
 from sharing.models.ollama import server_environment
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.advice import advise
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import judge
@@ -36,8 +37,8 @@ def own(**shape: Any) -> Model:
     return Model(name="own", weights_bytes=MIB, max_context=0, vocabulary=1024, source="test", **numbers)
 
 
-def asked(model: Model, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> Served:
-    return Served(id="m", model=model, context=context, slots=slots, kv_type=kv_type)
+def asked(model: Model, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> ServedModel:
+    return ServedModel.of(model, context=context, slots=slots, kv_type=kv_type)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_server_gets_flash_attention_only_where_the_gpu_can_compute_it() -> No
 @pytest.mark.parametrize("context", [4096, 8192, 65_536])
 def test_without_flash_attention_the_batch_stays_at_512(context: int) -> None:
     # ollama v0.32.15 server/sched.go, automaticGenerationBatch: llamaServerGenerationBatchDefault.
-    assert served("deepseek-coder-v2:16b", context=context).batch == 512
+    assert served("deepseek-coder-v2:16b", context=context).effective_batch == 512
 
 
 def test_the_scores_of_a_batch_take_memory_without_flash_attention() -> None:
@@ -107,7 +108,7 @@ def test_inputs_in_ram_have_32_bits_and_the_places_of_v_without_flash_attention(
 
 
 def refusals(model: Model, kind: KvType) -> list[str]:
-    whole = setup(pools=(pool(sharing=Exclusive()),), tenants=tenants(asked(model, kv_type=kind)))
+    whole = setup(pools=(pool(sharing=Exclusive()),), models=tenants(asked(model, kv_type=kind)))
     return [str(problem) for problem in problems(whole) if problem.path.endswith("kv-type")]
 
 
@@ -124,8 +125,8 @@ def test_the_heads_of_an_own_model_decide_about_flash_attention() -> None:
     assert hopeless.endswith("Write `kv-type: f16`.")
 
 
-def exclusive(*them: Served) -> Setup:
-    return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), tenants=tenants(*them), nat="single")
+def exclusive(*them: ServedModel) -> StackConfig:
+    return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), models=tenants(*them), nat="single")
 
 
 def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
@@ -155,7 +156,7 @@ def test_advice_for_a_cache_that_the_engine_refuses_makes_it_f16() -> None:
 
 def test_the_cache_of_another_model_stays_as_it_is() -> None:
     small = served("llama3.2:1b", kv_type=KvType.Q8_0)
-    whole = setup(tenants=tenants(small, served("all-minilm:33m", context=512, kv_type=KvType.Q8_0)))
+    whole = setup(models=tenants(small, served("all-minilm:33m", context=512, kv_type=KvType.Q8_0)))
     offered = [each.settings for each in advise(whole, judge(whole), whole.pools[0])]
     assert ("models[1].kv-type: f16",) in offered
     assert not [setting for settings in offered for setting in settings if "models[0]" in setting]

@@ -1,19 +1,16 @@
 """The bill of a week with `park`: worked out by hand from the prices in `cost.yaml`."""
 
-from dataclasses import replace
-
 import pytest
 
 from sharing.cost.bill import cost
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
 from sharing.stack.changes import changed_settings
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
 from sharing.verdict.advice import with_room
 from sharing.verdict.assessment import assess
-from tests.sharing.builders import pair, pool, setup, tenants
+from tests.sharing.builders import pair, pool, replace, setup, tenants
 
-NIGHTS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="Europe/Paris")
+NIGHTS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", timezone="Europe/Paris")
 """Running for 5 × 12 = 60 hours of a week, and parked for 108."""
 PARKED = 0.1 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
 """Control plane, two system nodes with their disks and addresses."""
@@ -21,7 +18,7 @@ RUNNING = PARKED + 0.2158 + 100 * 0.08 / 730 + 0.005
 """With one g4dn.xlarge, its disk and its address."""
 
 
-def parked(**changes: object) -> Setup:
+def parked(**changes: object) -> StackConfig:
     return setup(park=NIGHTS, **changes)
 
 
@@ -51,7 +48,7 @@ def test_control_plane_system_nodes_disks_and_addresses_still_cost_while_parked(
 def test_the_volumes_of_models_and_nat_gateways_still_cost_while_parked() -> None:
     on_volumes = tuple(replace(each, cache="volume") for each in tenants(*pair()))
     gib = sum(each.volume_gib for each in on_volumes)
-    week = cost(parked(tenants=on_volumes, nat="single")).week
+    week = cost(parked(models=on_volumes, nat="single")).week
     assert week is not None
     assert gib > 0
     assert [line.item for line in week.parked_lines][2:] == [
@@ -68,7 +65,7 @@ def test_without_park_a_week_is_168_equal_hours() -> None:
 
 
 def test_changes_of_a_stack_with_park_name_no_count_that_its_schedule_sets() -> None:
-    old = parked(tenants=tenants(*pair(), *pair()))
+    old = parked(models=tenants(*pair(), *pair()))
     [before] = old.pools
     after = with_room(before, old)
     assert (after.desired, after.max) == (2, 2)

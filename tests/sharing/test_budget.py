@@ -1,16 +1,17 @@
 """The limits of `budget`, against months that are worked out by hand from the prices in `cost.yaml`."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from sharing.cost.bill import cost
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, ScaleToZero, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.assessment import assess
 from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
-from tests.sharing.builders import SMALL, pool, setup, tenants
+from tests.sharing.builders import SMALL, pool, replace, setup, tenants
 from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, RUNNING
 
 SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
@@ -23,12 +24,12 @@ SCHEDULED = (60 * RUNNING + 108 * PARKED) * 730 / 168 + REPLACED
 """60 of 168 hours a week."""
 
 
-def of_budget(whole: Setup) -> list[Problem]:
+def of_budget(whole: StackConfig) -> list[Problem]:
     return [one for one in assess(whole).problems if one.path.startswith("budget")]
 
 
 @pytest.mark.parametrize(("whole", "usd"), [(setup(), MONTH), (setup(park=NIGHTS), SCHEDULED)])
-def test_a_limit_per_month_counts_the_schedule_and_the_minutes_of_replacements(whole: Setup, usd: float) -> None:
+def test_a_limit_per_month_counts_the_schedule_and_the_minutes_of_replacements(whole: StackConfig, usd: float) -> None:
     bill = cost(whole)
     assert bill.usd_per_month == pytest.approx(usd, abs=0.01)
     assert bill.usd_per_month_unparked == pytest.approx(MONTH, abs=0.01)
@@ -60,12 +61,12 @@ def test_the_hours_of_the_advice_to_park_are_within_the_limit() -> None:
 
 def test_cheaper_settings_are_offered_for_a_limit_per_month_too() -> None:
     two = pool(desired=2, max=2)
-    [problem] = of_budget(setup(pools=(two,), tenants=tenants(SMALL, SMALL), max_usd_per_month=400))
+    [problem] = of_budget(setup(pools=(two,), models=tenants(SMALL, SMALL), max_usd_per_month=400))
     assert "Write `gpu-nodes.desired: 1` ($0.4" in problem.fix
 
 
 def test_without_nodes_to_park_the_advice_has_no_hours() -> None:
-    zero = ScaleToZero(idle_minutes=15, cold_requests="wait")
+    zero = ScaleToZeroSettings(enabled=True, idle_minutes=15, cold_requests="wait")
     asleep = setup(pools=(pool(provisioner="karpenter"),), scale_to_zero=zero, max_usd_per_month=200)
     [problem] = of_budget(asleep)
     assert problem.rule.startswith("is less than the stack costs in a month while its models run: $")
@@ -118,8 +119,8 @@ def test_a_limit_per_month_that_the_limit_per_hour_never_reaches_is_one_error() 
 
 
 @pytest.mark.parametrize("expensive", [pool(desired=2, max=2), pool("g4dn.12xlarge")])
-def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(expensive: Pool) -> None:
-    whole = setup(pools=(expensive,), tenants=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
+def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(expensive: GpuPool) -> None:
+    whole = setup(pools=(expensive,), models=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
     [alone] = of_budget(whole)
     assert "gpu-nodes." in alone.fix
     [both] = of_budget(replace(whole, max_usd_per_month=2190))

@@ -1,28 +1,27 @@
 """The cheapest setups, ranked by price: none that fits is left out, and if none fits, the nearest miss is shown."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, TimeSlicing
+from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
-from sharing.stack.setup import Setup
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.judgement import judge
 from sharing.verdict.matrix import one_pool, trials
 from tests.conftest import Golden
-from tests.sharing.builders import instance, listed, pool, setup, tenants, weighing
+from tests.sharing.builders import instance, listed, pool, replace, setup, tenants, weighing
 
 ANY: tuple[Capacity, ...] = ("spot", "on-demand")
-TWO = setup(tenants=tenants(weighing(6_000), weighing(5_000)))
+TWO = setup(models=tenants(weighing(6_000), weighing(5_000)))
 
 
 PARIS = replace(TWO, region="eu-west-3")
 """A region for which the tables have no spot price and no price of G5."""
-WANTED: dict[str, tuple[Setup, Sequence[Capacity]]] = {
+WANTED: dict[str, tuple[StackConfig, Sequence[Capacity]]] = {
     "two-models": (TWO, ANY),
     "as-spot": (TWO, ["spot"]),
     "on-demand-in-zurich": (replace(TWO, region="eu-central-2"), ["on-demand"]),
@@ -30,9 +29,9 @@ WANTED: dict[str, tuple[Setup, Sequence[Capacity]]] = {
     "in-paris-as-spot": (PARIS, ["spot"]),
     "in-paris-under-a-budget": (replace(PARIS, max_usd_per_hour=2.0), ANY),
     "in-paris-under-a-small-budget": (replace(PARIS, max_usd_per_hour=0.41), ANY),
-    "too-large": (setup(tenants=tenants(weighing(400_000), weighing(1_000))), ANY),
-    "both-too-large": (setup(tenants=tenants(weighing(400_000), weighing(500_000))), ["spot"]),
-    "not-loaded": (setup(tenants=tenants("llama3.2-vision:11b")), ["spot"]),
+    "too-large": (setup(models=tenants(weighing(400_000), weighing(1_000))), ANY),
+    "both-too-large": (setup(models=tenants(weighing(400_000), weighing(500_000))), ["spot"]),
+    "not-loaded": (setup(models=tenants("llama3.2-vision:11b")), ["spot"]),
     "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
 }
 FIRST, LAST = 20, 5
@@ -80,7 +79,7 @@ def test_the_cheapest_comes_first_and_doubtful_setups_later() -> None:
 def test_every_row_is_accepted_and_has_the_price_of_the_whole_stack() -> None:
     """The cluster of TWO without its GPU nodes, whose price `test_cost` checks. Here only equality matters."""
     for choice in choose(TWO, ANY).fitting:
-        found = judge(choice.setup)
+        found = judge(choice.config)
         assert found.accepted
         assert found.cost == choice.bill
 
@@ -97,7 +96,7 @@ def test_no_type_that_holds_both_models_is_missing() -> None:
 
 def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
     """Four models of 7,000 MiB: four on an L40S (45,460), two on a T4 (15,110)."""
-    four = setup(tenants=tenants(*[weighing(7_000)] * 4))
+    four = setup(models=tenants(*[weighing(7_000)] * 4))
     rows = {row(choice)[:3] for choice in choose(four, ["on-demand"]).fitting}
     assert {(1, "g6e.xlarge", "timeslice"), (2, "g4dn.xlarge", "timeslice"), (4, "g4dn.xlarge", "exclusive")} <= rows
     assert not {(1, "g4dn.xlarge", "timeslice"), (3, "g4dn.xlarge", "timeslice")} & rows
@@ -107,7 +106,7 @@ def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
 
 def test_many_models_get_no_more_shares_than_mps_has() -> None:
     """48 clients of one GPU (k8s-device-plugin, mps/device.go)."""
-    many = setup(tenants=tenants(*[weighing(500)] * 60))
+    many = setup(models=tenants(*[weighing(500)] * 60))
     for tried in trials(many, instance("g6e.xlarge"), "mps", "node-group"):
         [here] = tried.pools
         assert (here.sharing.replicas or 0) <= 48
@@ -129,7 +128,7 @@ def test_setups_over_the_budget_are_kept_apart() -> None:
 def test_a_stack_with_several_pools_is_tried_with_one() -> None:
     pools = (listed(0, "one", pool(sharing=Exclusive())), listed(1, "two", pool("g6.xlarge")))
     them = tenants(weighing(6_000), weighing(5_000))
-    whole: Setup = setup(pools=pools, tenants=(replace(them[0], pool="one"), replace(them[1], pool="two")))
+    whole: StackConfig = setup(pools=pools, models=(replace(them[0], pool="one"), replace(them[1], pool="two")))
     assert [row(choice) for choice in choose(one_pool(whole), ANY).fitting] == [
         row(choice) for choice in choose(TWO, ANY).fitting
     ]

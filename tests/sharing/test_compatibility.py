@@ -3,7 +3,7 @@
 import datetime
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,11 +14,12 @@ from sharing import versions
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Mps, Sharing
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 from sharing.verdict.rules import table as compatibility
 from sharing.verdict.rules.table import RULES, problems, warnings
 from sharing.versions import Part
-from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, setup, tenants
+from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, replace, setup, tenants
 from tests.sharing.rows import read_setup
 
 MANY = tenants(*[SMALL] * 20)
@@ -28,16 +29,16 @@ def day(text: str) -> datetime.date:
     return datetime.date.fromisoformat(text)
 
 
-def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> Setup:
+def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> StackConfig:
     return setup(pools=(pool(types, sharing, **overrides),))
 
 
-def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
+def several(second: GpuPool, *them: str, own: str = "sharing") -> StackConfig:
     """A good pool with a model, and `second` with its models (one by default); `own` is the path of its sharing."""
     first, here = listed(0, "first", pool()), listed(1, "rest", second, own)
     here_too = tenants(*(them or (SMALL,)), pool="rest")
-    moved = [replace(tenant, path=f"models[{index}]") for index, tenant in enumerate(here_too, 1)]
-    return setup(pools=(first, here), tenants=(*tenants(SMALL, pool="first"), *moved))
+    moved = [replace(served, path=f"models[{index}]") for index, served in enumerate(here_too, 1)]
+    return setup(pools=(first, here), models=(*tenants(SMALL, pool="first"), *moved))
 
 
 # The table of `rules.yaml`.
@@ -47,7 +48,7 @@ def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
 class Case:
     """A setup that a rule is about, and the rule's errors for it."""
 
-    setup: Setup
+    config: StackConfig
     says: list[str]
     pins: dict[str, Any] = field(default_factory=dict)
     """Values of `sharing.versions` that differ from the real ones."""
@@ -75,7 +76,7 @@ def numbered(kind: str) -> list[Any]:
     ]
 
 
-def found_by(name: str, whole: Setup) -> list[str]:
+def found_by(name: str, whole: StackConfig) -> list[str]:
     (rule,) = [rule for rule in RULES if rule.name == name]
     return [str(problem) for problem in rule.check(whole)]
 
@@ -91,9 +92,9 @@ def test_every_rule_is_broken_and_kept_by_a_case() -> None:
 def test_a_broken_rule_is_reported_with_its_fix(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for pin, value in case.pins.items():
         monkeypatch.setattr(versions, pin, value)
-    assert found_by(name, case.setup) == case.says
+    assert found_by(name, case.config) == case.says
     assert case.says
-    refused, doubted = ({str(one) for one in find(case.setup)} for find in (problems, warnings))
+    refused, doubted = ({str(one) for one in find(case.config)} for find in (problems, warnings))
     refuses = list(TABLE).index(name) < 26
     assert set(case.says) <= (refused if refuses else doubted)
     assert not set(case.says) & (doubted if refuses else refused)
@@ -103,7 +104,7 @@ def test_a_broken_rule_is_reported_with_its_fix(name: str, case: Case, monkeypat
 def test_a_kept_rule_reports_nothing(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for pin, value in case.pins.items():
         monkeypatch.setattr(versions, pin, value)
-    assert found_by(name, case.setup) == case.says == []
+    assert found_by(name, case.config) == case.says == []
 
 
 def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
@@ -112,9 +113,7 @@ def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
 
 
 def test_all_broken_rules_are_reported_at_once() -> None:
-    whole = replace(
-        on("g4ad.xlarge", "g4dn.extra", volume_gib=1), kubernetes="1.2", system_types=("odd",), tenants=MANY
-    )
+    whole = replace(on("g4ad.xlarge", "g4dn.extra", volume_gib=1), kubernetes="1.2", system_types=("odd",), models=MANY)
     assert [problem.path for problem in problems(whole)] == [
         "gpu-nodes.instance-types[1]",
         "gpu-nodes.instance-types[0]",
@@ -158,7 +157,7 @@ def test_amd_gpus_are_refused_by_their_vendor(name: str) -> None:
 
 def test_a_rule_reports_each_pool_that_breaks_it() -> None:
     whole = several(pool(sharing=Mps()), SMALL, SMALL, SMALL, own="gpu-nodes[1].sharing")
-    crowded = replace(whole, tenants=(*tenants(*[SMALL] * 3, pool="first"), *whole.tenants[1:]))
+    crowded = replace(whole, models=(*tenants(*[SMALL] * 3, pool="first"), *whole.models[1:]))
     wrong = [problem.found for problem in problems(crowded) if problem.rule == "every model needs a share"]
     assert [text.split()[3].rstrip(",") for text in wrong] == ["first", "rest"]
 
@@ -184,7 +183,7 @@ def test_errors_of_independent_rules_are_all_reported() -> None:
 # Fixes, applied.
 
 
-def fixes(whole: Setup, fix: str) -> list[Setup]:
+def fixes(whole: StackConfig, fix: str) -> list[StackConfig]:
     """The setups that result from each of the fixes in `fix`."""
     ways = fix.removeprefix("Write ").removesuffix(".").split("; or ")
     found = [changed(whole, re.sub(" to share the GPU| for smaller slices", "", way)) for way in ways]
@@ -196,8 +195,8 @@ def fixes(whole: Setup, fix: str) -> list[Setup]:
 
 @pytest.mark.parametrize("case", CASES["broken"]["every model has a share"])
 def test_each_fix_of_the_table_works(case: Case) -> None:
-    [problem] = [one for one in problems(case.setup) if one.path == "models"]
-    for out in fixes(case.setup, problem.fix):
+    [problem] = [one for one in problems(case.config) if one.path == "models"]
+    for out in fixes(case.config, problem.fix):
         assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
 
 
@@ -218,7 +217,7 @@ def test_each_fix_of_too_few_shares_works(
 ) -> None:
     most = max(desired + more, 1)
     here = pool(kind, mode(name, replicas), desired=desired, max=most, provisioner=provisioner)
-    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * count)) if alone else several(here, *[SMALL] * count)
+    whole = setup(pools=(here,), models=tenants(*[SMALL] * count)) if alone else several(here, *[SMALL] * count)
     broken = [one for one in problems(whole) if one.path == "models"]
     assert bool(broken) == (count > here.total_shares)
     for problem in broken:
@@ -235,7 +234,7 @@ def test_each_fix_of_too_few_shares_works(
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))
 @settings(max_examples=50)
 def test_the_fix_names_the_smallest_disk_that_holds_the_models(count: int, volume: int) -> None:
-    whole = setup(pools=(pool(volume_gib=volume),), tenants=tenants(*["llama3.1:8b"] * count))
+    whole = setup(pools=(pool(volume_gib=volume),), models=tenants(*["llama3.1:8b"] * count))
     for problem in [one for one in problems(whole) if one.path == "gpu-nodes.volume-gib"]:
         (number,) = re.findall(r"`volume-gib: (\d+)`", problem.fix)
         for gib, enough in ((int(number), True), (int(number) - 1, False)):

@@ -1,7 +1,6 @@
 """Dollars: each line of the bill, how well its price is known, and the same models on dedicated GPUs."""
 
 import datetime
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +10,8 @@ from sharing import tables
 from sharing.cost.bill import cost, in_extended_support
 from sharing.hardware import prices
 from sharing.hardware.gpus import instance_types
-from sharing.stack.setup import Setup
-from tests.sharing.builders import SMALL, TODAY, pool, read_cases, setup, tenants
+from sharing.stack.config import StackConfig
+from tests.sharing.builders import SMALL, TODAY, pool, read_cases, replace, setup, tenants
 from tests.sharing.rows import read_setup
 
 REGIONS = ["us-east-1", "us-west-2", "eu-west-1", "ap-south-2", "us-gov-west-1", "xx-north-9"]
@@ -73,7 +72,7 @@ def test_an_estimate_uses_types_that_have_a_price_in_the_home_region(monkeypatch
 
 
 @st.composite
-def priced(draw: st.DrawFn) -> Setup:
+def priced(draw: st.DrawFn) -> StackConfig:
     kind = draw(st.sampled_from(TYPES))
     desired = draw(st.integers(0, 4))
     return setup(
@@ -84,14 +83,14 @@ def priced(draw: st.DrawFn) -> Setup:
         pools=(
             pool(kind, capacity=draw(st.sampled_from(["spot", "on-demand"])), desired=desired, max=max(desired, 1)),
         ),
-        tenants=tenants(*[SMALL] * draw(st.integers(1, 6)), cache=draw(st.sampled_from(["node", "volume"]))),
+        models=tenants(*[SMALL] * draw(st.integers(1, 6)), cache=draw(st.sampled_from(["node", "volume"]))),
         today=TODAY + datetime.timedelta(days=draw(st.integers(0, 900))),
     )
 
 
 @given(whole=priced())
 @settings(max_examples=120)
-def test_the_lines_add_up_and_fewer_nodes_are_never_more_expensive_than_dedicated_ones(whole: Setup) -> None:
+def test_the_lines_add_up_and_fewer_nodes_are_never_more_expensive_than_dedicated_ones(whole: StackConfig) -> None:
     bill = cost(whole)
     assert bill.usd_per_hour == pytest.approx(sum(one.usd_per_hour for one in bill.lines))
     assert all(one.usd_per_hour >= 0 for one in bill.lines)
@@ -99,7 +98,7 @@ def test_the_lines_add_up_and_fewer_nodes_are_never_more_expensive_than_dedicate
     assert bill.usd_per_month == pytest.approx(bill.usd_per_hour * 730 + replaced)
     assert bill.per_model_hour * bill.models == pytest.approx(bill.usd_per_hour)
     (here,) = whole.pools
-    if here.desired <= -(-len(whole.tenants) // here.smallest.gpus):
+    if here.desired <= -(-len(whole.models) // here.smallest.gpus):
         assert bill.dedicated_usd_per_hour >= bill.usd_per_hour - 1e-9
 
 
@@ -149,7 +148,7 @@ def test_services_have_their_published_prices(item: str, usd: float) -> None:
 
 
 def test_a_parked_pool_reports_its_cost_after_waking() -> None:
-    running = setup(tenants=tenants("llama2:7b"), pools=(pool(desired=2, max=3),))
+    running = setup(models=tenants("llama2:7b"), pools=(pool(desired=2, max=3),))
     parked = replace(running, pools=(pool(desired=0, max=2),))
     assert cost(running).awake_usd_per_hour == cost(running).usd_per_hour
     assert cost(parked).awake_usd_per_hour == pytest.approx(cost(running).usd_per_hour)

@@ -1,17 +1,16 @@
 """The e-mail from AWS Budgets: which limits and regions are refused, and what the warnings say."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
 from sharing.section import is_email
-from sharing.stack.budget import AlertPeriod, AlertScope
-from sharing.stack.setup import CostAlert, ScaleToZero, Setup
+from sharing.stack.budget import Alert, AlertPeriod, AlertScope
+from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.assessment import assess
-from tests.sharing.builders import pool, setup
+from tests.sharing.builders import pool, replace, setup
 
 # us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
 # 2 public addresses at 0.005 (aws.amazon.com/eks/pricing, /ec2/pricing/on-demand, /ebs/pricing, /vpc/pricing).
@@ -21,8 +20,10 @@ SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
 REPLACED = SYSTEM_REPLACED + (0.2158 + 100 * 0.08 / 730 + 0.005) / 2
 
 
-def alerted(max_usd: float, period: AlertPeriod = "monthly", scope: AlertScope = "account", **more: object) -> Setup:
-    return setup(alert=CostAlert(max_usd=max_usd, period=period, scope=scope), **more)
+def alerted(
+    max_usd: float, period: AlertPeriod = "monthly", scope: AlertScope = "account", **more: object
+) -> StackConfig:
+    return setup(alert=Alert(emails=["ops@example.com"], max_usd=max_usd, period=period, scope=scope), **more)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     assert assess(alerted(month + 0.01)).warnings == ()
 
 
-WORKDAYS = Park(schedule=read_cron("0 20 * * MON-FRI"), wake=read_cron("0 8 * * MON-FRI"), timezone="UTC")
+WORKDAYS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", timezone="UTC")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,8 @@ def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
 
 
 def test_models_that_scale_to_zero_are_not_parked() -> None:
-    def sleeping(max_usd: float) -> Setup:
-        zero = ScaleToZero(idle_minutes=15, cold_requests="wait")
+    def sleeping(max_usd: float) -> StackConfig:
+        zero = ScaleToZeroSettings(enabled=True, idle_minutes=15, cold_requests="wait")
         return alerted(max_usd, pools=(pool(provisioner="karpenter"),), scale_to_zero=zero)
 
     [found] = assess(sleeping(1)).problems

@@ -16,13 +16,14 @@ from sharing.fit.host import host_need
 from sharing.fit.memory import need
 from sharing.hardware import mig
 from sharing.hardware.gpus import gpus, instance_types
-from sharing.models.catalogue import KvType, Served, models
+from sharing.models.catalogue import KvType, models
+from sharing.models.served import ServedModel
 from tests.conftest import Golden
 
 SETTINGS = (
     {"context": 2048, "slots": 1},
     {"context": 30_000, "slots": 3, "kv_type": KvType.Q8_0},
-    {"context": 8192, "slots": 8, "kv_type": KvType.Q4_0, "num_batch": 1024, "prompt_cache_mib": 0},
+    {"context": 8192, "slots": 8, "kv_type": KvType.Q4_0, "batch": 1024, "prompt_cache_mib": 0},
 )
 Row = dict[str, object]
 
@@ -32,11 +33,11 @@ def memory() -> Iterator[Row]:
     for name, model in models().items():
         for asked in SETTINGS:
             settings: Any = asked if model.can_quantize_kv else {**asked, "kv_type": KvType.F16}
-            served = Served(id="own", model=model, **settings)
+            served = ServedModel.of(model, **settings)
             found, host = need(served, gpus()["l4"]), host_need(served)
             yield {
                 **{"model": name, "context": served.effective_context, "slots": served.effective_slots},
-                **{"batch": served.batch, "volume_gib": model.volume_gib, "flash": model.has_flash_attention},
+                **{"batch": served.effective_batch, "volume_gib": model.volume_gib, "flash": model.has_flash_attention},
                 **{f"gpu_{key}": round(value, 1) for key, value in asdict(found).items()},
                 **{f"host_{key}": round(value, 1) for key, value in asdict(host).items()},
                 "host_total": host.total,

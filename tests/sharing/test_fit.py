@@ -1,22 +1,20 @@
 """Whether models fit: the pair of the issue, the GPUs, and properties."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from sharing.fit.shares import _given, verdicts
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.setup import Setup
-from tests.sharing.builders import instance, pair, read_cases, served, weighing
+from sharing.stack.config import StackConfig
+from tests.sharing.builders import instance, pair, read_cases, replace, served, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
 from tests.sharing.rows import read_models
 
 
-def fitting(sharing: Sharing, *them: Served, on: str = "g4dn.xlarge") -> list[bool]:
+def fitting(sharing: Sharing, *them: ServedModel, on: str = "g4dn.xlarge") -> list[bool]:
     return [verdict.fits for verdict in verdicts(them, sharing, instance(on))]
 
 
@@ -28,7 +26,7 @@ def test_the_verdict_says_whether_models_fit(name: str) -> None:
     case = CASES[name]
     on, nodes = case.get("type", "g4dn.xlarge"), case.get("nodes", 1)
     them = [weighing(mib, on=on) for mib in case.get("needs", [])]
-    them += [tenant.served for tenant in read_models(case.get("models", []))]
+    them += read_models(case.get("models", []))
     sharing: Sharing = TypeAdapter(Sharing).validate_python(case["sharing"])
     found = verdicts(them, sharing, instance(on), nodes)
     said = [one.shares.profile or "fits" if one.fits else f"{one.rule}: {one.found}" for one in found]
@@ -67,12 +65,12 @@ def test_the_same_model_twice_counts_twice() -> None:
 
 @given(whole=setups(), data=st.data())
 @settings(max_examples=30)
-def test_a_bigger_gpu_never_holds_less(whole: Setup, data: st.DataObject) -> None:
+def test_a_bigger_gpu_never_holds_less(whole: StackConfig, data: st.DataObject) -> None:
     (here,) = whole.pools
     gpu = here.smallest.gpu
     bigger = [known for known in NVIDIA if known.gpu.nvml_mib >= gpu.nvml_mib and known.gpu.cuda_mib >= gpu.cuda_mib]
     there = data.draw(st.sampled_from(bigger))
-    them = [tenant.served for tenant in whole.tenants]
+    them = list(whole.models)
     before = fitting(here.sharing, *them, on=here.smallest.name)
     after = fitting(here.sharing, *them, on=there.name)
     assert all(now or not then for then, now in zip(before, after, strict=True))
@@ -91,9 +89,9 @@ def test_a_model_may_fill_its_slice_to_the_last_mib() -> None:
 
 @given(whole=setups(), extra=SERVED)
 @settings(max_examples=30)
-def test_one_more_model_never_makes_another_fit(whole: Setup, extra: Served) -> None:
+def test_one_more_model_never_makes_another_fit(whole: StackConfig, extra: ServedModel) -> None:
     (here,) = whole.pools
-    them = [tenant.served for tenant in whole.tenants]
+    them = list(whole.models)
     before = fitting(here.sharing, *them, on=here.smallest.name)
     after = fitting(here.sharing, *them, extra, on=here.smallest.name)
     assert all(then or not now for then, now in zip(before, after, strict=False))

@@ -1,6 +1,5 @@
 """RAM of a node against published measurements: what a model's pod keeps, and what is left for the page cache."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from sharing.fit.host import (
 from sharing.fit.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.system_instances import system_types
-from sharing.models.catalogue import MIB, KvType, Model, Served, find
+from sharing.models.catalogue import MIB, KvType, Model, find
 from sharing.models.ollama import checkpoint_bytes, checkpoints, has_checkpoints
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
-from sharing.stack.setup import ScaleToZero
-from tests.sharing.builders import keeping, pool, read_figures, setup, tenants
+from sharing.stack.park import ParkSettings
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from tests.sharing.builders import keeping, pool, read_figures, replace, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
 GEMMA4_12B: dict[str, Any] = {
@@ -41,10 +40,12 @@ GEMMA4_12B: dict[str, Any] = {
 }
 
 
-def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = KvType.F16, **shape: Any) -> Served:
+def of(
+    context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = KvType.F16, **shape: Any
+) -> ServedModel:
     plain = {"weights_bytes": MIB, "layers": 1, "kv_heads": 1, "head_dim": 64, "max_context": 0, "vocabulary": 1}
     model = Model(name="own", source="test", **{"width": 1, **plain, **shape})
-    return Served(id="own", model=model, context=context, slots=slots, kv_type=kv_type, prompt_cache_mib=cache)
+    return ServedModel.of(model, context=context, slots=slots, kv_type=kv_type, prompt_cache_mib=cache)
 
 
 @pytest.mark.parametrize("row", read_figures("host_buffers"), ids=lambda row: "-".join(row.values()))
@@ -55,7 +56,7 @@ def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = 
 def test_the_inputs_of_a_batch_are_in_ram(row: dict[str, str]) -> None:
     width, window, context, slots, batch = (int(row[key]) for key in ("width", "window", "context", "slots", "batch"))
     shape: dict[str, Any] = {"swa_layers": 1, "swa_window": window} if window else {}
-    served = replace(of(context // slots, slots, width=width, **shape), num_batch=batch)
+    served = replace(of(context // slots, slots, width=width, **shape), batch=batch)
     assert host_need(served).buffers == pytest.approx(float(row["mib"]), abs=0.1)
 
 
@@ -85,7 +86,7 @@ def test_a_pod_keeps_at_least_the_memory_in_the_report_about_the_prompt_cache() 
 def test_the_worked_example_of_the_documentation_is_right() -> None:
     model = find("llama2:7b")
     assert model is not None
-    assert host_need(Served(id="llama2", model=model, context=2048, slots=1)).total == 518
+    assert host_need(ServedModel.of(model, context=2048, slots=1)).total == 518
     assert "they take about 520 MiB" in " ".join(PAGE.read_text().split())
 
 
@@ -201,8 +202,11 @@ def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     assert names(metrics=True) == always
     assert names(metrics=True, metrics_store=True) == {**always, "victoria-metrics": 1, "grafana": 1}
     keda = {"keda-operator": 1, "keda-add-ons-http-interceptor": 1, "keda-add-ons-http-external-scaler": 1}
-    assert names(scale_to_zero=ScaleToZero(idle_minutes=15, cold_requests="wait")) == {**always, **keda}
-    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+    assert names(scale_to_zero=ScaleToZeroSettings(enabled=True, idle_minutes=15, cold_requests="wait")) == {
+        **always,
+        **keda,
+    }
+    nights = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
     # Schedules of AWS park node groups: only Karpenter's pools need a Job.
     assert names(park=nights) == always
     assert names(park=nights, pools=(brought,)) == {**always, "karpenter": 2, "tandem-parking": 1}
@@ -228,7 +232,7 @@ def test_one_system_node_has_the_cpu_for_all_pods_that_a_stack_may_have() -> Non
 
 def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has() -> None:
     two, small = pool(("g4dn.2xlarge", "g4dn.xlarge"), TimeSlicing(replicas=2)), keeping(1000)
-    whole = setup(pools=(two,), tenants=tenants(small, keeping(3000), keeping(2000)))
+    whole = setup(pools=(two,), models=tenants(small, keeping(3000), keeping(2000)))
     # The two largest of three may share a g4dn.xlarge, which leaves 14,481 - 664 MiB.
     node = instance_types()["g4dn.xlarge"]
     assert crowd(whole, two, node) == [3000, 2000]
@@ -236,6 +240,6 @@ def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has()
     # With metrics, each pod has one more sidecar of 64 MiB.
     assert crowd(replace(whole, metrics=True), two, node) == [3064, 2064]
     assert sum(crowd(whole, two, node)) + 2 * page_cache_mib(whole, two) <= room_mib(node, two.sharing)
-    assert page_cache_mib(replace(whole, tenants=()), two) == 14_481 - 664
-    full = replace(whole, tenants=tenants(keeping(9000), keeping(9000)))
+    assert page_cache_mib(replace(whole, models=()), two) == 14_481 - 664
+    full = replace(whole, models=tenants(keeping(9000), keeping(9000)))
     assert page_cache_mib(full, two) == LEAST_PAGE_CACHE_MIB

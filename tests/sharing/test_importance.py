@@ -3,7 +3,6 @@
 import pytest
 
 from sharing.models.importance import PRIORITIES, priority_class, used
-from sharing.stack.setup import Tenant
 from tests.sharing.builders import setup, weighing
 
 NONE_OF_OURS = 0
@@ -36,14 +35,5 @@ def test_a_namespace_has_its_own_class() -> None:
 
 @pytest.mark.parametrize(("written", "expected"), [([None, None], False), ([None, "low"], True), (["high"], True)])
 def test_a_stack_has_importance_once_one_of_its_models_has(written: list[str | None], expected: bool) -> None:
-    tenants = tuple(
-        Tenant(
-            served=weighing(1000),
-            path=f"models[{index}]",
-            pool="gpu",
-            cache="node",
-            importance=importance,  # type: ignore[arg-type]
-        )
-        for index, importance in enumerate(written)
-    )
-    assert setup(tenants=tenants).has_importance is expected
+    models = [weighing(1000).changed(importance=importance) for importance in written]
+    assert setup(models=models).has_importance is expected

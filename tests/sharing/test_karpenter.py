@@ -1,7 +1,5 @@
 """What Karpenter knows about shares, and how many nodes it launches."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, Mig, Sharing
 from sharing.verdict.assessment import assess
 from sharing.verdict.rules.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
-from tests.sharing.builders import SMALL, mode, pool, setup, tenants
+from tests.sharing.builders import SMALL, mode, pool, replace, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]
 
@@ -49,7 +47,7 @@ def test_a_limit_for_large_nodes_allows_more_small_ones() -> None:
     assert replace(both, provisioner="node-group").most_nodes(both.known_types[0]) == 1
     [quota] = [need for need in needs(setup(pools=(both,))) if need.quota.name == "g-on-demand"]
     assert (quota.now, quota.most, quota.replacing) == (64, 4 * 64, 5 * 64)
-    whole, one = (cost(setup(pools=(each,), tenants=tenants(SMALL))) for each in (both, small))
+    whole, one = (cost(setup(pools=(each,), models=tenants(SMALL))) for each in (both, small))
     assert whole.usd_per_hour == one.usd_per_hour
     disks_and_addresses = 3 * (both.volume_gib * 0.08 / 730 + 0.005)
     assert whole.replacing_usd_per_hour - one.replacing_usd_per_hour == pytest.approx(
@@ -87,7 +85,7 @@ def test_karpenter_is_planned_with_the_number_of_nodes_that_the_models_need(
     models: int, sharing: Sharing, most: int, desired: int, nodes: int
 ) -> None:
     here = pool(sharing=sharing, max=most, desired=desired, provisioner="karpenter")
-    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * models))
+    whole = setup(pools=(here,), models=tenants(*[SMALL] * models))
     assert whole.nodes_of(here) == nodes
     [line] = [one for one in cost(whole).lines if one.item.startswith("GPU nodes")]
     assert line.item == f"GPU nodes {nodes} × g4dn.xlarge"
@@ -107,19 +105,19 @@ def test_shares_are_proved_if_a_node_starts_and_its_number_of_gpus_is_known() ->
     unequal = pool(("g4dn.xlarge", "g4dn.12xlarge"))
     assert "1 or 4 GPUs" in setup(pools=(unequal,)).unproved(unequal)
     by_karpenter = pool(("g4dn.xlarge", "g4dn.12xlarge"), max=2, provisioner="karpenter")
-    assert setup(pools=(by_karpenter,), tenants=tenants(SMALL)).unproved(by_karpenter) == ""
+    assert setup(pools=(by_karpenter,), models=tenants(SMALL)).unproved(by_karpenter) == ""
 
 
 def test_karpenters_bill_equals_that_of_an_equally_large_node_group() -> None:
     here = pool(max=5, provisioner="karpenter")
     four = tenants(*[SMALL] * 4)
-    ours = cost(setup(pools=(here,), tenants=four))
-    theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), tenants=four))
+    ours = cost(setup(pools=(here,), models=four))
+    theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), models=four))
     ours, theirs = (replace(one, replacing_usd_per_hour=0.0, replaced_usd_per_month=0.0) for one in (ours, theirs))
     assert ours == theirs
 
 
 def test_a_pool_whose_gpus_do_not_support_the_mode_is_refused_without_ending_the_plan() -> None:
-    whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), tenants=tenants(SMALL))
+    whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), models=tenants(SMALL))
     assert whole.nodes_of(whole.pools[0]) == 3
     assert assess(whole).problems[0].rule == "is not supported by T4"

@@ -1,7 +1,6 @@
 """The matrix of types, sharing modes and provisioners: no cell raises, planned models fit, refusals have a reason."""
 
 import re
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -15,9 +14,9 @@ from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import judge
 from sharing.verdict.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
 from sharing.verdict.rules.table import RULES, first_broken
-from tests.sharing.builders import changed, instance, pair, pool, setup, tenants, weighing
+from tests.sharing.builders import changed, instance, pair, pool, replace, setup, tenants, weighing
 
-PAIR = setup(tenants=tenants(*pair()))
+PAIR = setup(models=tenants(*pair()))
 NAMES = {rule.name for rule in RULES if rule.refuses} | {MODELS_FIT}
 TYPE = re.compile(r"\b(?:[gp]\d\w*(?:-\w+)?)\.(?:\d*x?large|metal)\b")
 
@@ -167,7 +166,7 @@ def test_single_gets_slices_of_one_kind_or_none_if_no_slice_holds_the_models() -
     assert alike is not None
     assert alike.cut(instance("g7e.2xlarge").gpu) == "2x2g.48gb"
     assert slices_for((weighing(200_000),), instance("g7e.2xlarge"), "single") is None
-    too_large = setup(tenants=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
+    too_large = setup(models=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
     [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
     assert cell.broken == MODELS_FIT
 
@@ -194,6 +193,6 @@ def test_the_first_rule_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_more_models_get_more_shares_of_one_gpu() -> None:
-    three = setup(tenants=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
+    three = setup(models=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
     [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
     assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)

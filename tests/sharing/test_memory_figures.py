@@ -1,6 +1,5 @@
 """The memory model against the engine's own accounting and against what users measured."""
 
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -8,8 +7,9 @@ import pytest
 
 from sharing.fit.memory import Need, compute_mib, need
 from sharing.hardware.gpus import Gpu, gpus
-from sharing.models.catalogue import MIB, KvType, Model, Served
-from tests.sharing.builders import read_figures
+from sharing.models.catalogue import MIB, KvType, Model
+from sharing.models.served import ServedModel
+from tests.sharing.builders import read_figures, replace
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md"
 BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
@@ -38,14 +38,13 @@ TEXTS = ("model", "architecture", "encoder")
 SHAPES = {row["model"]: model_of(row) for row in read_figures("shapes")}
 
 
-def served(row: dict[str, str]) -> Served:
-    return Served(
-        id="x",
-        model=SHAPES[row["model"]],
+def served(row: dict[str, str]) -> ServedModel:
+    return ServedModel.of(
+        SHAPES[row["model"]],
         context=int(row["context"]),
         slots=int(row["slots"]),
         kv_type=KvType(row["kv_type"]),
-        num_batch=int(row["batch"]),
+        batch=int(row["batch"]),
     )
 
 
@@ -136,7 +135,7 @@ def test_the_worked_example_of_the_documentation_is_right() -> None:
     page = PAGE.read_text(encoding="utf-8")
     lines = (line.strip().strip("|").split("|") for line in page.splitlines() if line.startswith("|"))
     cells = {line[0].strip(" *"): line[-1].strip(" *").replace(",", "") for line in lines}
-    asked = Served(id="x", model=SHAPES["llama3.2-3b"], context=4096, slots=1)
+    asked = ServedModel.of(SHAPES["llama3.2-3b"], context=4096, slots=1)
     found = need(asked, gpus()["t4"])
     parts = {
         "weights": found.weights,

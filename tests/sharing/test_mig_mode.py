@@ -2,7 +2,6 @@
 
 import datetime
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from sharing.fit.slices import Choice, in_mig
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.hardware.prices import HOME, Book, Market
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes import layouts
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
@@ -23,13 +22,13 @@ from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import judge
 from sharing.verdict.rules.table import problems
 from tests.sharing import builders
-from tests.sharing.builders import changed, instance, pool, setup, tenants
+from tests.sharing.builders import changed, instance, pool, replace, setup, tenants
 
 RTX, H100, T4 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["t4"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
 
 
-def weighing(mib: float, on: str = "g7e.2xlarge") -> Served:
+def weighing(mib: float, on: str = "g7e.2xlarge") -> ServedModel:
     return builders.weighing(mib, on=on)
 
 
@@ -260,7 +259,7 @@ def test_prices_read_from_aws_decide_which_type_with_mig_is_the_cheapest() -> No
 
 def test_too_few_slices_are_reported_once_and_not_for_each_model() -> None:
     whole = setup(
-        pools=(pool("g7e.2xlarge", BALANCED),), tenants=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
+        pools=(pool("g7e.2xlarge", BALANCED),), models=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
     )
     assert [problem.path for problem in assess(whole).problems] == ["models"]
 
@@ -294,7 +293,7 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
 
 
 def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge") -> list[tuple[str, ...]]:
-    whole = setup(pools=(pool(on, sharing, volume_gib=2000),), tenants=tenants(*(weighing(mib, on) for mib in mibs)))
+    whole = setup(pools=(pool(on, sharing, volume_gib=2000),), models=tenants(*(weighing(mib, on) for mib in mibs)))
     return [each.settings for each in assess(whole).advice["gpu"]]
 
 
@@ -334,7 +333,7 @@ def test_every_offered_advice_about_slices_is_accepted(
     known, sharing, mibs = case
     whole = setup(
         pools=(pool(known.name, sharing, volume_gib=2000),),
-        tenants=tenants(*(weighing(mib, known.name) for mib in mibs)),
+        models=tenants(*(weighing(mib, known.name) for mib in mibs)),
     )
     for each in assess(whole).advice["gpu"]:
         assert judge(changed(whole, each.settings)).accepted, each

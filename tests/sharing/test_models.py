@@ -1,7 +1,5 @@
 """The memory that a model needs: the formula, the published figures, and smaller settings that never need more."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +7,9 @@ from hypothesis import strategies as st
 from sharing.fit.memory import Need
 from sharing.fit.memory import need as need_on
 from sharing.hardware.gpus import gpus
-from sharing.models.catalogue import MIB, KvType, Model, Served, find, find_model, full_name, largest_vocabulary, models
-from tests.sharing.builders import read_figures, served
+from sharing.models.catalogue import MIB, KvType, Model, find, find_model, full_name, largest_vocabulary, models
+from sharing.models.served import ServedModel
+from tests.sharing.builders import read_figures, replace, served
 
 GIB = 2**30
 T4 = gpus()["t4"]
@@ -41,7 +40,7 @@ SLOTS = st.integers(1, 64)
 KV_TYPES = st.sampled_from(list(KvType))
 
 
-def need(served: Served) -> Need:
+def need(served: ServedModel) -> Need:
     return need_on(served, T4)
 
 
@@ -126,7 +125,7 @@ def test_weights_and_kv_match_the_table(row: dict[str, str]) -> None:
 
 def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
     """512 tokens × (3 × 16 + 2 × 8 + 8) values × 4 bytes; 512 × 1024 cells × 2 bytes; 512 × 16 × 36 / 32 bytes."""
-    found = need(Served(id="own", model=own(width=8, feed_forward=16), context=1024, slots=2))
+    found = need(ServedModel.of(own(width=8, feed_forward=16), context=1024, slots=2))
     assert found.weights == 3
     assert found.kv == 2 * (4 * 64) * 2 * (2 * 2048) / MIB
     assert found.compute * MIB == 512 * (3 * 16 + 2 * 8 + 8) * 4 + 512 * 1024 * 2 + 512 * 16 * 36 / 32
@@ -137,19 +136,19 @@ def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
 
 
 def test_an_embedding_on_the_cpu_takes_no_gpu_memory() -> None:
-    assert need(Served(id="own", model=own(embedding_bytes=MIB), context=1024, slots=1)).weights == 2
+    assert need(ServedModel.of(own(embedding_bytes=MIB), context=1024, slots=1)).weights == 2
 
 
 def test_a_projector_takes_its_weights_and_its_buffers() -> None:
     """gemma4:e2b: 941 MiB of weights, 1,154 MiB in all (public file 59728474905)."""
-    found = need(Served(id="own", model=own(projector_bytes=941 * MIB), context=2048, slots=1))
+    found = need(ServedModel.of(own(projector_bytes=941 * MIB), context=2048, slots=1))
     assert found.projector == pytest.approx(1_154, rel=0.04)
 
 
 @pytest.mark.parametrize(("context", "given"), [(512, 2048), (2048, 2048), (4096, 4096)])
 def test_a_vision_model_gets_at_least_2048_tokens(context: int, given: int) -> None:
-    assert Served(id="own", model=own(projector_bytes=1), context=context, slots=1).effective_context == given
-    assert Served(id="own", model=own(), context=context, slots=1).effective_context == context
+    assert ServedModel.of(own(projector_bytes=1), context=context, slots=1).effective_context == given
+    assert ServedModel.of(own(), context=context, slots=1).effective_context == context
 
 
 @pytest.mark.parametrize(("tag", "given"), [("gemma4:12b", 2048), ("gemma3:4b", 2048), ("gemma3:1b", 512)])
@@ -159,29 +158,27 @@ def test_the_models_with_vision_are_those_of_the_library(tag: str, given: int) -
 
 
 def test_a_vision_model_gets_no_more_tokens_than_its_longest_context() -> None:
-    assert (
-        Served(id="own", model=own(projector_bytes=1, max_context=1024), context=512, slots=1).effective_context == 1024
-    )
+    assert ServedModel.of(own(projector_bytes=1, max_context=1024), context=512, slots=1).effective_context == 1024
 
 
 @pytest.mark.parametrize(("architecture", "slots"), [("qwen35moe", 1), ("nemotron_h", 1), ("qwen3", 4)])
 def test_some_architectures_are_served_one_request_at_a_time(architecture: str, slots: int) -> None:
     model = replace(own(), architecture=architecture)
-    assert Served(id="own", model=model, context=1024, slots=4).effective_slots == slots
+    assert ServedModel.of(model, context=1024, slots=4).effective_slots == slots
 
 
 @pytest.mark.parametrize(("total_mib", "margin"), [(1_000, 64), (10_000, 200), (40_000, 300)])
 def test_the_margin_is_a_small_part_of_the_whole(total_mib: int, margin: int) -> None:
     model = own(width=8, feed_forward=16, weights_bytes=(total_mib - T4.context_mib) * MIB)
-    found = need(Served(id="own", model=model, context=1024, slots=1))
+    found = need(ServedModel.of(model, context=1024, slots=1))
     assert found.margin == pytest.approx(margin + T4.context_spread_mib, abs=0.1)
     assert found.margin <= max(0.08 * found.total, 300 + T4.context_spread_mib)
 
 
 def test_the_margin_grows_by_the_uncertainty_of_the_weights() -> None:
-    exact = need(Served(id="own", model=own(), context=1024, slots=1))
+    exact = need(ServedModel.of(own(), context=1024, slots=1))
     rounded = own(weights_spread=50 * MIB)
-    found = need(Served(id="own", model=rounded, context=1024, slots=1))
+    found = need(ServedModel.of(rounded, context=1024, slots=1))
     assert found.total == exact.total
     assert found.margin == pytest.approx(exact.margin + 50)
 
@@ -189,8 +186,8 @@ def test_the_margin_grows_by_the_uncertainty_of_the_weights() -> None:
 @pytest.mark.parametrize("unknown", ["width", "feed_forward"])
 def test_the_margin_grows_if_the_shape_is_unknown(unknown: str) -> None:
     shape = {"width": 4096, "feed_forward": 11_008, "weights_bytes": 3_826_793_677, "layers": 32}
-    known = need(Served(id="own", model=own(**shape), context=4096, slots=1))
-    found = need(Served(id="own", model=own(**{**shape, unknown: 0}), context=4096, slots=1))
+    known = need(ServedModel.of(own(**shape), context=4096, slots=1))
+    found = need(ServedModel.of(own(**{**shape, unknown: 0}), context=4096, slots=1))
     assert found.compute == pytest.approx(known.compute, rel=0.5)
     assert found.margin == pytest.approx(known.margin + found.compute, abs=5)
 
@@ -213,7 +210,7 @@ def test_a_value_of_the_cache_takes_the_bytes_of_its_type(kv_type: str, values: 
     ],
 )
 def test_the_batch_grows_with_the_tokens_of_all_slots_as_ollamas_does(context: int, slots: int, batch: int) -> None:
-    assert Served(id="own", model=own(), context=context, slots=slots).batch == batch
+    assert ServedModel.of(own(), context=context, slots=slots).effective_batch == batch
 
 
 @pytest.mark.parametrize(
@@ -230,7 +227,7 @@ def test_the_batch_grows_with_the_tokens_of_all_slots_as_ollamas_does(context: i
 )
 def test_a_sliding_window_layer_keeps_only_its_window(context: int, slots: int, cells: int) -> None:
     model = own(swa_layers=1, swa_window=1024)
-    found = need(Served(id="own", model=model, context=context, slots=slots))
+    found = need(ServedModel.of(model, context=context, slots=slots))
     assert found.kv * MIB == 2 * 4 * 64 * 2 * cells
 
 
@@ -251,7 +248,7 @@ def test_an_encoder_has_no_cache_and_one_slot(context: int, slots: int, kv_type:
     asked = served("nomic-embed-text:latest", context=context, slots=slots, kv_type=kv_type)
     assert need(asked).kv == 0
     assert asked.effective_slots == 1
-    assert asked.total_context == asked.batch == min(context, 2048)
+    assert asked.total_context == asked.effective_batch == min(context, 2048)
 
 
 def test_a_model_gets_no_more_tokens_than_its_longest_context() -> None:
@@ -262,7 +259,7 @@ def test_a_model_gets_no_more_tokens_than_its_longest_context() -> None:
 
 
 def test_a_model_with_an_unknown_longest_context_gets_the_requested_one() -> None:
-    assert Served(id="own", model=own(), context=1_000_000, slots=1).effective_context == 1_000_000
+    assert ServedModel.of(own(), context=1_000_000, slots=1).effective_context == 1_000_000
 
 
 @given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES, data=st.data())

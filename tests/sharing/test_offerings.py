@@ -1,7 +1,6 @@
 """Whether a region offers a type: yes, no, or unknown. Expected values were copied by hand from AWS's pages."""
 
 import datetime
-from dataclasses import replace
 
 import pytest
 
@@ -15,7 +14,7 @@ from sharing.hardware.prices import Book, Market
 from sharing.modes.modes import Mig
 from sharing.verdict.assessment import Assessment, assess
 from sharing.verdict.matrix import cells
-from tests.sharing.builders import TODAY, pair, pool, read_figures, setup
+from tests.sharing.builders import TODAY, pair, pool, read_figures, replace, setup
 
 BOOK = Book(region="eu-west-1", date=TODAY, on_demand={}, spot={}, offered=frozenset({"g6.xlarge"}))
 TYPES = [known.name for known in instance_types().values() if known.gpu.vendor == "nvidia"]

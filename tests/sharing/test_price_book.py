@@ -1,7 +1,6 @@
 """Prices read from AWS override the tables, and are marked as such."""
 
 import datetime
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +8,7 @@ from sharing.cost.bill import cost
 from sharing.hardware import prices
 from sharing.hardware.prices import FRESH_DAYS, Book, Price
 from sharing.verdict.assessment import assess
-from tests.sharing.builders import TODAY, pool, setup
+from tests.sharing.builders import TODAY, pool, replace, setup
 
 BOOK = Book(
     region="us-east-1",

@@ -7,14 +7,14 @@ import pytest
 from sharing import tables
 from sharing.cost.quotas import needs, quotas, vcpu_quota
 from sharing.hardware.gpus import instance_types
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from tests.sharing.builders import pool, read_cases, read_figures, setup
 from tests.sharing.rows import read_setup
 
 CASES = read_cases("quotas")
 
 
-def taken(whole: Setup) -> dict[str, list[int]]:
+def taken(whole: StackConfig) -> dict[str, list[int]]:
     """By our names for the quotas: now, at most, and while nodes are replaced."""
     return {need.quota.name: [need.now, need.most, need.replacing] for need in needs(whole)}
 

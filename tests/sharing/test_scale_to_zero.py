@@ -8,9 +8,9 @@ import pytest
 from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.cost.bill import cost
-from sharing.models.catalogue import Served
-from sharing.models.served import Cache
-from sharing.stack.setup import ScaleToZero, Setup, Tenant
+from sharing.models.served import Cache, ServedModel
+from sharing.stack.config import StackConfig
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.startup import cold_start
 from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
 from sharing.verdict.rules.table import problems
@@ -19,22 +19,22 @@ from tests.sharing.builders import pool, served, setup, tenants
 KARPENTER = pool(provisioner="karpenter")
 
 
-def tenant(model: Served | str, cache: Cache = "node") -> Tenant:
+def sleeper(model: ServedModel, cache: Cache = "node") -> ServedModel:
     [one] = tenants(model, cache=cache)
     return one
 
 
-def sleeping(idle_minutes: int = 15, **overrides: Any) -> Setup:
+def sleeping(idle_minutes: int = 15, **overrides: Any) -> StackConfig:
     return setup(
         **{
             "pools": (KARPENTER,),
-            "scale_to_zero": ScaleToZero(idle_minutes=idle_minutes, cold_requests="wait"),
+            "scale_to_zero": ScaleToZeroSettings(enabled=True, idle_minutes=idle_minutes),
             **overrides,
         }
     )
 
 
-def broken(found: Setup) -> list[tuple[str, str]]:
+def broken(found: StackConfig) -> list[tuple[str, str]]:
     return [(problem.path, problem.fix) for problem in problems(found) if problem.path.startswith("scale-to-zero")]
 
 
@@ -50,7 +50,7 @@ def test_one_error_names_all_node_groups_of_a_mixed_stack() -> None:
         for index, (name, provisioner) in enumerate((("a", "node-group"), ("b", "karpenter"), ("c", "node-group")))
     )
     models = tenants("llama3.2:1b", pool="b")
-    [found] = [one for one in problems(sleeping(pools=pools, tenants=models)) if "scale" in one.path]
+    [found] = [one for one in problems(sleeping(pools=pools, models=models)) if "scale" in one.path]
     assert "node groups a and c keep" in found.rule
     assert found.fix == "Write `gpu-nodes[0].provisioner: karpenter` and `gpu-nodes[2].provisioner: karpenter`."
 
@@ -71,18 +71,18 @@ def by_hand(file_mib: float, cache: Cache) -> tuple[float, float]:
 @pytest.mark.parametrize("cache", ["node", "volume"])
 def test_a_cold_start_is_node_plugin_downloads_and_loading(cache: Cache) -> None:
     model = served()
-    assert cold_start(tenant(model, cache=cache)) == pytest.approx(by_hand(model.model.file_bytes / 2**20, cache))
+    assert cold_start(sleeper(model, cache=cache)) == pytest.approx(by_hand(model.model.file_bytes / 2**20, cache))
 
 
 def test_a_model_has_more_time_to_start_than_it_needs() -> None:
-    small, large = tenant(served("llama3.2:1b")), tenant(served("llama3.3:70b"))
+    small, large = sleeper(served("llama3.2:1b")), sleeper(served("llama3.3:70b"))
     assert longest_wait_minutes(small) == 15
     assert longest_wait_minutes(large) == pytest.approx(2 * cold_start(large)[0], abs=1)
     assert longest_wait_minutes(large) >= 2 * cold_start(large)[0]
 
 
 def test_the_idle_time_must_be_longer_than_a_start() -> None:
-    slowest = max(sum(cold_start(one)) for one in sleeping().tenants)
+    slowest = max(sum(cold_start(one)) for one in sleeping().models)
     least = int(slowest) + 1
     assert broken(sleeping(idle_minutes=least)) == []
     assert broken(sleeping(idle_minutes=least - 1)) == [

@@ -1,6 +1,5 @@
 """Models that may run on other pools count there, too: on the node's disk and RAM, beside its GPU, and in the bill."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -10,31 +9,30 @@ from hypothesis import strategies as st
 from sharing.cost.bill import cost
 from sharing.fit import host
 from sharing.fit.shares import judge_models
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.modes.modes import Mig, TimeSlicing
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
-from sharing.stack.pools import NODE_IMAGES_GIB
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
+from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.rules import spill as spill_rules
 from sharing.verdict.rules import table as compatibility
-from tests.sharing.builders import keeping, listed, pool, setup, weighing
+from tests.sharing.builders import keeping, listed, pool, replace, setup, weighing
 
 HERE, THERE = listed(0, "here", pool()), listed(1, "there", pool())
-NIGHTS = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+NIGHTS = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
 
 
-def tenant(index: int, served: Served, pool: str, *spill: str) -> Tenant:
-    return Tenant(served=served, path=f"models[{index}]", pool=pool, cache="node", spill=spill)
+def placed(index: int, served: ServedModel, pool: str, *spill: str) -> ServedModel:
+    return replace(served, index=index, pool=pool, spill=spill)
 
 
-def stack(*tenants: Tenant, here: Pool = HERE, there: Pool = THERE) -> Setup:
-    return setup(pools=(here, there), tenants=tenants)
+def stack(*tenants: ServedModel, here: GpuPool = HERE, there: GpuPool = THERE) -> StackConfig:
+    return setup(pools=(here, there), models=tenants)
 
 
 def test_a_pool_has_disk_for_the_files_of_its_guests() -> None:
     guest, own = weighing(5000), weighing(3000)
-    spilling = stack(tenant(0, guest, "here", "there"), tenant(1, own, "there"))
+    spilling = stack(placed(0, guest, "here", "there"), placed(1, own, "there"))
     both = guest.model.file_bytes + own.model.file_bytes
     assert spilling.disk_gib(THERE) == NODE_IMAGES_GIB + -(-both // 2**30)
     assert spilling.disk_gib(HERE) == NODE_IMAGES_GIB + -(-guest.model.file_bytes // 2**30)
@@ -42,9 +40,9 @@ def test_a_pool_has_disk_for_the_files_of_its_guests() -> None:
 
 def test_a_pools_ram_holds_its_guests_or_the_stack_is_refused() -> None:
     # A g4dn.xlarge has 16 GiB: not enough for 7,000 and 8,500 MiB with the stack's own pods.
-    alone = stack(tenant(0, keeping(8500), "here"), tenant(1, keeping(7000), "there"))
+    alone = stack(placed(0, keeping(8500), "here"), placed(1, keeping(7000), "there"))
     assert not list(compatibility.refusals(alone))
-    spilling = stack(tenant(0, keeping(8500), "here", "there"), tenant(1, keeping(7000), "there"))
+    spilling = stack(placed(0, keeping(8500), "here", "there"), placed(1, keeping(7000), "there"))
     [problem] = compatibility.problems(spilling)
     assert problem.path == "gpu-nodes[1].instance-types[0]"
     assert "that 2 models on one g4dn.xlarge need" in problem.rule
@@ -52,14 +50,14 @@ def test_a_pools_ram_holds_its_guests_or_the_stack_is_refused() -> None:
 
 def test_the_page_cache_of_a_model_is_what_every_one_of_its_pools_can_give() -> None:
     large = listed(0, "here", pool("g4dn.2xlarge"))
-    spilling = stack(tenant(0, keeping(2000), "here", "there"), tenant(1, keeping(3000), "there"), here=large)
+    spilling = stack(placed(0, keeping(2000), "here", "there"), placed(1, keeping(3000), "there"), here=large)
     there = host.page_cache_mib(spilling, THERE)
     assert there < host.page_cache_mib(spilling, large)
     assert host.page_cache_mib(spilling, large, THERE) == there
 
 
 def test_the_verdict_of_a_model_counts_the_guests_that_it_may_meet() -> None:
-    spilling = stack(tenant(0, weighing(6000), "here", "there"), tenant(1, weighing(5000), "there"))
+    spilling = stack(placed(0, weighing(6000), "here", "there"), placed(1, weighing(5000), "there"))
     [own] = judge_models(spilling, THERE)
     assert own.crowd_mib == pytest.approx(11_000, abs=1)
     [alone] = judge_models(spilling, HERE)
@@ -78,7 +76,7 @@ def test_a_spill_is_refused_exactly_if_models_that_could_share_a_gpu_do_not_fit_
     """A GPU gives out as many shares as it has replicas, and CUDA can use 14,912 MiB of a T4 (rules.yaml)."""
     homes = [*["there"] * len(own), *["here"] * len(guests)]
     found = [
-        tenant(index, weighing(mib), home, *(["there"] if home == "here" else []))
+        placed(index, weighing(mib), home, *(["there"] if home == "here" else []))
         for index, (mib, home) in enumerate(zip([*own, *guests], homes, strict=True))
     ]
     there = replace(THERE, sharing=TimeSlicing(replicas=replicas), desired=nodes, max=nodes)
@@ -97,9 +95,9 @@ def test_a_spill_is_refused_exactly_if_models_that_could_share_a_gpu_do_not_fit_
 def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> None:
     there = replace(THERE, provisioner="karpenter", max=3)
     tenants = (
-        tenant(0, weighing(900), "here", "there"),
-        tenant(1, weighing(901), "there"),
-        tenant(2, weighing(902), "there"),
+        placed(0, weighing(900), "here", "there"),
+        placed(1, weighing(901), "there"),
+        placed(2, weighing(902), "there"),
     )
     spilling = stack(*tenants, there=there)
     # Two shares a node: one node for its own two models, another one for the guest.
@@ -107,7 +105,7 @@ def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> No
     assert spilling.spilled_nodes(replace(there, max=1)) == 0
     assert spilling.spilled_nodes(replace(there, desired=0)) == 0
     assert spilling.spilled_nodes(HERE) == 0
-    staying = replace(spilling, tenants=(replace(tenants[0], spill=()), *tenants[1:]))
+    staying = replace(spilling, models=(replace(tenants[0], spill=()), *tenants[1:]))
     assert cost(spilling).usd_per_hour == cost(staying).usd_per_hour
     more = cost(spilling).replacing_usd_per_hour - cost(staying).replacing_usd_per_hour
     node = cost(stack(*tenants, there=replace(there, max=1))).usd_per_hour
@@ -116,7 +114,7 @@ def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> No
 
 def test_a_waiting_model_of_a_node_group_would_wake_a_parked_stack_through_karpenter() -> None:
     there = replace(THERE, provisioner="karpenter")
-    tenants = tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there", "here")
+    tenants = placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there", "here")
     spilling = stack(*tenants, there=there)
     assert not compatibility.problems(spilling)
     [problem] = compatibility.problems(replace(spilling, park=NIGHTS))
@@ -127,7 +125,7 @@ def test_a_waiting_model_of_a_node_group_would_wake_a_parked_stack_through_karpe
 
 
 def test_a_pool_for_guests_alone_has_a_purpose() -> None:
-    spilling = stack(tenant(0, weighing(900), "here", "there"))
+    spilling = stack(placed(0, weighing(900), "here", "there"))
     unused = [problem for problem in compatibility.warnings(spilling) if "no model runs" in problem.rule]
     assert unused == []
 
@@ -135,7 +133,7 @@ def test_a_pool_for_guests_alone_has_a_purpose() -> None:
 def test_a_model_whose_slice_is_chosen_on_its_own_pool_does_not_spill() -> None:
     mixed = pool("g7e.2xlarge", Mig(strategy="mixed", layout="all-balanced"))
     here, there = listed(0, "here", mixed), listed(1, "there", mixed)
-    models = (tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there"))
+    models = (placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
     [problem] = spill_rules.find_obstacles(stack(*models, here=here, there=there))
     assert problem.path == "models[0].spill[0]"
     assert "its slice is chosen on its own pool" in problem.rule
@@ -143,5 +141,5 @@ def test_a_model_whose_slice_is_chosen_on_its_own_pool_does_not_spill() -> None:
 
 def test_a_pool_that_offers_no_shares_is_the_error_of_another_rule() -> None:
     there = replace(THERE, sharing=Mig())  # a T4 has no MIG
-    models = (tenant(0, weighing(900), "here", "there"), tenant(1, weighing(901), "there"))
+    models = (placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
     assert not list(spill_rules.find_obstacles(stack(*models, there=there)))

@@ -50,6 +50,8 @@ def at(values: Any, path: str) -> Any:
             values = values[int(part[1:-1])]
         elif isinstance(values, dict):
             values = values[part]
+        elif part == "gpu-nodes":
+            values = values.pools[0]  # the mapping is a list of one
         else:
             values = getattr(values, part.replace("-", "_"))
     return values

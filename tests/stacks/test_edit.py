@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.models.served import OWN_KEYS, ModelSettings
+from sharing.models.served import OWN_KEYS, ServedModel
 from stacks.stack_file.edit import describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge_file
@@ -223,7 +223,7 @@ def test_any_description_is_read_back_unchanged(data: st.DataObject) -> None:
     own["weights-gib"] = data.draw(st.integers(1, 2**40)) / 2**30
     own["encoder"] = data.draw(st.booleans())
     model = models(edited(FILE, own=own))[0]
-    read = ModelSettings.model_validate({**model, "name": "mine:7b"})
+    read = ServedModel.model_validate({**model, "name": "mine:7b"})
     assert read.architecture == own["architecture"]
     assert round(float(str(read.weights_gib)) * 2**30) == round(float(str(own["weights-gib"])) * 2**30)
     assert read.own_numbers.keys() == own.keys()

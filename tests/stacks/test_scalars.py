@@ -91,4 +91,4 @@ def test_a_whole_section_may_be_json_text(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", **sections}}), encoding="utf-8")
     judged = judge_file(file)
     assert judged.problems == ()
-    assert judged.config.mode == "mps"
+    assert judged.config.pools[0].sharing.mode == "mps"

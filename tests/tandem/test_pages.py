@@ -37,7 +37,7 @@ def reader(tmp_path: Path, play: Play, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The clone of a reader who prepared the account, with a `pulumi` that knows the stack `dev`."""
     copy_project(tmp_path)
     play({**READY, "finds": {}})
-    setup = judge_file(ROOT / "Pulumi.dev.yaml").plan().setup
+    setup = judge_file(ROOT / "Pulumi.dev.yaml").plan().config
     kubeconfig = FakeKubernetes().kubeconfig(tmp_path).read_text()
     says = {
         "version": "v3.260.0",

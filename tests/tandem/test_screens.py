@@ -113,7 +113,7 @@ def folder(tmp_path: Path) -> Path:
     """A project with the shipped stack files, others, what `timeslice` reports, and what an older program did."""
     copy_project(tmp_path)
     shipped, dev = ((ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8") for name in ("timeslice", "dev"))
-    up = setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
+    up = setup(models=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
     shares = [{"resource": "nvidia.com/gpu", "per_gpu": 2, "memory_mib": None}]
     older = {"mode": "timeslice", "config": "timeslice-2", "gpu": "rtx-pro-server-6000", "nodes": 1, "shares": shares}
     served = {"qwen2-5-14b": "http://a", "llama2-7b": "http://b"}

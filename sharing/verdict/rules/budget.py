@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, Cost, cost
 from sharing.problems import Problem
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.verdict.rules.offers import read_prices
 
 PER_HOUR, PER_MONTH = "max-usd-per-hour", "max-usd-per-month"
@@ -31,9 +31,9 @@ class Limits:
         return any(limit < usd for limit, usd in _compared(self, bill) if limit is not None)
 
 
-def limits_of(setup: Setup) -> Limits:
+def limits_of(config: StackConfig) -> Limits:
     """The limits that can decide: not those of 0 or less, and no limit per month that is never reached."""
-    hour, month = setup.max_usd_per_hour, setup.max_usd_per_month
+    hour, month = config.budget.max_usd_per_hour, config.budget.max_usd_per_month
     if _contradict(hour, month):
         month = None
     return Limits(
@@ -51,11 +51,11 @@ def least_per_month(bill: Cost) -> int:
     return math.ceil(bill.usd_per_month)
 
 
-def hours_within(limit: float, setup: Setup, bill: Cost) -> int:
+def hours_within(limit: float, config: StackConfig, bill: Cost) -> int:
     """The hours per week that a limit per month pays for, if `park` stops the stack in the others; 0 if none."""
-    if setup.scale_to_zero:
+    if config.scale_to_zero.enabled:
         return 0
-    parked = cost(setup.parked())
+    parked = cost(config.parked())
     rest = limit - parked.usd_per_hour * HOURS_PER_MONTH - bill.replaced_usd_per_month
     hours = rest / (bill.usd_per_hour - parked.usd_per_hour) / HOURS_PER_MONTH * HOURS_PER_WEEK
     return max(math.floor(hours), 0)
@@ -66,19 +66,19 @@ def month_of(bill: Cost) -> float:
     return round(bill.usd_per_month, 2)
 
 
-def peak_limit(setup: Setup, bill: Cost) -> float:
+def peak_limit(config: StackConfig, bill: Cost) -> float:
     """A limit per hour that suits the stack's limit per month: as far above the peak as that one is above the month."""
-    assert setup.max_usd_per_month is not None, "asked for a stack with a limit per month"
-    room = setup.max_usd_per_month / bill.usd_per_month
+    assert config.budget.max_usd_per_month is not None, "asked for a stack with a limit per month"
+    room = config.budget.max_usd_per_month / bill.usd_per_month
     return math.ceil(bill.replacing_usd_per_hour * max(room, 1) * 100) / 100
 
 
-def find_wrong_limits(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+def find_wrong_limits(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Finds limits that no stack can keep, or that contradict each other, with the value to write.
 
     `bill` is None where the cost is unknown.
     """
-    hour, month = setup.max_usd_per_hour, setup.max_usd_per_month
+    hour, month = config.budget.max_usd_per_hour, config.budget.max_usd_per_month
     for key, limit in ((PER_HOUR, hour), (PER_MONTH, month)):
         if limit is not None and limit <= 0:
             fix = f"Write {_enough(key, bill)}, or remove the key."
@@ -93,41 +93,41 @@ def find_wrong_limits(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
     yield Problem(f"budget.{PER_MONTH}", _number(month), rule, fix)
 
 
-def find_problems(setup: Setup, bill: Cost | None, cheaper: Sequence[str]) -> Iterator[Problem]:
+def find_problems(config: StackConfig, bill: Cost | None, cheaper: Sequence[str]) -> Iterator[Problem]:
     """Refuses a stack that passes its limits, with the values to write. `cheaper` are changes that would fit."""
-    limits = limits_of(setup)
+    limits = limits_of(config)
     if bill is None or bill.unpriced:  # Prices of another region never decide about a budget.
         return
     if limits.usd_per_hour is not None and bill.replacing_usd_per_hour > limits.usd_per_hour:
-        yield _over_per_hour(setup, bill, limits.usd_per_hour, cheaper)
+        yield _over_per_hour(config, bill, limits.usd_per_hour, cheaper)
     if limits.usd_per_month is not None and month_of(bill) > limits.usd_per_month:
-        yield _over_per_month(setup, bill, limits.usd_per_month, cheaper)
+        yield _over_per_month(config, bill, limits.usd_per_month, cheaper)
 
 
-def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+def find_warnings(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Warns of limits that cannot be checked, and of a peak that no limit holds down."""
-    limits = limits_of(setup)
+    limits = limits_of(config)
     if bill is None:
         return
     if bill.unpriced:
-        rule = f"is not checked: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
+        rule = f"is not checked: the price of {' and '.join(bill.unpriced)} in {config.region} is unknown"
         month = "" if limits.usd_per_month is None else _number(limits.usd_per_month)
         if limits.usd_per_hour is not None:
-            fix = f"`{PER_MONTH}` is not checked either. " * bool(month) + read_prices(setup.region)
+            fix = f"`{PER_MONTH}` is not checked either. " * bool(month) + read_prices(config.region)
             yield Problem(f"budget.{PER_HOUR}", f"{limits.usd_per_hour}", rule, fix, judged=False)
         elif month:
-            yield Problem(f"budget.{PER_MONTH}", month, rule, read_prices(setup.region), judged=False)
+            yield Problem(f"budget.{PER_MONTH}", month, rule, read_prices(config.region), judged=False)
         return
-    if (peak := warn_of_peak(setup, bill)) and not limits.passed_by(bill):
+    if (peak := warn_of_peak(config, bill)) and not limits.passed_by(bill):
         yield peak
 
 
-def warn_of_peak(setup: Setup, bill: Cost) -> Problem | None:
+def warn_of_peak(config: StackConfig, bill: Cost) -> Problem | None:
     """The warning about nodes that are replaced, under a limit per month alone.
 
     None where even a month of replacements would not pass the limit.
     """
-    limits, peak = limits_of(setup), bill.replacing_usd_per_hour
+    limits, peak = limits_of(config), bill.replacing_usd_per_hour
     if limits.usd_per_month is None or limits.usd_per_hour is not None or bill.unpriced:
         return None
     if peak * HOURS_PER_MONTH <= limits.usd_per_month:
@@ -164,15 +164,15 @@ def _enough(key: str, bill: Cost | None) -> str:
     return f"`{key}: {least_per_hour(bill):.2f}`" if key == PER_HOUR else f"`{key}: {least_per_month(bill)}`"
 
 
-def _over_per_hour(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[str]) -> Problem:
-    least = max(least_per_hour(bill), _consistent(setup.max_usd_per_month or 0))
+def _over_per_hour(config: StackConfig, bill: Cost, limit: float, cheaper: Sequence[str]) -> Problem:
+    least = max(least_per_hour(bill), _consistent(config.budget.max_usd_per_month or 0))
     path, enough = f"budget.{PER_HOUR}", f"`budget.{PER_HOUR}: {least:.2f}`"
     if bill.week and bill.week.parked_usd_per_hour > limit:
         rule = f"is less than the stack costs even while it is parked: ${bill.week.parked_usd_per_hour:.4f} per hour"
         return Problem(path, f"{limit}", rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
     peak = f"up to ${bill.replacing_usd_per_hour:.4f}"
-    deletes_first = [*_delete_first(setup, limit)]
-    if _contradict(limit, setup.max_usd_per_month):
+    deletes_first = [*_delete_first(config, limit)]
+    if _contradict(limit, config.budget.max_usd_per_month):
         # No change that keeps this limit helps: the limit per month would be refused next.
         cheaper, deletes_first = (), []
     if bill.usd_per_hour <= limit:
@@ -182,15 +182,15 @@ def _over_per_hour(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[str
     return Problem(path, f"{limit}", rule, f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}.")
 
 
-def _over_per_month(setup: Setup, bill: Cost, limit: float, cheaper: Sequence[str]) -> Problem:
+def _over_per_month(config: StackConfig, bill: Cost, limit: float, cheaper: Sequence[str]) -> Problem:
     path, enough = f"budget.{PER_MONTH}", f"`budget.{PER_MONTH}: {least_per_month(bill)}`"
-    parked = cost(setup.parked())
+    parked = cost(config.parked())
     if month_of(parked) > limit:
         rule = f"is less than the stack costs in a month with every GPU pool parked: ${parked.usd_per_month:,.2f}"
         return Problem(path, _number(limit), rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")
-    how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
+    how = " with its schedule" if config.park else " while its models run" * config.scale_to_zero.enabled
     rule = f"is less than the stack costs in a month{how}: ${bill.usd_per_month:,.2f}"
-    hours = hours_within(limit, setup, bill)
+    hours = hours_within(limit, config, bill)
     parks = f"; or let `park` run the stack for at most {hours} hours per week" if hours else ""
     return Problem(path, _number(limit), rule, f"{_largest(bill)} Write {'; or '.join([*cheaper, enough])}{parks}.")
 
@@ -205,9 +205,9 @@ def _largest(bill: Cost) -> str:
     return f"The largest item is {largest.item} (${largest.usd_per_hour:.3f} per hour)."
 
 
-def _delete_first(setup: Setup, limit: float) -> Iterator[str]:
+def _delete_first(config: StackConfig, limit: float) -> Iterator[str]:
     """The replacement of node groups that stays within the limit per hour, if it helps."""
-    groups = [pool for pool in setup.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
-    others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
-    if groups and cost(replace(setup, pools=others)).replacing_usd_per_hour <= limit:
+    groups = [pool for pool in config.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
+    others = [pool.changed(replacement="delete-first") if pool in groups else pool for pool in config.pools]
+    if groups and cost(config.changed(pools=others)).replacing_usd_per_hour <= limit:
         yield " and ".join(f"`{pool.path}.replacement: delete-first`" for pool in groups)

@@ -7,8 +7,8 @@ from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.cost.bill import Cost, cost
 from sharing.names import TAG_STACK
 from sharing.problems import Problem
-from sharing.stack.budget import AlertPeriod
-from sharing.stack.setup import CostAlert, Setup
+from sharing.stack.budget import Alert, AlertPeriod
+from sharing.stack.config import StackConfig
 
 FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
@@ -24,27 +24,27 @@ ACTIVATE = (
 """Activates the stack's tag for billing; only the account that pays may run it."""
 
 
-def find_problems(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+def find_problems(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Refuses an alert that AWS does not offer, and one that every deployed stack sets off."""
-    alert = setup.alert
+    alert = config.budget.alert
     if alert is None:
         return
-    if partition_of(setup.region) != COMMERCIAL:
+    if partition_of(config.region) != COMMERCIAL:
         # GovCloud is billed to a standard account (AWS GovCloud user guide, "Billing and payment"), China in CNY;
         # botocore 1.44 has no endpoint of Budgets for GovCloud.
-        rule = f"is not available in {setup.region}: AWS Budgets counts USD only in accounts of the commercial regions"
+        rule = f"is not available in {config.region}: AWS Budgets counts USD only in accounts of the commercial regions"
         yield Problem("budget.alert", "", rule, "Remove it, and create a budget in the account that pays.")
-    elif bill is not None and alert.max_usd < (least := _spent_while_parked(setup, alert)):
+    elif bill is not None and alert.max_usd < (least := _spent_while_parked(config, alert)):
         unit, enough = UNITS[alert.period], f"`max-usd: {math.ceil(least)}`"
-        without = "with every GPU pool parked" if setup.scale_to_zero is None else "while no model runs"
+        without = "while no model runs" if config.scale_to_zero.enabled else "with every GPU pool parked"
         rule = f"is less than the stack costs in a {unit} {without}: ${least:,.2f}"
         shorter = "; or, if you destroy the stack after use, `period: daily`" if alert.period == "monthly" else ""
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"Write {enough}{shorter}.")
 
 
-def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
+def find_warnings(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Warns about a limit that the stack passes, parked by its schedule or not, and about the tag of `scope: stack`."""
-    alert = setup.alert
+    alert = config.budget.alert
     if alert is None:
         return
     if alert.scope == "stack":
@@ -56,36 +56,36 @@ def find_warnings(setup: Setup, bill: Cost | None) -> Iterator[Problem]:
         yield Problem("budget.alert.scope", "stack", rule, fix)
     if bill is None or bill.unpriced:  # Prices of another region never decide about a budget.
         return
-    if alert.max_usd < (usd := _most_spent(setup, alert, bill)):
-        unit = "the longest day" if setup.park and alert.period == "daily" else f"a {UNITS[alert.period]}"
-        how = " with its schedule" if setup.park else " while its models run" * bool(setup.scale_to_zero)
+    if alert.max_usd < (usd := _most_spent(config, alert, bill)):
+        unit = "the longest day" if config.park and alert.period == "daily" else f"a {UNITS[alert.period]}"
+        how = " with its schedule" if config.park else " while its models run" * config.scale_to_zero.enabled
         rule = f"is less than {unit} of this stack costs{how}: ${usd:,.2f}"
-        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, _way_to_spend_less(setup, alert, bill))
+        yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, _way_to_spend_less(config, alert, bill))
 
 
-def _spent_while_parked(setup: Setup, alert: CostAlert) -> float:
-    parked = cost(setup.parked())
+def _spent_while_parked(config: StackConfig, alert: Alert) -> float:
+    parked = cost(config.parked())
     return parked.usd_per_month if alert.period == "monthly" else HOURS_PER_DAY * parked.usd_per_hour
 
 
-def _most_spent(setup: Setup, alert: CostAlert, bill: Cost) -> float:
+def _most_spent(config: StackConfig, alert: Alert, bill: Cost) -> float:
     """Dollars of the period that costs most. Months with a schedule are taken as alike, days are not."""
     if alert.period == "monthly":
         return bill.usd_per_month
-    if setup.park is None or bill.week is None:
+    if config.park is None or bill.week is None:
         return HOURS_PER_DAY * bill.usd_per_hour
-    running = setup.park.busiest_day_hours
+    running = config.park.times.busiest_day_hours
     return running * bill.week.running_usd_per_hour + (HOURS_PER_DAY - running) * bill.week.parked_usd_per_hour
 
 
-def _way_to_spend_less(setup: Setup, alert: CostAlert, bill: Cost) -> str:
-    if setup.park:
+def _way_to_spend_less(config: StackConfig, alert: Alert, bill: Cost) -> str:
+    if config.park:
         return "Park the stack for longer, or write a higher limit."
-    stop = "Destroy" if setup.scale_to_zero else "Park or destroy"
+    stop = "Destroy" if config.scale_to_zero.enabled else "Park or destroy"
     return f"{FIRST_PERCENT} % of it is spent after {_time_to_alert(alert, bill)}. {stop} the stack before then."
 
 
-def _time_to_alert(alert: CostAlert, bill: Cost) -> str:
+def _time_to_alert(alert: Alert, bill: Cost) -> str:
     """The time in which the running stack spends the first percentage of the limit."""
     hours = alert.max_usd * FIRST_PERCENT / 100 / bill.usd_per_hour
     return f"{hours / 24:.1f} days" if alert.period == "monthly" else f"{hours:.1f} hours"

@@ -2,17 +2,16 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from sharing.fit import host
 from sharing.fit.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.fit.prompt_cache import STEP_MIB, enough_mib, slow_copies, state_mib
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.system_instances import SystemType, system_types
-from sharing.models.catalogue import Served
+from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS
-from sharing.stack.setup import Pool, Setup, Tenant
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
@@ -24,32 +23,32 @@ pkg/providers/instancetype/types.go, `pods`; https://docs.aws.amazon.com/eks/lat
 FEWER = "Use fewer models per node."
 
 
-def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
+def cpu_and_ram(config: StackConfig) -> Iterator[Problem]:
     """A GPU node has enough CPU and RAM for the models that may be placed on it."""
-    for pool in setup.pools:
+    for pool in config.pools:
         for path, node in _typed(pool):
-            needs = host.crowd(setup, pool, node)
+            needs = host.crowd(config, pool, node)
             if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
                 rule = f"is less than the {cpu / 1000:g} vCPU that {_models(len(needs))} on one {node.name} request"
-                yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(setup, pool, node, needs))
-            if missing := _missing_mib(setup, pool, node, needs):
-                room = host.room_mib(node, pool.sharing, metrics=setup.metrics)
+                yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(config, pool, node, needs))
+            if missing := _missing_mib(config, pool, node, needs):
+                room = host.room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics)
                 needed = f"{room + missing:,} MiB of RAM that {_models(len(needs))} on one {node.name} need"
                 rule = f"is {missing:,} MiB less than the {needed}"
-                fix = _smaller_caches(setup, pool, node) or _larger(setup, pool, node, needs)
+                fix = _smaller_caches(config, pool, node) or _larger(config, pool, node, needs)
                 yield Problem(path, f"{room:,} MiB for models", rule, fix)
 
 
-def wasted_caches(setup: Setup) -> Iterator[Problem]:
+def wasted_caches(config: StackConfig) -> Iterator[Problem]:
     """A prompt cache saves time: copies cost less than reading, and two conversations that fill their slots fit."""
-    for pool in setup.pools:
-        for tenant in setup.tenants_of(pool):
-            if size := tenant.served.prompt_cache_mib:
-                yield from _wasted_caches(setup, pool, tenant, size)
+    for pool in config.pools:
+        for served in config.models_of(pool):
+            if size := served.prompt_cache_mib:
+                yield from _wasted_caches(config, pool, served, size)
 
 
-def _wasted_caches(setup: Setup, pool: Pool, tenant: Tenant, size: int) -> Iterator[Problem]:
-    served, path = tenant.served, f"{tenant.path}.prompt-cache-mib"
+def _wasted_caches(config: StackConfig, pool: GpuPool, served: ServedModel, size: int) -> Iterator[Problem]:
+    path = f"{served.path}.prompt-cache-mib"
     if served.model.encoder:
         rule = f"has no effect: the embedding model {served.model.name} never reuses a prompt"
         yield Problem(path, str(size), rule, "Remove the key.")
@@ -60,40 +59,40 @@ def _wasted_caches(setup: Setup, pool: Pool, tenant: Tenant, size: int) -> Itera
         enough = enough_mib(served)
         rule = f"is less than the {-(-two // 1):,.0f} MiB of two full conversations with {served.model.name}"
         fix = f"Write `prompt-cache-mib: {enough}`, which holds two, or 0 for none."
-        if _lacks_ram(setup, tenant, enough):
+        if _lacks_ram(config, served, enough):
             fix = f"Write `prompt-cache-mib: 0`; the node has no room for {enough:,} MiB."
         yield Problem(path, str(size), rule, fix)
 
 
-def _lacks_ram(setup: Setup, tenant: Tenant, mib: int) -> bool:
-    larger = replace(tenant, served=replace(tenant.served, prompt_cache_mib=mib))
-    tenants = tuple(larger if each is tenant else each for each in setup.tenants)
-    return any(cpu_and_ram(replace(setup, tenants=tenants)))
+def _lacks_ram(config: StackConfig, served: ServedModel, mib: int) -> bool:
+    models = [each.changed(prompt_cache_mib=mib) if each is served else each for each in config.models]
+    return any(cpu_and_ram(config.changed(models=models)))
 
 
-def pods_on_gpu_nodes(setup: Setup) -> Iterator[Problem]:
+def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
     """A GPU node has room for the pods of its models, besides the stack's own pods."""
-    for pool in setup.pools:
+    for pool in config.pools:
         for path, node in _typed(pool):
-            needs, others = host.crowd(setup, pool, node), len(on_gpu_node(pool.sharing, metrics=setup.metrics))
+            needs = host.crowd(config, pool, node)
+            others = len(on_gpu_node(pool.sharing, metrics=config.monitoring.has_metrics))
             if len(needs) + others > _most_pods(node):
                 rule = f"is too few on one {node.name} for {_models(len(needs))} and {others} other pods"
-                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(setup, pool, node, needs))
+                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(config, pool, node, needs))
 
 
-def system_nodes(setup: Setup) -> Iterator[Problem]:
+def system_nodes(config: StackConfig) -> Iterator[Problem]:
     """System nodes have room for all pods that run on them."""
-    known = [system_types()[name] for name in setup.system_types if name in system_types()]
-    if known and (wrong := _overfull(setup, known)):
-        found = f"{setup.system_nodes} × {known[0].name}"
-        yield Problem("cluster.system-nodes", found, wrong, _roomier(setup, known))
+    known = [system_types()[name] for name in config.cluster.system_nodes.instance_types if name in system_types()]
+    if known and (wrong := _overfull(config, known)):
+        found = f"{config.cluster.system_nodes.count} × {known[0].name}"
+        yield Problem("cluster.system-nodes", found, wrong, _roomier(config, known))
 
 
 def _models(count: int) -> str:
     return f"{count} model{'s' if count > 1 else ''}"
 
 
-def _typed(pool: Pool) -> Iterator[tuple[str, InstanceType]]:
+def _typed(pool: GpuPool) -> Iterator[tuple[str, InstanceType]]:
     # Another rule refuses the GPUs of other vendors.
     return ((path, known) for path, known in pool.placed_types if known.gpu.vendor == "nvidia")
 
@@ -106,18 +105,18 @@ def _most_pods(node: InstanceType) -> int:
     return min(node.max_pods, MOST_PODS_OF_FEW if node.vcpu < FEW_VCPUS else MOST_PODS)
 
 
-def _missing_mib(setup: Setup, pool: Pool, node: InstanceType, needs: list[int]) -> int:
+def _missing_mib(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> int:
     wanted = sum(needs) + len(needs) * host.LEAST_PAGE_CACHE_MIB
-    return max(0, wanted - host.room_mib(node, pool.sharing, metrics=setup.metrics))
+    return max(0, wanted - host.room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics))
 
 
-def fitting_cache(setup: Setup, pool: Pool, nodes: Sequence[InstanceType]) -> int | None:
+def fitting_cache(config: StackConfig, pool: GpuPool, nodes: Sequence[InstanceType]) -> int | None:
     """The largest limit of the pool's prompt caches with which each of the nodes has enough RAM, in MiB.
 
     It is useful for each model with a cache, or 0: two full conversations fit, and no GPU reads faster than it copies.
     None if no limit helps.
     """
-    caching = [tenant.served for tenant in setup.residents_of(pool) if tenant.served.effective_prompt_cache_mib]
+    caching = [served for served in config.residents_of(pool) if served.effective_prompt_cache_mib]
     if not caching:
         return None
     largest, least = max(served.prompt_cache_mib for served in caching), max(map(enough_mib, caching))
@@ -125,44 +124,43 @@ def fitting_cache(setup: Setup, pool: Pool, nodes: Sequence[InstanceType]) -> in
     sizes = [0] if slow else [0, *range(least, largest, STEP_MIB)]
 
     def is_too_much(mib: int) -> bool:
-        tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
-        tried = replace(setup, tenants=tenants)
+        tried = config.changed(models=[with_cache(served, mib) for served in config.models])
         return any(_missing_mib(tried, pool, node, host.crowd(tried, pool, node)) for node in nodes)
 
     fitting = bisect_left(sizes, True, key=is_too_much)
     return sizes[fitting - 1] if fitting else None
 
 
-def with_cache(served: Served, most_mib: int) -> Served:
+def with_cache(served: ServedModel, most_mib: int) -> ServedModel:
     """The model with a prompt cache of at most that size; embedding models have none."""
     most = most_mib if served.effective_prompt_cache_mib else served.prompt_cache_mib
-    return replace(served, prompt_cache_mib=min(most, served.prompt_cache_mib))
+    return served.changed(prompt_cache_mib=min(most, served.prompt_cache_mib))
 
 
-def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
+def _smaller_caches(config: StackConfig, pool: GpuPool, node: InstanceType) -> str:
     """The largest prompt cache that lets the models fit; a change without cost."""
-    mib = fitting_cache(setup, pool, [node])
+    mib = fitting_cache(config, pool, [node])
     return "" if mib is None else f"Write `prompt-cache-mib: {mib}` for each model with a larger cache."
 
 
-def _larger(setup: Setup, pool: Pool, node: InstanceType, needs: list[int]) -> str:
+def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> str:
     """The smallest type with the same GPUs that has enough room."""
-    others = len(on_gpu_node(pool.sharing, metrics=setup.metrics))
+    others = len(on_gpu_node(pool.sharing, metrics=config.monitoring.has_metrics))
     roomy = [
         each
         for each in instance_types().values()
         if (each.gpu, each.gpus, each.arch) == (node.gpu, node.gpus, node.arch)
         and each.vcpu * 1000 >= _cpu_millis(len(needs))
         and _most_pods(each) >= len(needs) + others
-        and not _missing_mib(setup, pool, each, needs)
+        and not _missing_mib(config, pool, each, needs)
     ]
     best = min(roomy, key=lambda each: (each.memory_mib, each.vcpu), default=None)
     return f"Write {best.name} instead." if best else FEWER
 
 
-def _overfull(setup: Setup, known: list[SystemType]) -> str:
+def _overfull(config: StackConfig, known: list[SystemType]) -> str:
     """The shortage on nodes of the smallest of these types, in words; empty if there is none."""
-    nodes, each, others = setup.system_nodes, on_each_system_node(), on_system_nodes(setup)
+    nodes, each, others = config.cluster.system_nodes.count, on_each_system_node(), on_system_nodes(config)
     pods = nodes * len(each) + sum(pod.count for pod in others)
     takes = nodes * min(one.max_pods for one in known)
     if pods > takes:
@@ -173,6 +171,11 @@ def _overfull(setup: Setup, known: list[SystemType]) -> str:
     if needed > room:
         return f"cannot hold the stack's pods, which need {needed:,} MiB of RAM: only {room:,} MiB are free"
     return _unplaced(others, nodes, least - sum(pod.memory_mib for pod in each))
+
+
+def _with_system_nodes(config: StackConfig, count: int) -> StackConfig:
+    cluster = config.cluster
+    return config.changed(cluster=cluster.changed(system_nodes=cluster.system_nodes.changed(count=count)))
 
 
 def _unplaced(pods: Sequence[NodePod], nodes: int, room: int) -> str:
@@ -194,17 +197,17 @@ def _unplaced(pods: Sequence[NodePod], nodes: int, room: int) -> str:
     return ""
 
 
-def _roomier(setup: Setup, known: list[SystemType]) -> str:
+def _roomier(config: StackConfig, known: list[SystemType]) -> str:
     """The cheapest fix: more nodes or another type."""
-    highest = max(one.usd_per_hour for one in known)
+    highest, nodes = max(one.usd_per_hour for one in known), config.cluster.system_nodes.count
     offers = [
         (count * highest, f"Write `count: {count}`.")
-        for count in range(setup.system_nodes + 1, 2 * setup.system_nodes + 2)
-        if not _overfull(replace(setup, system_nodes=count), known)
+        for count in range(nodes + 1, 2 * nodes + 2)
+        if not _overfull(_with_system_nodes(config, count), known)
     ]
     offers += [
-        (setup.system_nodes * one.usd_per_hour, f"Write `instance-types: [{one.name}]`.")
+        (nodes * one.usd_per_hour, f"Write `instance-types: [{one.name}]`.")
         for one in system_types().values()
-        if one.arch == known[0].arch and not _overfull(setup, [one])
+        if one.arch == known[0].arch and not _overfull(config, [one])
     ]
     return min(offers)[1]

@@ -9,7 +9,8 @@ from sharing.hardware import prices
 from sharing.hardware.gpus import InstanceType
 from sharing.modes.modes import Sharing
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 MOST_REPLICAS = 2
 """Useful number of controllers: one is active, the other stands by. The chart puts them on different nodes."""
@@ -45,12 +46,12 @@ def controller_replicas(system_nodes: int) -> int:
     return min(MOST_REPLICAS, system_nodes)
 
 
-def no_partitions(setup: Setup) -> Iterator[Problem]:
+def no_partitions(config: StackConfig) -> Iterator[Problem]:
     """Rejects MIG: mig-manager restarts the kubelet of a new node, and on AL2023 only a new instance may help then.
 
     Karpenter replaces no unready node by default: its feature gate `nodeRepair` is off.
     """
-    for pool in pools(setup):
+    for pool in pools(config):
         if pool.sharing.needs_mig_manager:
             rule = (
                 "does not support MIG: partitioning restarts the kubelet, which may leave a node unready "
@@ -60,11 +61,11 @@ def no_partitions(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.provisioner", "karpenter", rule, fix)
 
 
-def settings_without_effect(setup: Setup) -> Iterator[Problem]:
+def settings_without_effect(config: StackConfig) -> Iterator[Problem]:
     """Warns about counts: Karpenter launches as many nodes as pods need."""
     # With `park`, the file has no counts but `max`: they are those of the schedule.
-    for pool in pools(setup):
-        for key, value, default in () if setup.park else (("min", pool.min, 0), ("desired", pool.desired, 1)):
+    for pool in pools(config):
+        for key, value, default in () if config.park else (("min", pool.min, 0), ("desired", pool.desired, 1)):
             if value not in (0, default):
                 rule = "has no effect with Karpenter, which launches as many nodes as the models need"
                 yield Problem(f"{pool.path}.{key}", str(value), rule, f"Remove it: `max: {pool.max}` is the limit.")
@@ -73,10 +74,10 @@ def settings_without_effect(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.replacement", pool.replacement, rule, "Remove it.")
 
 
-def on_demand_instead(setup: Setup) -> Iterator[Problem]:
+def on_demand_instead(config: StackConfig) -> Iterator[Problem]:
     """Warns that cost and budget use the on-demand price, which is usually more than the stack costs."""
-    for pool in pools(setup):
-        offers = [prices.on_demand(known.name, setup.region, setup.book).usd_per_hour for known in pool.known_types]
+    for pool in pools(config):
+        offers = [prices.on_demand(known.name, config.region, config.book).usd_per_hour for known in pool.known_types]
         if pool.capacity == "spot" and pool.on_demand_fallback and offers:
             rule = (
                 f"lets Karpenter launch on-demand nodes at up to ${max(offers):.3f} per hour when spot is unavailable"
@@ -85,9 +86,9 @@ def on_demand_instead(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, fix)
 
 
-def unequal_counts(setup: Setup) -> Iterator[Problem]:
+def unequal_counts(config: StackConfig) -> Iterator[Problem]:
     """Warns about mixed sizes: 17 pods for five small nodes went to one g4dn.metal, at three times the price."""
-    for pool in pools(setup):
+    for pool in pools(config):
         counts = sorted({known.gpus for known in pool.known_types})
         if pool.has_unequal_counts:
             most = pool.most_nodes(pool.smallest)
@@ -100,14 +101,14 @@ def unequal_counts(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.instance-types", found, rule, fix)
 
 
-def lonely_controller(setup: Setup) -> Iterator[Problem]:
+def lonely_controller(config: StackConfig) -> Iterator[Problem]:
     """Warns about one system node, which has room for one controller."""
-    if any(pools(setup)) and controller_replicas(setup.system_nodes) < MOST_REPLICAS:
+    if any(pools(config)) and controller_replicas(config.cluster.system_nodes.count) < MOST_REPLICAS:
         rule = "limits Karpenter to one controller: while its node is replaced, no GPU node starts or stops"
         fix = f"Write `count: {MOST_REPLICAS}` for a second controller."
-        yield Problem("cluster.system-nodes.count", str(setup.system_nodes), rule, fix)
+        yield Problem("cluster.system-nodes.count", str(config.cluster.system_nodes.count), rule, fix)
 
 
-def pools(setup: Setup) -> Iterator[Pool]:
+def pools(config: StackConfig) -> Iterator[GpuPool]:
     """The pools whose nodes Karpenter launches."""
-    return (pool for pool in setup.pools if pool.provisioner == "karpenter")
+    return (pool for pool in config.pools if pool.provisioner == "karpenter")

@@ -9,34 +9,35 @@ from sharing.hardware.gpus import Gpu
 from sharing.hardware.offerings import examples
 from sharing.modes.modes import MOST_TIME_SLICES
 from sharing.problems import Problem
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 HOPPER = (9, 0)
 """Since Hopper, MIG is enabled without a GPU reset. Before, a GPU in a cloud can be reset only by a reboot."""
 
 
-def _partitioned(setup: Setup) -> Iterator[Pool]:
+def _partitioned(config: StackConfig) -> Iterator[GpuPool]:
     """The pools whose GPUs are partitioned into slices."""
-    return (pool for pool in setup.pools if pool.sharing.needs_mig_manager)
+    return (pool for pool in config.pools if pool.sharing.needs_mig_manager)
 
 
-def driver_partitions(setup: Setup) -> Iterator[Problem]:
+def driver_partitions(config: StackConfig) -> Iterator[Problem]:
     """The pinned driver is new enough for MIG on the GPU."""
-    for pool in _partitioned(setup):
+    for pool in _partitioned(config):
         for path, known in pool.placed_types:
             if known.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
                 rule = f"needs NVIDIA driver {known.gpu.mig_min_driver} or newer for MIG on its {known.gpu.title}"
-                others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), setup.region, setup.book)
+                others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), config.region, config.book)
                 fix = f"Use another GPU with MIG, {others}, or another mode." if others else "Use another mode."
                 yield Problem(path, known.name, f"{rule}; the pinned AMI has {versions.NVIDIA_DRIVER}", fix)
 
 
-def one_configuration(setup: Setup) -> Iterator[Problem]:
+def one_configuration(config: StackConfig) -> Iterator[Problem]:
     """A cluster has one GPU Operator, and so one default configuration for all pools with MIG.
 
     The plugin starts every node with the default and fails when it is switched to another (docs/decisions/0001).
     """
-    pools = [*_partitioned(setup)]
+    pools = [*_partitioned(config)]
     for pool in pools[1:]:
         first = pools[0]
         if pool.sharing.config_name != first.sharing.config_name:
@@ -46,9 +47,9 @@ def one_configuration(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix)
 
 
-def ollama_on_slices(setup: Setup) -> Iterator[Problem]:
+def ollama_on_slices(config: StackConfig) -> Iterator[Problem]:
     """Ollama since 0.13.2 has been seen to miss slices and to serve from the CPU."""
-    for pool in _partitioned(setup):
+    for pool in _partitioned(config):
         rule = (
             f"is unverified with Ollama {versions.OLLAMA}; releases since 0.13.2 may miss slices (ollama#13800, #14031)"
         )
@@ -56,9 +57,9 @@ def ollama_on_slices(setup: Setup) -> Iterator[Problem]:
         yield Problem(f"{pool.sharing_path}.mode", "mig", rule, fix)
 
 
-def reboots(setup: Setup) -> Iterator[Problem]:
+def reboots(config: StackConfig) -> Iterator[Problem]:
     """Partitioning an A100 in a cloud takes a reboot."""
-    for pool in _partitioned(setup):
+    for pool in _partitioned(config):
         for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.mig_min_driver):
             if gpu.compute_capability < HOPPER:
                 rule = f"needs a reboot to partition {gpu.title}, which adds some minutes to the first start"
@@ -66,20 +67,20 @@ def reboots(setup: Setup) -> Iterator[Problem]:
                 yield Problem(f"{pool.sharing_path}.mode", "mig", rule, fix)
 
 
-def turns(setup: Setup) -> Iterator[Problem]:
+def turns(config: StackConfig) -> Iterator[Problem]:
     """Pods that take turns on a slice are not isolated from each other."""
-    for pool in _partitioned(setup):
+    for pool in _partitioned(config):
         if pool.sharing.replicas:
             rule = "lets pods take turns on a slice, whose memory is not divided between them"
             fix = "Remove `replicas` to give each pod a slice of its own."
             yield Problem(f"{pool.sharing_path}.replicas", str(pool.sharing.replicas), rule, fix)
 
 
-def idle_slices(setup: Setup) -> Iterator[Problem]:
+def idle_slices(config: StackConfig) -> Iterator[Problem]:
     """A slice without a model costs money for nothing."""
-    for pool in _partitioned(setup):
+    for pool in _partitioned(config):
         if pool.known_types and len(pool.offers) > 1:
-            used = {verdict.shares.profile for verdict in judge_models(setup, pool)}
+            used = {verdict.shares.profile for verdict in judge_models(config, pool)}
             for shares in pool.offers:
                 if shares.profile not in used:
                     rule = "has no model"
@@ -88,7 +89,7 @@ def idle_slices(setup: Setup) -> Iterator[Problem]:
                     yield Problem(f"{pool.sharing_path}.layout", found, rule, fix)
 
 
-def more_shares(pool: Pool, wanted: int, compared_modes: Collection[str] = ()) -> str:
+def more_shares(pool: GpuPool, wanted: int, compared_modes: Collection[str] = ()) -> str:
     """Settings for more shares on the same GPUs, in a mode that is not compared yet; empty if there are none."""
     path = pool.own_sharing_path
     units = sum(shares.per_gpu // shares.sharers for shares in pool.offers)

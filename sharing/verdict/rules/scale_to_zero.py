@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator
 
+from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.setup import Setup, Tenant
+from sharing.stack.config import StackConfig
 from sharing.stack.startup import cold_start
 from sharing.verdict.rules.karpenter import pools as karpenter_pools
 
@@ -12,30 +13,30 @@ SHORTEST_WAIT_MINUTES = 15
 """How long a request may wait at least: spot capacity can take minutes."""
 
 
-def sleepers(setup: Setup) -> list[Tenant]:
+def sleepers(config: StackConfig) -> list[ServedModel]:
     """The models that scale to zero: all that are not parked."""
-    if setup.scale_to_zero is None:
+    if not config.scale_to_zero.enabled:
         return []
-    return [tenant for pool in setup.awake for tenant in setup.tenants_of(pool)]
+    return [served for pool in config.awake for served in config.models_of(pool)]
 
 
-def slow_start_minutes(tenant: Tenant) -> int:
+def slow_start_minutes(served: ServedModel) -> int:
     """Minutes of a slow start without a node: the typical time and its uncertainty. Without spot capacity, it takes
     longer.
     """
-    return math.ceil(sum(cold_start(tenant)))
+    return math.ceil(sum(cold_start(served)))
 
 
-def longest_wait_minutes(tenant: Tenant) -> int:
+def longest_wait_minutes(served: ServedModel) -> int:
     """After how many minutes a cold request fails: twice the typical time."""
-    minutes, _ = cold_start(tenant)
+    minutes, _ = cold_start(served)
     return max(SHORTEST_WAIT_MINUTES, math.ceil(2 * minutes))
 
 
-def on_node_groups(setup: Setup) -> Iterator[Problem]:
+def on_node_groups(config: StackConfig) -> Iterator[Problem]:
     """Rejects node groups: nothing changes the number of their nodes when models stop or requests come."""
-    groups = [pool for pool in setup.pools if pool not in [*karpenter_pools(setup)]]
-    if setup.scale_to_zero is None or not groups:
+    groups = [pool for pool in config.pools if pool not in [*karpenter_pools(config)]]
+    if not config.scale_to_zero.enabled or not groups:
         return
     names = f" {' and '.join(pool.name for pool in groups)}" if groups[0].listed else ""
     keep = f"the node groups{names} keep their" if len(groups) > 1 else f"the node group{names} keeps its"
@@ -44,12 +45,12 @@ def on_node_groups(setup: Setup) -> Iterator[Problem]:
     yield Problem("scale-to-zero.enabled", "", rule, f"Write {fix}.")
 
 
-def shorter_than_start(setup: Setup) -> Iterator[Problem]:
+def shorter_than_start(config: StackConfig) -> Iterator[Problem]:
     """Rejects an idle time in which a model may not even start: a caller that gave up would never find it running."""
-    if setup.scale_to_zero is None or not (tenants := sleepers(setup)):
+    if not config.scale_to_zero.enabled or not (tenants := sleepers(config)):
         return
     slowest = max(tenants, key=slow_start_minutes)
-    least, given = slow_start_minutes(slowest), setup.scale_to_zero.idle_minutes
+    least, given = slow_start_minutes(slowest), config.scale_to_zero.idle_minutes
     if given < least:
-        rule = f"is less than the {least} minutes that {slowest.served.model.name} may take to start without a node"
+        rule = f"is less than the {least} minutes that {slowest.model.name} may take to start without a node"
         yield Problem("scale-to-zero.idle-minutes", str(given), rule, f"Write `idle-minutes: {least}` or more.")

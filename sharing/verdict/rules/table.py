@@ -14,8 +14,8 @@ from sharing.models.catalogue import KvType
 from sharing.modes.modes import Mps
 from sharing.problems import Problem, did_you_mean
 from sharing.stack import zones
-from sharing.stack.pools import NODE_IMAGES_GIB
-from sharing.stack.setup import Pool, Setup
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.rules import hosts, karpenter, mig, scale_to_zero, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
 
@@ -29,7 +29,7 @@ class Rule:
 
     name: str
     refuses: bool
-    check: Callable[[Setup], Iterator[Problem]]
+    check: Callable[[StackConfig], Iterator[Problem]]
 
 
 AMI_OF_NEW_GPUS = "in EKS AMIs since 20260917"
@@ -41,52 +41,52 @@ Source: ollama v0.32.15 `integration/reg_release_test.go`: "re-enable when llama
 """
 
 
-def problems(setup: Setup) -> list[Problem]:
-    """The errors of `setup`, in the order of the table."""
-    return [*dict.fromkeys(refusals(setup))]
+def problems(config: StackConfig) -> list[Problem]:
+    """The errors of `config`, in the order of the table."""
+    return [*dict.fromkeys(refusals(config))]
 
 
-def refusals(setup: Setup) -> Iterator[Problem]:
+def refusals(config: StackConfig) -> Iterator[Problem]:
     """The same errors, one at a time, for callers that stop early. Pools with the same sharing may repeat an error."""
-    return _broken(setup, refuses=True)
+    return _broken(config, refuses=True)
 
 
-def warnings(setup: Setup) -> list[Problem]:
-    """The warnings about `setup`."""
-    return [*dict.fromkeys(_broken(setup, refuses=False))]
+def warnings(config: StackConfig) -> list[Problem]:
+    """The warnings about `config`."""
+    return [*dict.fromkeys(_broken(config, refuses=False))]
 
 
-def first_broken(setup: Setup) -> Rule | None:
-    """The first rule that refuses `setup`: the one that `problems` begins with."""
-    return next((rule for rule in RULES if rule.refuses and any(rule.check(setup))), None)
+def first_broken(config: StackConfig) -> Rule | None:
+    """The first rule that refuses `config`: the one that `problems` begins with."""
+    return next((rule for rule in RULES if rule.refuses and any(rule.check(config))), None)
 
 
-def _broken(setup: Setup, *, refuses: bool) -> Iterator[Problem]:
+def _broken(config: StackConfig, *, refuses: bool) -> Iterator[Problem]:
     for rule in RULES:
         if rule.refuses is refuses:
-            yield from rule.check(setup)
+            yield from rule.check(config)
 
 
-def _known_types(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _known_types(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for index, name in enumerate(pool.instance_types):
             path = f"{pool.path}.instance-types[{index}]"
             if name in system_types():
-                yield Problem(path, name, "has no GPU", _example(pool, setup))
+                yield Problem(path, name, "has no GPU", _example(pool, config))
             elif name not in instance_types():
                 yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
 
 
-def _nvidia_only(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _nvidia_only(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for path, known in pool.placed_types:
             if known.gpu.vendor != "nvidia":
                 rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
-                yield Problem(path, "", rule, _example(pool, setup))
+                yield Problem(path, "", rule, _example(pool, config))
 
 
-def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _one_gpu_per_pool(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for path, known in pool.placed_types:
             first = pool.known_types[0]
             if known.gpu != first.gpu or known.arch != first.arch:
@@ -95,27 +95,27 @@ def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
                 yield Problem(path, f"{known.name} ({known.gpu.title})", rule, fix)
 
 
-def _gpu_supports_mode(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _gpu_supports_mode(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
-        market = Market(region=setup.region, is_spot=is_spot, book=setup.book)
+        market = Market(region=config.region, is_spot=is_spot, book=config.book)
         for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
             yield from pool.sharing.check(gpu, pool.sharing_path, market)
 
 
-def _driver_supports_gpu(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _driver_supports_gpu(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for path, known in pool.placed_types:
             gpu, driver = known.gpu, versions.NVIDIA_DRIVER
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
                 bound = newer if gpu.min_driver > driver else older
                 rule = f"needs NVIDIA driver {bound} for its {gpu.title}; the pinned AMI has {driver}"
-                yield Problem(path, known.name, rule, f"Use another GPU: {_others(pool, setup)}.")
+                yield Problem(path, known.name, rule, f"Use another GPU: {_others(pool, config)}.")
 
 
-def _arm64_parts(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _arm64_parts(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for path, known in pool.placed_types:
             for part in versions.PARTS:
                 if known.arch not in part.architectures:
@@ -124,71 +124,71 @@ def _arm64_parts(setup: Setup) -> Iterator[Problem]:
                     yield Problem(path, "", rule, fix)
 
 
-def _system_types(setup: Setup) -> Iterator[Problem]:
+def _system_types(config: StackConfig) -> Iterator[Problem]:
     known, path = system_types(), "cluster.system-nodes.instance-types"
-    for index, name in enumerate(setup.system_types):
+    for index, name in enumerate(config.cluster.system_nodes.instance_types):
         if name in instance_types():
             fix = "Write t3.medium, for example; GPU types belong under `gpu-nodes`."
             yield Problem(f"{path}[{index}]", name, "has a GPU, which system nodes do not need", fix)
         elif name not in known:
             yield Problem(f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, known))
-    if len({known[name].arch for name in setup.system_types if name in known}) > 1:
-        found = ", ".join(setup.system_types)
+    if len({known[name].arch for name in config.cluster.system_nodes.instance_types if name in known}) > 1:
+        found = ", ".join(config.cluster.system_nodes.instance_types)
         yield Problem(path, found, "have different architectures", "Keep the amd64 or the arm64 types.")
 
 
-def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
-    path, version = "cluster.kubernetes", setup.kubernetes
+def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
+    path, version = "cluster.kubernetes", config.cluster.kubernetes
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    pinned, newest = sorted(versions.AMI_KUBERNETES, key=_numbers), _newer_kubernetes(setup)
-    if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
+    pinned, newest = sorted(versions.AMI_KUBERNETES, key=_numbers), _newer_kubernetes(config)
+    if version in rows and config.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
         yield Problem(
             path, version, f"is unsupported: EKS ended all support on {rows[version]['extended_until']}", newest
         )
     elif version not in versions.AMI_KUBERNETES:
         yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest)
-    elif in_extended_support(version, setup.today) and setup.support == "standard":
+    elif in_extended_support(version, config.today) and config.cluster.support == "standard":
         rule = f"lacks standard support since {rows[version]['standard_until']}, so EKS would upgrade it automatically"
         yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
 
 
-def _shares_for_all(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        tenants = setup.tenants_of(pool)
+def _shares_for_all(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
+        tenants = config.models_of(pool)
         if not pool.known_types or not pool.offers or len(tenants) <= pool.total_shares:
             continue
         nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
         found = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
-        is_counted = pool.desired and pool.provisioner == "node-group" and not setup.park
+        is_counted = pool.desired and pool.provisioner == "node-group" and not config.park
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
-        if more := mig.more_shares(pool, len(tenants), setup.compared_modes):
+        if more := mig.more_shares(pool, len(tenants), config.compared_modes):
             fix += f"; or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 
 
-def _engine_loads_models(setup: Setup) -> Iterator[Problem]:
-    for tenant in setup.tenants:
-        model = tenant.served.model
+def _engine_loads_models(config: StackConfig) -> Iterator[Problem]:
+    for served in config.models:
+        model = served.model
         if model.architecture in NOT_LOADED:
             rule = f"has the architecture `{model.architecture}`, which the pinned Ollama cannot load"
-            yield Problem(f"{tenant.path}.name", model.name, rule, NOT_LOADED[model.architecture])
+            yield Problem(f"{served.path}.name", model.name, rule, NOT_LOADED[model.architecture])
 
 
-def _engine_quantizes_cache(setup: Setup) -> Iterator[Problem]:
-    for tenant in setup.tenants:
-        model, kind = tenant.served.model, tenant.served.kv_type
+def _engine_quantizes_cache(config: StackConfig) -> Iterator[Problem]:
+    for served in config.models:
+        model, kind = served.model, served.kv_type
         if kind is not KvType.F16 and not model.can_quantize_kv:
             rule = f"is not possible: Ollama cannot quantize the KV cache for the attention heads of {model.name}"
             grouped = replace(model, heads=32 * model.kv_heads)
             more = ", or add `heads`" if not model.heads and grouped.can_quantize_kv else ""
-            yield Problem(f"{tenant.path}.kv-type", kind.value, rule, f"Write `kv-type: f16`{more}.")
+            yield Problem(f"{served.path}.kv-type", kind.value, rule, f"Write `kv-type: f16`{more}.")
 
 
-def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        wanted = setup.disk_gib(pool)
+def _disk_holds_models(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
+        wanted = config.disk_gib(pool)
         if pool.volume_gib < wanted:
             rule = f"is too small: images ({NODE_IMAGES_GIB} GiB) and model files need {wanted} GiB"
             yield Problem(
@@ -196,18 +196,18 @@ def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
             )
 
 
-def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
+def _kubernetes_near_end(config: StackConfig) -> Iterator[Problem]:
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    if row := rows.get(setup.kubernetes):
+    if row := rows.get(config.cluster.kubernetes):
         end = datetime.date.fromisoformat(row["standard_until"])
-        if setup.today < end <= setup.today + NEAR_END:
+        if config.today < end <= config.today + NEAR_END:
             rule = f"has standard support only until {end}"
-            yield Problem("cluster.kubernetes", setup.kubernetes, rule, _newer_kubernetes(setup))
+            yield Problem("cluster.kubernetes", config.cluster.kubernetes, rule, _newer_kubernetes(config))
 
 
-def _newer_kubernetes(setup: Setup) -> str:
+def _newer_kubernetes(config: StackConfig) -> str:
     newest = max(versions.AMI_KUBERNETES, key=_numbers)
-    if newest == setup.kubernetes:
+    if newest == config.cluster.kubernetes:
         return "Install a newer release of tandem: this one has no newer version."
     return f'Write `kubernetes: "{newest}"`.'
 
@@ -216,14 +216,14 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _extended_price(setup: Setup) -> Iterator[Problem]:
-    if setup.support == "extended" and in_extended_support(setup.kubernetes, setup.today):
+def _extended_price(config: StackConfig) -> Iterator[Problem]:
+    if config.cluster.support == "extended" and in_extended_support(config.cluster.kubernetes, config.today):
         rule = "makes the control plane six times as expensive"
         yield Problem("cluster.support", "extended", rule, "Upgrade Kubernetes and remove `support: extended`.")
 
 
-def _unused_settings(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _unused_settings(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for key, value in pool.sharing.without_effect().items():
             rule = f"has no effect with `mode: {pool.sharing.mode}`"
             fix = "Remove it, or keep it for a later switch to a mode that uses it."
@@ -231,16 +231,16 @@ def _unused_settings(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{pool.sharing_path}.{key}", found, rule, fix)
 
 
-def _mps_unverified(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _mps_unverified(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         if isinstance(pool.sharing, Mps):
             rule = "is not officially supported by Ollama (ollama#9765)"
             path = f"{pool.sharing_path}.mode"
             yield Problem(path, "mps", rule, "Check the pod logs after `up`, or use `timeslice`.")
 
 
-def _part_of_gpu(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _part_of_gpu(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         for path, known in pool.placed_types:
             if known.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
                 rule = f"has only part of a GPU, on which {pool.sharing.mode} is unverified"
@@ -248,56 +248,55 @@ def _part_of_gpu(setup: Setup) -> Iterator[Problem]:
                 yield Problem(path, known.name, rule, fix)
 
 
-def _ollama_limits(setup: Setup) -> Iterator[Problem]:
-    for tenant in setup.tenants:
-        served = tenant.served
+def _ollama_limits(config: StackConfig) -> Iterator[Problem]:
+    for served in config.models:
         if served.effective_context != served.context:
             rule = f"is more than the {served.effective_context:,} tokens that {served.model.name} supports"
             if served.effective_context > served.context:
                 rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
             fix = f"Write `context: {served.effective_context}`."
-            yield Problem(f"{tenant.path}.context", str(served.context), rule, fix)
+            yield Problem(f"{served.path}.context", str(served.context), rule, fix)
         if served.effective_slots < served.slots:
             kind = "the embedding model " if served.model.encoder else ""
             rule = f"has no effect: Ollama serves {kind}{served.model.name} one request at a time"
-            yield Problem(f"{tenant.path}.slots", str(served.slots), rule, "Write `slots: 1`.")
+            yield Problem(f"{served.path}.slots", str(served.slots), rule, "Write `slots: 1`.")
 
 
-def _parked(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
+def _parked(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
         if pool.desired == 0:
             rule = "parks the pool: no GPU cost, no models available"
             yield Problem(f"{pool.path}.desired", "0", rule, "To resume, write `desired: 1` and run `pulumi up`.")
 
 
-def _unused_pool(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        if not setup.residents_of(pool):
+def _unused_pool(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
+        if not config.residents_of(pool):
             fix = "Name it in `models[].pool`, or remove it."
             yield Problem(pool.path, "", f"no model runs on the pool {pool.name}", fix)
 
 
-def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        tenants = [tenant for tenant in setup.tenants_of(pool) if tenant.cache == "volume"]
+def _volume_binds_zone(config: StackConfig) -> Iterator[Problem]:
+    for pool in config.pools:
+        tenants = [served for served in config.models_of(pool) if served.cache == "volume"]
         if tenants:
             rule = f"limits the pool {pool.name} to one zone, which is that of the volume"
             yield Problem(f"{tenants[0].path}.cache", "volume", rule, "Write `cache: node` to allow any zone.")
 
 
-def _nat_traffic(setup: Setup) -> Iterator[Problem]:
-    if setup.nat != "none" and not setup.nat_is_written:
+def _nat_traffic(config: StackConfig) -> Iterator[Problem]:
+    if config.cluster.nat != "none" and "nat" not in config.cluster.model_fields_set:
         rule = "downloads of images and model files through the NAT gateway are billed per GB"
         fix = "Write `nat: none` for nodes with public addresses, or `nat: single` to accept it."
         yield Problem("cluster.nat", "", rule, fix)
 
 
-def _open_endpoint(setup: Setup) -> Iterator[Problem]:
+def _open_endpoint(config: StackConfig) -> Iterator[Problem]:
     path = "cluster.public-access-cidrs"
-    if not setup.public_access_is_written:
+    if "public_access_cidrs" not in config.cluster.model_fields_set:
         rule = "is missing, so the Kubernetes API is reachable from the internet; IAM still applies"
         yield Problem(path, "", rule, 'Write your own address, e.g. ["203.0.113.7/32"], or ["0.0.0.0/0"] to accept it.')
-    elif not setup.public_access_cidrs:
+    elif not config.cluster.public_access_cidrs:
         rule = "limits the Kubernetes API to the VPC, and `pulumi up` must reach it"
         fix = (
             "Run `pulumi up` through a bastion, a VPN or CI inside the VPC, or write your address, e.g. 203.0.113.7/32."
@@ -305,18 +304,18 @@ def _open_endpoint(setup: Setup) -> Iterator[Problem]:
         yield Problem(path, "[]", rule, fix)
 
 
-def _example(pool: Pool, setup: Setup) -> str:
+def _example(pool: GpuPool, config: StackConfig) -> str:
     """The cheapest type that supports the mode of `pool`."""
-    return f"Write {offerings.examples(_candidates(pool), setup.region, setup.book, most=1)}, for example."
+    return f"Write {offerings.examples(_candidates(pool), config.region, config.book, most=1)}, for example."
 
 
-def _others(pool: Pool, setup: Setup) -> str:
+def _others(pool: GpuPool, config: StackConfig) -> str:
     """Types whose GPU every pinned driver supports."""
     newer = (name for name in _candidates(pool) if name != "g4dn.xlarge")
-    return offerings.examples(newer, setup.region, setup.book) or "other regions offer some"
+    return offerings.examples(newer, config.region, config.book) or "other regions offer some"
 
 
-def _candidates(pool: Pool) -> tuple[str, ...]:
+def _candidates(pool: GpuPool) -> tuple[str, ...]:
     """Types to start with, the cheapest first."""
     if pool.sharing.needs_mig_manager:
         return "g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"

@@ -38,7 +38,7 @@ def test_of_the_nodes_of_a_file_only_their_provisioner_is_kept(tmp_path: Path) -
     keys = {"sharing": {"mode": "exclusive"}, "gpu-nodes": nodes, "models": [{"name": "llama2:7b"}]}
     config = {"aws:region": "us-east-1", **{f"tandem:{key}": value for key, value in keys.items()}}
     file.write_text(yaml.safe_dump({"config": config}))
-    [pool] = base_stack.of_file(file, {}, None, None, TODAY).setup.pools
+    [pool] = base_stack.of_file(file, {}, None, None, TODAY).config.pools
     assert (pool.provisioner, pool.on_demand_fallback, pool.check_offers) == ("karpenter", False, True)
 
 
@@ -74,14 +74,14 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
     base = base_stack.of_models(
         [{"name": name, **settings} for name in names], region, limits, TODAY, others=dice.choice([{}, parks])
     )
-    found = choose(base.setup, CAPACITIES[dice.choice(list(CAPACITIES))])
+    found = choose(base.config, CAPACITIES[dice.choice(list(CAPACITIES))])
     rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
     rows += [(choice.cell, True) for choice in dice.sample(found.not_judged, min(4, len(found.not_judged)))]
     rows += [(choice.cell, False) for choice in dice.sample(found.over_budget, min(4, len(found.over_budget)))]
     rows += [(cell, False) for cell in dice.sample(found.refused, min(4, len(found.refused)))]
     assert rows
     for cell, accepted in rows:
-        reading = planned(base, base.sections_of(cell.setup))
+        reading = planned(base, base.sections_of(cell.config))
         assert (not reading.problems) is accepted, (
             cell.instance.name,
             cell.way,

@@ -1,14 +1,12 @@
 """`tandem doctor` asks for the cost allocation tag that `scope: stack` needs."""
 
-from dataclasses import replace
-
 import pytest
 from botocore.exceptions import ClientError
 
-from sharing.stack.budget import AlertScope
-from sharing.stack.setup import CostAlert
+from sharing.stack.budget import Alert, AlertScope
 from tandem.doctor.account import wants_cost_tag
 from tandem.doctor.case import Case, Stack
+from tests.sharing.builders import replace
 from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings
@@ -31,8 +29,8 @@ FOUND: list[tuple[dict[str, str], tuple[str, str, str]]] = [
 def with_alert(case: Case, scope: AlertScope | None) -> Case:
     assert case.stack
     plan = case.stack.plan
-    alert = scope and CostAlert(max_usd=400, period="monthly", scope=scope)
-    case.stack = Stack(replace(plan, setup=replace(plan.setup, alert=alert)), case.stack.planned)
+    alert = scope and Alert(emails=["ops@example.com"], max_usd=400, period="monthly", scope=scope)
+    case.stack = Stack(replace(plan, config=replace(plan.config, alert=alert)), case.stack.planned)
     return case
 
 

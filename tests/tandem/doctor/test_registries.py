@@ -1,6 +1,5 @@
 """Logins that break Helm's pulls, and images from Docker Hub."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from tandem.doctor.case import Stack
 from tandem.doctor.checks import checks_for
 from tandem.dry_run.program import run
 from tests.program.conftest import plan_of
+from tests.sharing.builders import replace
 from tests.tandem.doctor.conftest import Cases, planned
 from tests.tandem.doctor.findings import finding, summary
 from tests.tandem.doctor.scenes import PUBLIC, Play, Scene, scenes, with_charts
@@ -48,9 +48,9 @@ def test_the_images_of_a_shipped_stack_are_far_below_docker_hubs_limit(case: Cas
 def test_the_store_and_the_dashboards_come_from_docker_hub_as_well_once_for_each_stack(case: Cases) -> None:
     """Their images' registries: values.yaml of both charts. Only the models run on each of the 60 GPU nodes."""
     plan = plan_of("monitored")
-    pools = (replace(plan.setup.pools[0], max=60),)
+    pools = (replace(plan.config.pools[0], max=60),)
     crowded = case("dev")
-    crowded.stack = Stack(replace(plan, setup=replace(plan.setup, pools=pools, nat="single")), run(plan))
+    crowded.stack = Stack(replace(plan, config=replace(plan.config, pools=pools, nat="single")), run(plan))
     found = finding("images", crowded)
     names = "grafana/grafana, ollama/ollama, victoriametrics/victoria-metrics from Docker Hub without a login"
     assert (found.verdict, found.text) == ("ok", f"{names}: at most 62 of the 100 pulls per address in six hours")
@@ -65,10 +65,10 @@ def test_the_store_and_the_dashboards_come_from_docker_hub_as_well_once_for_each
 )
 def test_many_nodes_behind_one_address_are_a_warning(case: Cases, nat: Any, nodes: int, verdict: str) -> None:
     stack = planned("timeslice")
-    setup = stack.plan.setup
+    setup = stack.plan.config
     pools = (replace(setup.pools[0], max=nodes),)
     crowded = case("timeslice")
-    crowded.stack = Stack(replace(stack.plan, setup=replace(setup, pools=pools, nat=nat)), stack.planned)
+    crowded.stack = Stack(replace(stack.plan, config=replace(setup, pools=pools, nat=nat)), stack.planned)
     found = finding("images", crowded)
     assert found.verdict == verdict
     if verdict == "warning":

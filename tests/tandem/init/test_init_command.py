@@ -75,11 +75,11 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
     assert reading.config.budget.max_usd_per_month == 400
     assert reading.config.ui.admin_email == "ops@example.com"
     assert {model.context for model in reading.config.models} == {2048}
-    assert reading.setup.park is not None
-    assert (reading.setup.park.running_hours, reading.setup.park.timezone) == (5 * 12, "Europe/Paris")
+    assert reading.config.park is not None
+    assert (reading.config.park.times.running_hours, reading.config.park.timezone) == (5 * 12, "Europe/Paris")
     rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
-    assert reading.config.mode == rows[2][1]
+    assert reading.config.pools[0].sharing.mode == rows[2][1]
     assert (
         screen.index("\n\nWrote Pulumi.mine.yaml")
         < screen.index(". This is its plan:\n\n")

@@ -9,7 +9,6 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +21,7 @@ from tandem.deployed import connection
 from tandem.deployed.connection import Connected
 from tandem.metrics.models import read, servers
 from tests.command import call, on_screen
+from tests.sharing.builders import replace
 from tests.tandem.deployed.pretended import connected, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
 
@@ -114,7 +114,7 @@ def stack(
     """The text and the troubles of a stack whose ports lead to these servers, and the forwarded ports."""
     asked: list[Any] = []
     plain = connected(well())
-    models = [replace(one, setup=replace(one.setup, metrics=metrics)) for one in plain.expected.models]
+    models = [replace(one, config=replace(one.config, metrics=metrics)) for one in plain.expected.models]
     reached = replace(plain, expected=replace(plain.expected, models=tuple(models)))
 
     @contextmanager

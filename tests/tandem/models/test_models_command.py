@@ -86,7 +86,7 @@ def test_the_plan_uses_the_written_description(model: Path, tmp_path: Path) -> N
     assert shown.endswith(f"Pulumi.mine.yaml describes the model. Run `tandem plan {stack}`.\n")
     reading = judge_file(stack)
     assert reading.problems == ()
-    served = reading.config.served()[1].model
+    served = reading.config.models[1].model
     assert (served.weights_bytes, served.layers, served.max_context) == (EMBEDDING + LAYERS * BLOCK, 4, 8192)
     model.unlink()
     assert call("plan", str(stack)).returncode == 0, "the plan never reads the model"

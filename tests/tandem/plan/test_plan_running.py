@@ -17,7 +17,7 @@ from tests.tandem.outputs import outputs
 from tests.tandem.plan.test_plan_screen import ANSI
 
 ROOT = Path(__file__).parents[3]
-TIMESLICE = outputs(setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),)))
+TIMESLICE = outputs(setup(models=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),)))
 NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
 
 

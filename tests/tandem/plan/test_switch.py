@@ -7,7 +7,6 @@ import io
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,13 +16,13 @@ from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
 from sharing.models.served import Cache
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.setup import Setup
+from sharing.stack.config import StackConfig
 from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
 from tandem.plan.switch_screen import show
 from tests.conftest import Golden
-from tests.sharing.builders import listed, pair, pool, setup, tenants
+from tests.sharing.builders import listed, pair, pool, replace, setup, tenants
 from tests.tandem.outputs import outputs, running
 
 MODES: dict[str, Sharing] = {"timeslice-2": TimeSlicing(), "mps-2": Mps(replicas=2), "exclusive": Exclusive()}
@@ -32,23 +31,23 @@ GPU = "g7e.2xlarge"
 """A node with one GPU that supports MIG."""
 ON_DEMAND: dict[str, Any] = {"capacity": "on-demand"}
 KARPENTER: dict[str, Any] = {"provisioner": "karpenter", "max": 2}
-Scene = tuple[str, Setup | StackOutputs, Setup]
+Scene = tuple[str, StackConfig | StackOutputs, StackConfig]
 """The title, the running stack, and the planned one."""
 
 
 def stack(
     types: str | tuple[str, ...] = "g4dn.xlarge", sharing: Sharing | None = None, cache: Cache = "node", **pooled: Any
-) -> Setup:
-    return setup(pools=(pool(types, sharing, **pooled),), tenants=tenants(*pair(), cache=cache))
+) -> StackConfig:
+    return setup(pools=(pool(types, sharing, **pooled),), models=tenants(*pair(), cache=cache))
 
 
-def two_pools(first: Sharing, second: Sharing) -> Setup:
+def two_pools(first: Sharing, second: Sharing) -> StackConfig:
     named = (listed(0, "steady", pool(sharing=first)), listed(1, "rest", pool(sharing=second)))
     llama, mistral = pair()
-    return setup(pools=named, tenants=(*tenants(llama, pool="steady"), *tenants(mistral, pool="rest")))
+    return setup(pools=named, models=(*tenants(llama, pool="steady"), *tenants(mistral, pool="rest")))
 
 
-def telling(stack: Setup, *without: str, **other: Any) -> StackOutputs:
+def telling(stack: StackConfig, *without: str, **other: Any) -> StackOutputs:
     """The outputs of a stack, with some changed or removed."""
     shown = outputs(stack)
     shown["pools"]["gpu"] = {key: value for key, value in shown["pools"]["gpu"].items() if key not in without} | other
@@ -172,13 +171,13 @@ def of_pools() -> Iterator[Scene]:
         whole,
         replace(whole, pools=(replace(steady, sharing=Exclusive()), cut)),
     )
-    one = setup(pools=before.pools[:1], tenants=tenants(pair()[0], pool="steady"))
+    one = setup(pools=before.pools[:1], models=tenants(pair()[0], pool="steady"))
     yield "pools and models that vanish are reported", before, one
     yield "pools that are new are reported", one, before
-    alone = replace(stack(), tenants=stack().tenants[:1])
+    alone = replace(stack(), models=stack().models[:1])
     yield "a new model is downloaded and has no downtime", alone, stack(sharing=Mps(replicas=2))
     spare = listed(1, "spare", pool())
-    named = setup(pools=(listed(0, "gpu", pool()), spare), tenants=tenants(*pair()))
+    named = setup(pools=(listed(0, "gpu", pool()), spare), models=tenants(*pair()))
     yield (
         "a pool without models stops none",
         named,
@@ -186,7 +185,7 @@ def of_pools() -> Iterator[Scene]:
     )
 
 
-def lines(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> Iterator[str]:
+def lines(before: StackConfig | StackOutputs, after: StackConfig, *, proof: bool = True) -> Iterator[str]:
     found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
     for switch in found.pools:
         yield f"{switch.pool}: {switch.before} → {switch.after}{', parks' * switch.parks}"
@@ -212,7 +211,7 @@ def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
     golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in shown))
 
 
-def changed(before: Setup, after: Setup) -> Switch:
+def changed(before: StackConfig, after: StackConfig) -> Switch:
     [switch] = switches(after, running(before)).pools
     return switch
 
@@ -229,7 +228,7 @@ def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_
     ]
     known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
     assert known["kubernetes:core/v1:Pod evict"][0] == STOP_SECONDS / 60
-    loads = [weights_mib(tenant) / DISK_MIB_PER_SECOND / 60 for tenant in planned.tenants]
+    loads = [weights_mib(served) / DISK_MIB_PER_SECOND / 60 for served in planned.models]
     downtimes = changed(stack(), planned).downtimes
     assert [one.minutes for one in downtimes] == pytest.approx([sum(known[one][0] for one in shown) + t for t in loads])
     assert {round(one.plus_minus, 9) for one in downtimes} == {round(math.hypot(*(known[one][1] for one in shown)), 9)}
@@ -267,7 +266,9 @@ def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_
         "another provisioner",
     ],
 )
-def test_a_change_needs_quota_for_what_runs_at_once(before: Setup, after: Setup, vcpus: dict[str, int]) -> None:
+def test_a_change_needs_quota_for_what_runs_at_once(
+    before: StackConfig, after: StackConfig, vcpus: dict[str, int]
+) -> None:
     assert {each.quota.name: each.most for each in changed(before, after).vcpus} == vcpus
 
 

@@ -6,18 +6,17 @@ noderesources, volumebinding) and types.go, FitError. Of kubelet: pkg/kubelet/im
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
+from sharing.stack.park import ParkSettings
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.servers import Outcome, Server
 from tests.conftest import Golden
+from tests.sharing.builders import replace
 from tests.tandem.outputs import outputs
 from tests.tandem.seen import (
     NODE,
@@ -224,7 +223,7 @@ def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
 
 def other_pool(**changes: Any) -> dict[str, Any]:
     """The outputs of the stack according to its file, with some of its pool changed."""
-    shown = outputs(expected().setup)
+    shown = outputs(expected().config)
     shown["pools"]["gpu"].update(changes)
     return shown
 
@@ -249,8 +248,8 @@ def found() -> dict[str, list[str]]:
     """All rows of a healthy stack; of any other, the rows that differ."""
     well, model = of_cluster(facts()), expected().models[0]
     parked = replace(model, running=False)
-    nights = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
-    at_times = replace(model, setup=replace(model.setup, park=nights))
+    nights = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
+    at_times = replace(model, config=replace(model.config, park=nights))
     asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
     under = of_cluster(under_mps(), "mps")
 
