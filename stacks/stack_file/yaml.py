@@ -275,7 +275,9 @@ def _depth(text: str) -> int:
 
 def compose(value: object) -> yaml.Node:
     """The nodes of a value that is not from a file."""
-    return yaml.compose(as_json(value), Loader=_Loader)
+    node = yaml.compose(as_json(value), Loader=_Loader)
+    assert node, "JSON is never an empty document"
+    return node
 
 
 def construct(node: yaml.Node) -> Any:

@@ -139,8 +139,8 @@ def _urn(case: Case, type_: str, name: str, tagged: str) -> str:
 
 def has_schedules(case: Case) -> bool:
     """Whether the stack has node groups and the section `park`."""
-    setup = case.planned_stack.plan.setup
-    return setup.park is not None and any(pool.provisioner == "node-group" for pool in setup.pools)
+    config = case.planned_stack.plan.config
+    return config.park is not None and any(pool.provisioner == "node-group" for pool in config.pools)
 
 
 def check_parking(case: Case) -> Iterator[Finding]:

@@ -37,9 +37,10 @@ def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> Non
     given = " ".join(llama_arguments(served, Path("/m.gguf"), 8080))
     # `starting llama-server` in the log of Ollama 0.32.15 (llm/llama_server.go), with this project's settings.
     cache = " --cache-type-k q8_0 --cache-type-v q8_0" if kind is KvType.Q8_0 else ""
+    batch = served.effective_batch
     assert given == (
         "--model /m.gguf --port 8080 --host 127.0.0.1 --no-webui --offline -c 8192 -np 4 --log-verbosity 4 "
-        f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {served.effective_batch} -ub {served.effective_batch} -ngl 999"
+        f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {batch} -ub {batch} -ngl 999"
     )
 
 

@@ -79,7 +79,7 @@ INTERRUPTED = {
     f"SIG{name}": ({"up": note("up", f"kill -{name} {os.getpid()}; {SLEEPS}")}, 2.0, "up destroy leftovers", True)
     for name in ("INT", "TERM", "HUP")
 }
-ENDS: dict[str, tuple[dict[str, str], float, str, bool]] = {
+ENDS: dict[str, tuple[dict[str, tuple[str, ...]], float, str, bool]] = {
     "fine": ({}, 2.0, "up up up up destroy leftovers", True),
     "failed": ({"up": note("up", "exit 3")}, 2.0, "up destroy leftovers", True),
     "too long": ({"up": ("sh", "-c", SLEEPS)}, RESERVE_HOURS, "destroy leftovers", True),
