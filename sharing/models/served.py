@@ -1,4 +1,7 @@
-"""Settings of one model: how it is served and, if it is not in the catalogue, its shape."""
+"""The items of `models` in a stack file: how a model is served and, if it is not in the catalogue, its shape.
+
+The rules read them as they are. `StackConfig` fills in what the file leaves open; `of` describes a model of no file.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -50,10 +53,7 @@ MODEL_NAME = (
 
 
 class ServedModel(Section):
-    """One model and how it is served: the item of a stack file that the rules read.
-
-    `StackConfig` fills in what the file leaves open, and `of` describes a model that is in no file.
-    """
+    """One model and how it is served."""
 
     name: Annotated[str, Fix("Write a tag as in `ollama pull`, e.g. llama2:7b.")] = Field(
         pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`."

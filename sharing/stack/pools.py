@@ -1,4 +1,7 @@
-"""The section `gpu-nodes` of a stack file: pools of GPU nodes."""
+"""The section `gpu-nodes` of a stack file: pools of GPU nodes.
+
+The rules read them as they are. `StackConfig` turns a mapping into a list of one pool, named `gpu`.
+"""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, Self
@@ -79,7 +82,7 @@ class GpuNodes(Section):
 
 
 class GpuPool(GpuNodes):
-    """One of several pools of GPU nodes, or the only one: the item of a stack file that the rules read."""
+    """One of several pools of GPU nodes."""
 
     name: Annotated[str, Fix("Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.")] = Field(
         pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."
