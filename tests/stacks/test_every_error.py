@@ -1,18 +1,19 @@
-"""Every key of a stack file with each kind of wrong value: all messages, word for word.
+"""Every key of a stack file with each kind of wrong value: each message has a place, a rule and a fix.
 
-`--regen` writes `tests/golden/errors.txt`: read what it changes there as a user would.
+`tests/golden/errors.txt` has those of one key of each kind, word for word: read what `--regen` changes there as a user
+would. `docs/stack.schema.json` has the bounds of every key.
 """
 
 import copy
 import datetime
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
+from sharing.problems import Problem
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
@@ -96,12 +97,16 @@ def with_value(path: str, value: object) -> dict[str, Any]:
     return made
 
 
-def said(values: dict[str, Any]) -> Iterator[str]:
+def problems(values: dict[str, Any]) -> tuple[Problem, ...]:
     """All errors of the file."""
     provider = {key: value for key, value in values.items() if key.startswith("aws:")}
     sections = {key: value for key, value in values.items() if key not in provider}
-    judged = judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22))
-    yield from map(str, judged.problems)
+    return judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22)).problems
+
+
+def said(values: dict[str, Any]) -> list[str]:
+    """The same as messages."""
+    return [*map(str, problems(values))]
 
 
 ITEMS: dict[str, list[Any]] = {
@@ -145,23 +150,80 @@ def test_no_text_of_a_stack_file_controls_the_terminal() -> None:
     for path in fields():
         evil = next((good for end, good in GOOD.items() if path.endswith(end)), "a") + "\x1b]0;owned\x07"
         for value in (evil, [evil], {evil: "ml"}, {"team": evil}):
-            problems = "".join(said(with_value(path, value)))
-            assert problems, (path, value)
-            assert "\x1b" not in problems
+            messages = "".join(said(with_value(path, value)))
+            assert messages, (path, value)
+            assert "\x1b" not in messages
+
+
+def key_of(path: str) -> str:
+    """The key as a message names it: that of the first pool, model or slice, without the sharing mode."""
+    return re.sub(rf"sharing\.({'|'.join(MODES)})\.", "sharing.", path).replace("[]", "[0]")
 
 
 @pytest.mark.slow
-def test_every_error_message(golden: Golden) -> None:
+@pytest.mark.parametrize("path", fields())
+def test_a_wrong_value_is_refused_at_its_place_with_a_rule_and_a_fix(path: str) -> None:
+    key = key_of(path)
+    for value in WRONG:
+        wrong = problems(with_value(path, value))
+        assert all(problem.rule and re.search(r"[.?]$", problem.fix) for problem in wrong), wrong
+        of_form = [problem for problem in wrong if problem.rule.startswith(("must be ", "is missing", "unknown "))]
+        elsewhere = [problem for problem in of_form if not problem.is_within([key])]
+        assert not elsewhere, (value, [str(problem) for problem in elsewhere])
+    types = [problems(with_value(path, value)) for value in (-1, True, [], {"no-such": 1})]
+    assert sum(map(bool, types)) >= 3, "at most one of these types is right"
+
+
+SHOWN = (
+    "aws:region",
+    "aws:assumeRoles",
+    "aws:assumeRoles[].duration",
+    "aws:allowedAccountIds",
+    "sharing",
+    "sharing.timeslice.mode",
+    "sharing.timeslice.replicas",
+    "sharing.mig.replicas",
+    "sharing.mig.strategy",
+    "sharing.mig.layout",
+    "sharing.mig.layout[].profile",
+    "gpu-nodes",
+    "gpu-nodes.provisioner",
+    "gpu-nodes.instance-types",
+    "gpu-nodes.max",
+    "gpu-nodes[].name",
+    "gpu-nodes[].sharing",
+    "models",
+    "models[].name",
+    "models[].context",
+    "models[].kv-type",
+    "models[].weights-gib",
+    "models-clients.labels",
+    "ui.admin-email",
+    "proof",
+    "park.schedule",
+    "park.timezone",
+    "cluster.kubernetes",
+    "cluster.cidr",
+    "cluster.public-access-cidrs",
+    "scale-to-zero.enabled",
+    "budget.max-usd-per-hour",
+    "budget.alert.emails",
+    "tags",
+)
+"""One key of each kind."""
+
+
+@pytest.mark.slow
+def test_the_messages_of_one_key_of_each_kind(golden: Golden) -> None:
     lines: list[str] = []
-    for path in fields():
+    for path in SHOWN:
         lines.append(path)
         shown: dict[tuple[str, ...], list[str]] = {}
         for value in WRONG:
             shown.setdefault(tuple(said(with_value(path, value))), []).append(
                 "missing" if value is None else repr(value)
             )
-        for problems, values in shown.items():
-            lines.append(f"  {', '.join(values)}:{'' if problems else ' fine'}")
-            lines += [f"    {problem}" for problem in problems]
-    text = "\n".join(lines) + "\n"
-    golden("errors.txt", text)
+        for messages, values in shown.items():
+            lines.append(f"  {', '.join(values)}:{'' if messages else ' fine'}")
+            lines += [f"    {message}" for message in messages]
+    golden("errors.txt", "\n".join(lines) + "\n")
