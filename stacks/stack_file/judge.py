@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,14 +15,15 @@ from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
-from sharing.verdict.assessment import Assessment, assess
-from sharing.verdict.rules.budget import find_wrong_limits
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions
 from stacks.stack_file.park_schedules import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
+
+if TYPE_CHECKING:
+    from sharing.verdict.assessment import Assessment
 
 
 class RefusedError(Exception):
@@ -39,7 +40,7 @@ class Plan:
 
     stack: str
     config: StackConfig
-    assessment: Assessment
+    assessment: "Assessment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Judged:
         return self._read().config
 
     @property
-    def assessment(self) -> Assessment:
+    def assessment(self) -> "Assessment":
         """What the rules say. Raises `RefusedError` for an error of form."""
         return self._read().assessment
 
@@ -143,6 +144,10 @@ def judge(
 
 
 def _apply_rules(name: str, config: StackConfig, *, strict: bool) -> Judged:
+    # A file with an error of form does not wait for the rules to load: 40 ms.
+    from sharing.verdict.assessment import assess
+    from sharing.verdict.rules.budget import find_wrong_limits
+
     assessment = assess(config)
     problems = (*find_wrong_limits(config, assessment.cost), *assessment.problems)
     warnings = (

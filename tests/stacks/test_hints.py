@@ -31,8 +31,8 @@ def test_a_fix_is_derived_from_the_examples_of_the_field() -> None:
 
 
 def test_the_editor_offers_the_same_examples() -> None:
-    settings = stack_schema()["$defs"]["ModelSettings"]["properties"]
-    assert settings["batch"]["examples"] == [512]
+    [model] = [section for section in stack_schema()["$defs"].values() if "batch" in section.get("properties", {})]
+    assert model["properties"]["batch"]["examples"] == [512]
 
 
 def test_every_key_has_a_hint_or_a_default_to_return_to() -> None:
