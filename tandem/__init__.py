@@ -6,102 +6,38 @@ Everything is imported when it is first asked for, so that the command does not 
 # No import before the first name is asked for: Ctrl-C is not heard yet while the command imports this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from components import (
-        BucketCheckpoints,
-        CostAlert,
-        CostAlertArgs,
-        DevicePluginSharing,
-        DevicePluginSharingArgs,
-        GpuCluster,
-        GpuClusterArgs,
-        KarpenterGpuPool,
-        KarpenterGpuPoolArgs,
-        KarpenterPool,
-        ModelClients,
-        MonitoredPool,
-        Monitoring,
-        MonitoringArgs,
-        OllamaModel,
-        OllamaPair,
-        OllamaPairArgs,
-        OpenWebUI,
-        OpenWebUIArgs,
-        ParkedNodeGroup,
-        PoolSharing,
-        ScaleToZero,
-        ScaleToZeroArgs,
-        Scaling,
-        ScheduledParking,
-        ScheduledParkingArgs,
-        ShareProof,
-        ShareProofArgs,
-        SpillPool,
-        SpotGpuNodeGroup,
-        SpotGpuNodeGroupArgs,
-        SpotJob,
-        SpotJobArgs,
-        VolumeCheckpoints,
-    )
-    from sharing.models.catalogue import KvType, Model
-    from sharing.modes.layouts import Slices
-    from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing
+    from components import *  # noqa: F403  # for types alone; the names are in `components/__init__.py`
+    from sharing.models.catalogue import KvType as KvType
+    from sharing.models.catalogue import Model as Model
+    from sharing.modes.layouts import Slices as Slices
+    from sharing.modes.modes import Exclusive as Exclusive
+    from sharing.modes.modes import Mig as Mig
+    from sharing.modes.modes import Mps as Mps
+    from sharing.modes.modes import TimeSlicing as TimeSlicing
 
-__all__ = [
-    "BucketCheckpoints",
-    "CostAlert",
-    "CostAlertArgs",
-    "DevicePluginSharing",
-    "DevicePluginSharingArgs",
-    "Exclusive",
-    "GpuCluster",
-    "GpuClusterArgs",
-    "KarpenterGpuPool",
-    "KarpenterGpuPoolArgs",
-    "KarpenterPool",
-    "KvType",
-    "Mig",
-    "Model",
-    "ModelClients",
-    "MonitoredPool",
-    "Monitoring",
-    "MonitoringArgs",
-    "Mps",
-    "OllamaModel",
-    "OllamaPair",
-    "OllamaPairArgs",
-    "OpenWebUI",
-    "OpenWebUIArgs",
-    "ParkedNodeGroup",
-    "PoolSharing",
-    "ScaleToZero",
-    "ScaleToZeroArgs",
-    "Scaling",
-    "ScheduledParking",
-    "ScheduledParkingArgs",
-    "ShareProof",
-    "ShareProofArgs",
-    "Slices",
-    "SpillPool",
-    "SpotGpuNodeGroup",
-    "SpotGpuNodeGroupArgs",
-    "SpotJob",
-    "SpotJobArgs",
-    "TimeSlicing",
-    "VolumeCheckpoints",
-]
+
+OF_RULES = ("Exclusive", "KvType", "Mig", "Model", "Mps", "Slices", "TimeSlicing")
+"""Names that are no component. Those of the components are in `components/__init__.py`."""
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sharing.models import catalogue as models
-    from sharing.modes import layouts, modes
+    blocks = import_module("components")
+    if name == "__all__":
+        return sorted([*OF_RULES, *blocks.__all__])
+    if name in OF_RULES:
+        from sharing.models import catalogue
+        from sharing.modes import layouts, modes
 
-    home = next((module for module in (modes, models, layouts) if hasattr(module, name)), None)
-    return getattr(home or import_module("components"), name)
+        home = next(module for module in (modes, catalogue, layouts) if hasattr(module, name))
+        return getattr(home, name)
+    if name in blocks.__all__:
+        return getattr(blocks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from importlib import import_module
+
+    return sorted({*globals(), *import_module(__name__).__all__})
