@@ -1,11 +1,13 @@
 """Helm charts: where they come from, how a caller's values are merged, and how they are released."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
+
+from sharing.problems import did_you_mean
 
 TIMEOUT_SECONDS = 900
 
@@ -17,6 +19,14 @@ class Chart:
     name: str
     version: str
     repository: str
+
+
+def check_charts(args: Any, charts: Collection[str]) -> None:
+    """Raises `ValueError` if `args` have values for a chart that is none of these."""
+    for chart in args.values:
+        if chart not in charts:
+            fix = did_you_mean(chart, charts)
+            raise ValueError(f"{type(args).__name__}.values has an unknown chart {chart!r}. {fix}")
 
 
 def merge_values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:

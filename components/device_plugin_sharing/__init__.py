@@ -9,13 +9,12 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values, release_chart
+from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import pod_security
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
 from sharing.hardware.gpus import Gpu, find_gpu
 from sharing.modes.modes import Sharing
 from sharing.names import TOKEN, plugin_release
-from sharing.problems import did_you_mean
 
 CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery_chart)]
 
@@ -69,10 +68,7 @@ class DevicePluginSharingArgs:
                 f"DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not {names}. "
                 "Pass each pool once."
             )
-        for chart in self.values:
-            if chart not in CHARTS:
-                fix = did_you_mean(chart, CHARTS)
-                raise ValueError(f"DevicePluginSharingArgs.values has an unknown chart {chart!r}. {fix}")
+        check_charts(self, CHARTS)
 
 
 class DevicePluginSharing(pulumi.ComponentResource):

@@ -50,51 +50,94 @@ def network(
         tags=with_name(tags, name),
         opts=child,
     )
-    public, private = _ranges(cidr, zones)
-    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
+    public_ranges, private_ranges = _ranges(cidr, zones)
+    public = _public_subnets(name, vpc, public_ranges, zone_names, market, nat, tags, child)
+    zones_in_use = [subnet.availability_zone for subnet in public.subnets]
+    nodes, tables = public, public.tables
+    if nat != "none":
+        nodes = _private_subnets(name, vpc, private_ranges, zones_in_use, public, nat, tags, child)
+        tables = [*public.tables, *nodes.tables]
+    _s3_endpoint(f"{name}-s3", vpc, tables, tags, child)
+    return Network(
+        vpc=vpc,
+        zone_names=settled(zone_names, zones_in_use),
+        subnet_ids=[subnet.id for subnet in nodes.subnets],
+        node_subnet_ids=nodes.routed_ids,
+    )
 
-    outward = _route_table(f"{name}-public", vpc, tags, child)
+
+@dataclass(frozen=True, kw_only=True)
+class _Subnets:
+    """A subnet in each zone, with its routes to the internet."""
+
+    subnets: list[aws.ec2.Subnet]
+    routed_ids: list[pulumi.Output[str]]
+    """Their ids, but resolved only once their routes exist."""
+    tables: list[aws.ec2.RouteTable]
+
+
+def _public_subnets(
+    name: str,
+    vpc: aws.ec2.Vpc,
+    ranges: Sequence[str],
+    zone_names: Sequence[str],
+    market: Market,
+    nat: Nat,
+    tags: dict[str, str],
+    child: pulumi.ResourceOptions,
+) -> _Subnets:
+    """Subnets with an internet gateway. Without NAT, the nodes are there and get public addresses."""
+    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
+    table = _route_table(f"{name}-public", vpc, tags, child)
     to_internet = aws.ec2.Route(
         f"{name}-public-internet",
-        route_table_id=outward.id,
+        route_table_id=table.id,
         destination_cidr_block="0.0.0.0/0",
         gateway_id=gateway.id,
         opts=child,
     )
-    subnets, routed_ids, tables = [], [], [outward]
-    taken: list[pulumi.Output[str]] = []
+    subnets: list[aws.ec2.Subnet] = []
+    routed_ids = []
     once = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["availabilityZone"]))
-    for index in range(zones):
-        zone = next_zone(market, zones, zone_names, taken)
-        subnets.append(_subnet(f"{name}-public-{index}", vpc, public[index], zone, nat == "none", tags, once))
-        routed_ids.append(_routed(f"{name}-public-{index}", subnets[index], outward, to_internet, child))
-        taken.append(subnets[index].availability_zone)
+    for index, cidr in enumerate(ranges):
+        taken = [subnet.availability_zone for subnet in subnets]
+        zone = next_zone(market, len(ranges), zone_names, taken)
+        subnet = _subnet(f"{name}-public-{index}", vpc, cidr, zone, nat == "none", tags, once)
+        subnets.append(subnet)
+        routed_ids.append(_routed(f"{name}-public-{index}", subnet, table, to_internet, child))
+    return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=[table])
 
-    if nat != "none":
-        public_ids, subnets, routed_ids = routed_ids, [], []
-        gateways = [
-            _nat_gateway(f"{name}-nat-{index}", public_ids[index], tags, child)
-            for index in range(1 if nat == "single" else zones)
-        ]
-        for index, zone in enumerate(taken):
-            table = _route_table(f"{name}-private-{index}", vpc, tags, child)
-            route = aws.ec2.Route(
-                f"{name}-private-{index}-internet",
-                route_table_id=table.id,
-                destination_cidr_block="0.0.0.0/0",
-                nat_gateway_id=gateways[index % len(gateways)].id,
-                opts=child,
-            )
-            subnets.append(_subnet(f"{name}-private-{index}", vpc, private[index], zone, False, tags, child))
-            routed_ids.append(_routed(f"{name}-private-{index}", subnets[index], table, route, child))
-            tables.append(table)
-    _s3_endpoint(f"{name}-s3", vpc, tables, tags, child)
-    return Network(
-        vpc=vpc,
-        zone_names=settled(zone_names, taken),
-        subnet_ids=[subnet.id for subnet in subnets],
-        node_subnet_ids=routed_ids,
-    )
+
+def _private_subnets(
+    name: str,
+    vpc: aws.ec2.Vpc,
+    ranges: Sequence[str],
+    zones: Sequence[pulumi.Output[str]],
+    public: _Subnets,
+    nat: Nat,
+    tags: dict[str, str],
+    child: pulumi.ResourceOptions,
+) -> _Subnets:
+    """Subnets for the nodes, which reach the internet through NAT gateways in the public subnets."""
+    gateways = [
+        _nat_gateway(f"{name}-nat-{index}", public.routed_ids[index], tags, child)
+        for index in range(1 if nat == "single" else len(zones))
+    ]
+    subnets, routed_ids, tables = [], [], []
+    for index, zone in enumerate(zones):
+        table = _route_table(f"{name}-private-{index}", vpc, tags, child)
+        route = aws.ec2.Route(
+            f"{name}-private-{index}-internet",
+            route_table_id=table.id,
+            destination_cidr_block="0.0.0.0/0",
+            nat_gateway_id=gateways[index % len(gateways)].id,
+            opts=child,
+        )
+        subnet = _subnet(f"{name}-private-{index}", vpc, ranges[index], zone, False, tags, child)
+        subnets.append(subnet)
+        routed_ids.append(_routed(f"{name}-private-{index}", subnet, table, route, child))
+        tables.append(table)
+    return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=tables)
 
 
 def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:

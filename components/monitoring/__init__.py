@@ -9,7 +9,7 @@ import pulumi_kubernetes as k8s
 import pulumi_random as random
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values, release_chart
+from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import pod_security
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
 from components.monitoring.alerts import rule_groups
@@ -23,7 +23,6 @@ from sharing.names import (
     OLLAMA_NAMESPACE,
     TOKEN,
 )
-from sharing.problems import did_you_mean
 
 ADMIN = "admin"
 """User of Grafana's administrator."""
@@ -68,10 +67,7 @@ class MonitoringArgs:
             raise ValueError(
                 'MonitoringArgs.store is "none", and service_monitors is False. Pass store="builtin", for example.'
             )
-        for chart in self.values:
-            if chart not in CHARTS:
-                fix = did_you_mean(chart, CHARTS)
-                raise ValueError(f"MonitoringArgs.values has an unknown chart {chart!r}. {fix}")
+        check_charts(self, CHARTS)
 
 
 class Monitoring(pulumi.ComponentResource):

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
-from components.charts import Chart, merge_values, release_chart
+from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_interceptor
 from components.scale_to_zero import add_on_chart, keda_chart
@@ -21,7 +21,6 @@ from sharing.names import (
     SCALER_PORT,
     TOKEN,
 )
-from sharing.problems import did_you_mean
 
 CHARTS = {chart.CHART.name: chart.CHART for chart in (keda_chart, add_on_chart)}
 
@@ -48,10 +47,7 @@ class ScaleToZeroArgs:
         check_arguments(self)
         if not self.models:
             raise ValueError("ScaleToZeroArgs.models must have at least one id. Pass those of the models.")
-        for chart in self.values:
-            if chart not in CHARTS:
-                fix = did_you_mean(chart, CHARTS)
-                raise ValueError(f"ScaleToZeroArgs.values has an unknown chart {chart!r}. {fix}")
+        check_charts(self, CHARTS)
 
 
 class ScaleToZero(pulumi.ComponentResource):
