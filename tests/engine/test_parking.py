@@ -173,7 +173,15 @@ def test_a_stack_that_was_changed_while_it_was_parked_wakes_without_its_schedule
 def test_parked_models_of_karpenter_whose_schedule_is_removed_stay_parked_and_up_names_the_command(
     raised: Raise,
 ) -> None:
+    def park(world: Outside) -> None:
+        """As after the CronJob: without a settling of the cloud, no pod brings the node back."""
+        with world.changing() as entities:
+            for instance in entities.of(INSTANCE):
+                if instance.made_by == "karpenter":
+                    entities.remove(instance)
+
     stack = raised("karpenter", {"park": PARK})
+    stack.behind(park)
     remove_schedule(stack)
     [warning] = stack.comes_up().warnings
     assert "run `kubectl --namespace ollama scale deployment llama2-7b mistral-7b --replicas=1`" in warning
