@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterator
 
 import yaml
+from semver import Version
 
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
-from tandem.doctor.ranges import Version, satisfies, shown, version_in
+from tandem.doctor.ranges import satisfies, shown, version_in
 
 OLDEST_PYTHON = (3, 11)
 """`requires-python` of pyproject.toml."""
-OLDEST_PULUMI: Version = (3, 217, 0, 1)
+OLDEST_PULUMI = Version(3, 217)
 """An older engine lacks the RPC `RequirePulumiVersion`, and the program stops (pulumi/pulumi,
 proto/pulumi/engine.proto: `CheckPulumiVersion` in 3.216, nothing before)."""
-OLDEST_AWS_CLI: dict[int, Version] = {1: (1, 24, 0, 1), 2: (2, 7, 0, 1)}
+OLDEST_AWS_CLI = {1: Version(1, 24), 2: Version(2, 7)}
 """By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/dependencies.ts)."""
 PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
 AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
@@ -78,10 +79,10 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
     if isinstance(version, Finding):
         yield version
         return
-    oldest = OLDEST_AWS_CLI.get(version[0])
+    oldest = OLDEST_AWS_CLI.get(version.major)
     if oldest and version < oldest:
         yield stops(f"{shown(version)} is older than {shown(oldest)}", f"Update it: {AWS_CLI_PAGE}")
-    elif version[0] == 1:
+    elif version.major == 1:
         text = f"{shown(version)} has `aws eks get-token`, but not `aws sso login`"
         yield warning(text, f"Install version 2: {AWS_CLI_PAGE}")
     else:
