@@ -28,7 +28,7 @@ GROUPS = {
     },
     "Operate": {
         "verify": ("verify", "Check a deployed stack: GPU shares, pods, and models"),
-        "park": ("parking", "Remove the GPU nodes of a stack with the section `park` now, or later"),
+        "park": ("parking", "Remove the GPU nodes of a stack with the section `park`"),
         "wake": ("parking", "Bring back the GPU nodes of a parked stack"),
         "watch": ("watch", "Live view of models, GPUs, and pods"),
         "open": ("ui", "Open the web page of a stack in the browser"),
