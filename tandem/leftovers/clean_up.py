@@ -58,10 +58,8 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
     if not yes:
         complain("warning: delete leftovers only after `pulumi destroy`")
     agreed = [kind for kind in deletion.kinds_of(inventory.resources) if yes or _agrees(kind, inventory)]
-    record, screen = (
-        Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC)),
-        Screen(to_stderr),
-    )
+    record = Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC))
+    screen = Screen(to_stderr)
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
     with open_console(stderr=True).status("Deleting …") as status:
