@@ -158,20 +158,20 @@ def test_unreachable_aws_is_not_fine(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", ["AccessDeniedException", "Throttling", "ExpiredToken"])
 @pytest.mark.parametrize(
-    ("check", "operation"),
+    ("check", "operation", "code"),
     [
-        ("region", "DescribeRegions"),
-        *[("quotas", operation) for operation in ("GetServiceQuota", "DescribeInstances")],
-        *[("offerings", each) for each in ("DescribeInstanceTypeOfferings", "DescribeAvailabilityZones")],
-        ("spot-role", "GetRole"),
-        ("add-on-builds", "DescribeAddonVersions"),
-        ("ami-releases", "GetParameters"),
-        ("cluster", "DescribeCluster"),
-        *[("node-groups", each) for each in ("DescribeCluster", "ListNodegroups", "DescribeNodegroup")],
-        ("add-ons", "ListAddons"),
-        ("helm-releases", "DescribeCluster"),
+        *[("region", "DescribeRegions", code) for code in ("AccessDeniedException", "Throttling", "ExpiredToken")],
+        *[("quotas", each, "AccessDeniedException") for each in ("GetServiceQuota", "DescribeInstances")],
+        ("offerings", "DescribeInstanceTypeOfferings", "Throttling"),
+        ("offerings", "DescribeAvailabilityZones", "AccessDeniedException"),
+        ("spot-role", "GetRole", "AccessDeniedException"),
+        ("add-on-builds", "DescribeAddonVersions", "ExpiredToken"),
+        ("ami-releases", "GetParameters", "AccessDeniedException"),
+        ("cluster", "DescribeCluster", "AccessDeniedException"),
+        *[("node-groups", each, "Throttling") for each in ("DescribeCluster", "ListNodegroups", "DescribeNodegroup")],
+        ("add-ons", "ListAddons", "AccessDeniedException"),
+        ("helm-releases", "DescribeCluster", "AccessDeniedException"),
     ],
 )
 def test_an_unanswered_request_to_aws_is_not_fine(
