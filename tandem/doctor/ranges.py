@@ -13,7 +13,10 @@ _OPERATORS = {"": "==", "=": "==", "!": "!="}
 def version_in(text: str) -> Version | None:
     """The first version in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
     parts = _VERSION.search(text)
-    return Version(*parts.groups()) if parts else None
+    if not parts:
+        return None
+    major, minor, patch, before = parts.groups()
+    return Version(int(major), int(minor), int(patch), before)
 
 
 def shown(version: Version) -> str:
