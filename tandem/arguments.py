@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -10,8 +9,6 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 from tandem.terminal import UsageError, short
 
 DEFAULT_STACK = "timeslice"
-MINUTES = {"d": 24 * 60, "h": 60, "m": 1}
-MOST_MINUTES = 30 * 24 * 60
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What `add_subparsers` returns; argparse has no public name for it."""
 REFUSED = "the stack is refused (invalid, does not fit, over budget)"
@@ -243,12 +240,3 @@ def budget(text: str) -> Budget:
         rule = "a number above 0" if is_known else "per hour or per month"
         raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}. Write 1 or 730/month, for example.")
     return Budget(usd, unit or "hour")
-
-
-def minutes(text: str) -> int:
-    """A duration such as `8h` or `1h30m`, in minutes."""
-    parts = re.findall(r"(\d+)([dhm])", text)
-    found = sum(int(number) * MINUTES[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != text or not 1 <= found <= MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"must be a time from 1m to 30d, not {text!r}. Write 8h or 1h30m.")
-    return found

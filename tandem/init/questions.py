@@ -21,6 +21,7 @@ from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
 ALWAYS = "always"
+HOURS_PER_DAY = 24
 HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
 """Hours of a working day and a time zone, e.g. `8-20 Europe/Paris`."""
 WIDTH = 79
@@ -114,7 +115,7 @@ def hours(text: str) -> dict[str, dict[str, str]]:
         return {}
     found = HOURS.fullmatch(text)
     begin, end = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not found or not begin < end < arguments.MINUTES["d"] // arguments.MINUTES["h"]:
+    if not found or not begin < end < HOURS_PER_DAY:
         raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
     timezone = found[3] or "UTC"
     if wrong := judge_timezone(timezone):

@@ -1,22 +1,20 @@
 """`tandem doctor` shows calls of the section `park` that failed."""
 
 import datetime
-from dataclasses import replace
 
 import pytest
 
-from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park
+from sharing.stack.park import ParkSettings
 from tandem.aws import parked_nodes
-from tandem.doctor.case import Stack
 from tandem.doctor.deployed import has_schedules
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import CLUSTER, OURS
-from tests.tandem.doctor.conftest import Cases, planned
+from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings, summary
+from tests.tandem.doctor.scenes import configured
 
 FRIDAY = datetime.datetime(2026, 11, 27, 7, 5, tzinfo=datetime.UTC)
-PARK = Park(schedule=read_cron("0 20 * * *"), wake=read_cron("0 8 * * *"), timezone="UTC")
+PARK = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
 
 
 def failure(days: int) -> parked_nodes.Failure:
@@ -43,9 +41,8 @@ def test_the_three_newest_failures_are_warnings(
 @pytest.mark.parametrize(
     ("stack", "park", "checked"), [("timeslice", PARK, True), ("timeslice", None, False), ("karpenter", PARK, False)]
 )
-def test_only_schedules_of_node_groups_are_checked(case: Cases, stack: str, park: Park | None, checked: bool) -> None:
+def test_only_schedules_of_node_groups_are_checked(
+    case: Cases, stack: str, park: ParkSettings | None, checked: bool
+) -> None:
     """A CronJob, not EventBridge Scheduler, parks Karpenter's pools."""
-    plan = planned(stack).plan
-    parked = case(stack)
-    parked.stack = Stack(replace(plan, setup=replace(plan.setup, park=park)), planned(stack).planned)
-    assert has_schedules(parked) is checked
+    assert has_schedules(configured(case(stack), park=park)) is checked

@@ -15,7 +15,6 @@ import yaml
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
-from tandem.arguments import minutes
 from tandem.aws import parked_nodes
 from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
@@ -289,14 +288,3 @@ def test_the_newest_failure_comes_first(creation: Creation, group: str, cleaning
 def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Cleaning, body: str) -> None:
     creation.sqs.send_message(QueueUrl=schedules(creation, group), MessageBody=body)
     assert parked_nodes.find_failures(cleaning.account, "timeslice") == []
-
-
-@pytest.mark.parametrize(("text", "found"), [("45m", 45), ("8h", 480), ("1h30m", 90), ("2d", 2880), ("30d", 43200)])
-def test_a_time_is_read(text: str, found: int) -> None:
-    assert minutes(text) == found
-
-
-@pytest.mark.parametrize("text", ["", "8", "h", "0m", "-1h", "8 h", "1.5h", "31d", "8hours"])
-def test_a_wrong_time_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="must be a time from 1m to 30d"):
-        minutes(text)
