@@ -19,9 +19,7 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
 from sharing.printable import one_line
-from tandem.deployed.answers import FORWARD_REFUSED, ApiObject, Listing, plain
-from tandem.deployed.objects import is_ready, name, node_of, state
-from tandem.deployed.replies import MalformedError, checked
+from tandem.deployed.objects import FORWARD_REFUSED, is_ready, name, node_of, state
 from tandem.terminal import CallError
 
 LOOPBACK = "127.0.0.1"
@@ -29,8 +27,6 @@ CHUNK = 64 * 1024
 DATA, ERRORS = b"\0", b"\1"
 """Channels of the protocol: the first byte of each frame."""
 FIND_SECONDS = 20.0
-PAGE = "100"
-"""Objects per request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +67,6 @@ class Forward:
             self.trouble = str(error)
         except kr8s.ServerError as error:
             self.trouble = f"the cluster refuses: {one_line(str(error))}"
-        except MalformedError as error:
-            self.trouble = f"the cluster does not list pods as Kubernetes does ({error})"
         except httpx_ws.WebSocketUpgradeError as error:
             self.trouble = f"{FORWARD_REFUSED} to {self.pod} ({error.response.status_code})"
         # Any error of a server between here and the pod: nothing handles errors of a server's tasks.
@@ -139,19 +133,9 @@ class Forward:
 async def listed(
     api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """The objects of a kind with these labels, in one namespace or all. Raises `MalformedError` for bad answers."""
-    found: list[ApiObject] = []
-    params = {"limit": PAGE}
-    if labels:
-        params["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-    while True:
-        asked = api.call_api("GET", version=kind.version, url=kind.endpoint, namespace=namespace, params=params)
-        async with asked as response:
-            page = checked(Listing, response.content)
-        found += page.items
-        if not (page.metadata and page.metadata.next):
-            return plain(found)
-        params["continue"] = page.metadata.next
+    """The objects of a kind with these labels, in one namespace or all."""
+    objects = api.get(kind, namespace=namespace or kr8s.ALL, label_selector=dict(labels or {}), raw=True)
+    return [item async for item in objects if isinstance(item, dict)]
 
 
 class NoPodError(Exception):

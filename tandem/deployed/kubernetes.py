@@ -1,13 +1,13 @@
-"""A cluster, through kr8s: plain calls with time limits, and errors with fixes.
+"""A cluster, through kr8s: plain calls with a time limit, and errors with fixes.
 
-kr8s runs on an event loop in its own thread, so that every call has a limit and Ctrl-C takes effect immediately.
+kr8s runs on an event loop in its own thread, which also serves forwarded ports.
 """
 
 import asyncio
 import io
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +21,11 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import CronJob, DaemonSet, Deployment, Job, Node, Pod, Secret
 
 from sharing.printable import one_line
-from tandem.deployed.answers import AdmissionError, Version
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.forwarding import Forward, Target, forwarded, listed
 from tandem.deployed.kubeconfig import Chosen
-from tandem.deployed.patience import Patience, interrupts_held_back
-from tandem.deployed.replies import MalformedError, checked
+from tandem.deployed.objects import AdmissionError
+from tandem.deployed.patience import Patience
 
 CONNECT_SECONDS = 40.0
 """Time limit of the first answer, including `aws eks get-token`."""
@@ -40,8 +39,8 @@ T = TypeVar("T")
 class Cluster:
     """One cluster, through one context of a kubeconfig. Raises `NotConnectedError` if it does not answer."""
 
-    def __init__(self, portal: BlockingPortal, api: Api, chosen: Chosen, config: Object) -> None:
-        self._portal, self._api, self._chosen, self._config = portal, api, chosen, config
+    def __init__(self, portal: BlockingPortal, api: Api, chosen: Chosen) -> None:
+        self._portal, self._api, self._chosen = portal, api, chosen
 
     @property
     def host(self) -> str:
@@ -65,7 +64,7 @@ class Cluster:
         return self._ask(listed, self._api, Deployment, namespace)
 
     def secrets(self, labels: Mapping[str, str]) -> list[Object]:
-        """The Secrets of all namespaces with these labels, without their data."""
+        """The Secrets of all namespaces with these labels."""
         return self._ask(listed, self._api, Secret, None, labels)
 
     def create_pod(self, manifest: Object) -> None:
@@ -150,10 +149,8 @@ class Cluster:
         return printed.getvalue().decode(errors="replace")
 
     def _ask(self, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        # kr8s reads a refused token once more.
-        self._chosen.renew_token(self._config)
         with explained(self._chosen):
-            return _call(self._portal, partial(_within, ANSWER_SECONDS, asked, *arguments))
+            return self._portal.call(partial(_within, ANSWER_SECONDS, asked, *arguments))
 
 
 @contextmanager
@@ -162,22 +159,22 @@ def cluster(chosen: Chosen, patience: Patience | None = None) -> Iterator[Cluste
 
     Raises `NotConnectedError` if it does not answer: immediately, or when patience ends.
     """
-    patience = patience or Patience(0)
-    with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, _event_loop() as portal:
+    with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, start_blocking_portal() as portal:
+        portal.call(_hide_abandoned_tasks)
         config = chosen.for_kr8s(Path(folder))
-        try:
-            yield Cluster(portal, _connect(portal, chosen, config, patience), chosen, config)
-        finally:
-            # Ctrl-C may arrive at any time, even while a port opens or closes: nothing waits here.
-            with interrupts_held_back():
-                portal.call(portal.stop, True)
+        yield Cluster(portal, _connect(portal, chosen, config, patience or Patience(0)), chosen)
+
+
+async def _hide_abandoned_tasks() -> None:
+    """Hides the errors of connections that Ctrl-C ends: `watch` and `open` always end so."""
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
 
 
 def _connect(portal: BlockingPortal, chosen: Chosen, config: Object, patience: Patience) -> Api:
     while True:
         try:
             with explained(chosen):
-                return _call(portal, partial(_within, CONNECT_SECONDS, _connected, chosen, config))
+                return portal.call(partial(_within, CONNECT_SECONDS, _connected, chosen, config))
         except NotConnectedError as error:
             if not error.passing or not patience.lasts(str(error)):
                 raise
@@ -193,27 +190,8 @@ async def _connected(chosen: Chosen, config: Object) -> Api:
     # kr8s passes on errors of an `exec` login's program: RuntimeError, OSError, KeyError, TypeError, ….
     except Exception as error:
         raise _no_credentials(error, chosen) from None
-    if api.auth.token is not None:
-        api.auth.token = chosen.usable(str(api.auth.token))
-    async with api.call_api("GET", version="", base="/version") as answer:
-        checked(Version, answer.content)
+    (await api.version())["gitVersion"]  # fails on what is no API server
     return api
-
-
-@contextmanager
-def _event_loop() -> Iterator[BlockingPortal]:
-    """A loop in its own thread while the block runs."""
-    with ExitStack() as opened:
-        # Interrupted while the loop starts, anyio would wait for the end of the thread forever.
-        with interrupts_held_back():
-            portal = opened.enter_context(start_blocking_portal())
-            portal.call(_be_quiet)
-        yield portal
-
-
-async def _be_quiet() -> None:
-    """Hides errors of abandoned tasks when the loop ends with Ctrl-C."""
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
 
 
 async def _within(seconds: float, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -221,31 +199,21 @@ async def _within(seconds: float, asked: Callable[..., Awaitable[T]], *arguments
         return await asked(*arguments)
 
 
-def _call(portal: BlockingPortal, asked: Callable[[], Awaitable[T]]) -> T:
-    """Runs it on the loop. Ctrl-C cancels it: `portal.call` would leave it running."""
-    future = portal.start_task_soon(asked)
-    try:
-        return future.result()
-    except KeyboardInterrupt:
-        future.cancel()
-        raise
-
-
 @contextmanager
 def explained(chosen: Chosen) -> Iterator[None]:
-    """Turns any exception of kr8s, httpx and bad answers into one line that ends with a fix."""
+    """Turns any exception of kr8s and httpx into one line that ends with a fix."""
     try:
         yield
     except (NotConnectedError, AdmissionError):
         raise
-    except MalformedError as error:
-        raise NotConnectedError(
-            f"{chosen.host} does not answer like a Kubernetes API server ({error}). Check the server of context "
-            f"'{chosen.context}', and any proxy in front of it."
-        ) from None
     except kr8s.ServerError as error:
         raise _refused(error, chosen) from None
-    # The library's exceptions for arbitrary answers are not documented.
+    # kr8s does not document the exceptions for answers that are not Kubernetes'.
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NotConnectedError(
+            f"{chosen.host} does not answer like a Kubernetes API server ({type(error).__name__}). Check the server of "
+            f"context '{chosen.context}', and any proxy in front of it."
+        ) from None
     except Exception as error:
         raise _unreachable(error, chosen) from None
 
@@ -264,11 +232,6 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
         )
     if status == httpx.codes.NOT_FOUND:
         return NotConnectedError(f"{chosen.host} did not find it: {said}. Check the stack with `tandem verify`.")
-    if status == httpx.codes.BAD_REQUEST and chosen.cluster["server"].startswith("http:"):
-        return NotConnectedError(
-            f"{chosen.host} refuses requests without TLS (400). Write https:// in the server of context "
-            f"'{chosen.context}'."
-        )
     passing = status is None or status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
     return NotConnectedError(f"{chosen.host} answered with an error: {said}. Try again.", passing=passing)
 
@@ -285,11 +248,6 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
             f"the certificate of {chosen.host} does not match context '{chosen.context}' ({why}). Pass this cluster's "
             "--context, or update the stack's outputs with `pulumi refresh`."
         )
-    if "[SSL" in said:
-        return NotConnectedError(
-            f"{chosen.host} does not speak TLS like a Kubernetes API server ({said}). Check the server of context "
-            f"'{chosen.context}', and any proxy in front of it."
-        )
     if isinstance(error, httpx.LocalProtocolError):  # its text may show the token
         said = type(error).__name__
     why = said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
@@ -301,11 +259,11 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
 
 
 def _no_credentials(error: Exception, chosen: Chosen) -> NotConnectedError:
-    """Why an `exec` login failed; only a failed program's output is shown."""
+    """Why the credentials of a context cannot be used; of an `exec` login, only a failed program's output is shown."""
     program = one_line(chosen.program)
     if not program:
         return NotConnectedError(
-            f"Context '{chosen.context}' is unusable ({type(error).__name__}). Get a new kubeconfig."
+            f"Context '{chosen.context}' cannot be used ({one_line(str(error))}). Get a new kubeconfig."
         )
     if isinstance(error, FileNotFoundError):
         where = "Install the AWS CLI (https://aws.amazon.com/cli/)" if program == "aws" else f"Install `{program}`"

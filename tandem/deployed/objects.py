@@ -18,6 +18,14 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label of a model's pods: the chart gives it the release's name, which is the model's id."""
 
 
+FORWARD_REFUSED = "the cluster refuses to forward a port"
+"""The start of a forwarded port's error for that."""
+
+
+class AdmissionError(Exception):
+    """A quota, or another rule of the cluster, refuses a pod; the text names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The objects of a stack from the Kubernetes API."""

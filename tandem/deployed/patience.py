@@ -1,9 +1,7 @@
-"""Waiting for a cluster: how long, and the effect of Ctrl-C."""
+"""How long a command waits for a cluster."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 POLL_SECONDS = 5.0
 
@@ -35,20 +33,3 @@ class Patience:
         self.tell(why)
         self._sleep(min(POLL_SECONDS, left))
         return True
-
-
-@contextmanager
-def interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C during the block takes effect at its end."""
-    caught = []
-    try:
-        before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
-    except ValueError:  # not the main thread: signals go elsewhere
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt

@@ -3,9 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 from sharing.names import MODE_TAINT, POOL_LABEL
-from tandem.deployed.answers import FORWARD_REFUSED
 from tandem.deployed.expected import Daemon, ExpectedModel, ExpectedPool
-from tandem.deployed.objects import Object, condition, is_cordoned, is_ready, name, outranked, state, taint, tolerated
+from tandem.deployed.objects import (
+    FORWARD_REFUSED,
+    Object,
+    condition,
+    is_cordoned,
+    is_ready,
+    name,
+    outranked,
+    state,
+    taint,
+    tolerated,
+)
 
 ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
 SWITCH = (

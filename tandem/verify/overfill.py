@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from sharing import artifacts
 from sharing.names import POOL_LABEL, tolerations
-from tandem.deployed.answers import AdmissionError
 from tandem.deployed.expected import ExpectedPool
-from tandem.deployed.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced
+from tandem.deployed.objects import (
+    AdmissionError,
+    Object,
+    allocatable,
+    is_ready,
+    labels,
+    name,
+    node_of,
+    requested,
+    unplaced,
+)
 from tandem.verify.checks import Check
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from tandem.deployed.answers import AdmissionError
 from tandem.deployed.connection import Connected, Reach
 from tandem.deployed.endpoints import NotConnectedError
-from tandem.deployed.objects import Facts, labels, requested
+from tandem.deployed.objects import AdmissionError, Facts, labels, requested
 from tests.tandem.fake_ollama import FakeOllama
 from tests.tandem.seen import NODE, expected, facts
 

@@ -1,7 +1,6 @@
-"""A kubeconfig, reduced to the parts in use, and all errors that it may have."""
+"""A kubeconfig, reduced to the context in use, and the errors that name their fix."""
 
 import base64
-import datetime
 import json
 import stat
 import tempfile
@@ -10,15 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -29,6 +19,7 @@ from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.mutated import JSON, mutated
 
 SECRET = "very-secret-token"
+HOST = {"server": "https://x"}
 
 
 def config(**changes: Any) -> dict[str, Any]:
@@ -42,6 +33,17 @@ def config(**changes: Any) -> dict[str, Any]:
         "current-context": "one",
         **changes,
     }
+
+
+def chosen(cluster: dict[str, Any], user: dict[str, Any], folder: Path = Path("/")) -> Chosen:
+    entries = {"clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}]}
+    return kubeconfig.parse(json.dumps(config(**entries)), "FILE", folder=folder)
+
+
+def given_to_kr8s(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The settings of the cluster and of the user that kr8s gets."""
+    made = chosen(cluster, user, folder).for_kr8s(folder)
+    return {**made["clusters"][0]["cluster"], **made["users"][0]["user"]}
 
 
 def test_the_current_context_is_used_unless_another_is_named(tmp_path: Path) -> None:
@@ -65,161 +67,64 @@ def test_an_error_is_one_line_without_secrets(text: Any, context: str | None, sa
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(NotConnectedError, match=r"cannot read the kubeconfig .*nowhere: No such file"):
-        kubeconfig.read(tmp_path / "nowhere", None)
-    with pytest.raises(NotConnectedError, match="Is a directory"):
-        kubeconfig.read(tmp_path, None)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(NotConnectedError, match="not text"):
-        kubeconfig.read(tmp_path / "bytes", None)
+    for name, why in (("nowhere", "No such file"), ("", "Is a directory"), ("bytes", "not text")):
+        with pytest.raises(NotConnectedError, match=f"cannot read the kubeconfig .*{name}: {why}"):
+            kubeconfig.read(tmp_path / name, None)
 
 
-def test_inline_data_is_written_to_private_files(tmp_path: Path, pair: tuple[str, str]) -> None:
-    def inline(text: str) -> str:
-        return base64.b64encode(text.encode()).decode()
-
-    certificate, key = pair
-    cluster = {"server": "https://x", "certificate-authority-data": inline(certificate)}
-    user = {"client-certificate-data": inline(certificate), "client-key-data": inline(key)}
-    made = chosen(cluster, user).for_kr8s(tmp_path)
-    assert "-data" not in json.dumps(made)
-    given = {**made["clusters"][0]["cluster"], **made["users"][0]["user"]}
-    for name, content in (
-        ("certificate-authority", certificate),
-        ("client-certificate", certificate),
-        ("client-key", key),
-    ):
-        path = Path(given[name])
-        assert path.parent == tmp_path
-        assert path.read_text() == content
-        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+def test_inline_data_is_written_to_private_files(tmp_path: Path) -> None:
+    names = ("certificate-authority", "client-certificate", "client-key")
+    inline = {f"{name}-data": base64.b64encode(name.encode()).decode() for name in names}
+    ca = inline.pop("certificate-authority-data")
+    given = given_to_kr8s({**HOST, "certificate-authority-data": ca}, inline, tmp_path)
+    assert given == {**HOST, **{name: str(tmp_path / name) for name in names}}
+    for name in names:
+        assert (tmp_path / name).read_text() == name
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
 def test_broken_base64_is_reported_without_showing_it(tmp_path: Path) -> None:
-    cluster = {"server": "https://x", "certificate-authority-data": "abc"}
-    chosen = kubeconfig.parse(json.dumps(config(clusters=[{"name": "c", "cluster": cluster}])), "FILE")
-    with pytest.raises(NotConnectedError, match="certificate-authority-data is not base64"):
-        chosen.for_kr8s(tmp_path)
+    with pytest.raises(NotConnectedError) as refused:
+        given_to_kr8s(HOST, {"client-key-data": "abc"}, tmp_path)
+    assert str(refused.value) == "the client-key-data of context 'one' is not base64. Get a new kubeconfig."
 
 
-def test_relative_paths_are_relative_to_the_file(tmp_path: Path, pair: tuple[str, str]) -> None:
-    (tmp_path / "ca.pem").write_text(pair[0])
-    cluster = {"server": "https://x", "certificate-authority": "ca.pem"}
-    path = tmp_path / "config"
-    for command, becomes in (("./login", str(tmp_path / "login")), ("aws", "aws"), ("/bin/aws", "/bin/aws")):
-        user = {"exec": {"command": command, "apiVersion": "client.authentication.k8s.io/v1beta1"}}
-        path.write_text(
-            json.dumps(config(clusters=[{"name": "c", "cluster": cluster}], users=[{"name": "u", "user": user}]))
-        )
-        made = kubeconfig.read(path, None).for_kr8s(tmp_path)
-        assert made["clusters"][0]["cluster"]["certificate-authority"] == str(tmp_path / "ca.pem")
-        assert made["users"][0]["user"]["exec"]["command"] == becomes
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    for name in ("ca.pem", "key.pem"):
+        (tmp_path / name).touch()
+    given = given_to_kr8s({**HOST, "certificate-authority": "ca.pem"}, {"client-key": "key.pem"}, tmp_path)
+    assert given == {**HOST, "certificate-authority": f"{tmp_path}/ca.pem", "client-key": f"{tmp_path}/key.pem"}
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[str, str]:
-    """A self-signed certificate and its key, in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "somebody")])
-    day = datetime.datetime(2026, 1, 1)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, day, day + datetime.timedelta(days=9000))
-    pem = Encoding.PEM
-    private = key.private_bytes(pem, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    return made.sign(key, SHA256()).public_bytes(pem).decode(), private.decode()
-
-
-def chosen(cluster: dict[str, Any], user: dict[str, Any], folder: Path = Path("/")) -> Chosen:
-    entries = {"clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}]}
-    return kubeconfig.parse(json.dumps(config(**entries)), "FILE", folder=folder)
-
-
-HOST = {"server": "https://x"}
+@pytest.mark.parametrize(
+    ("command", "becomes"), [("./login", "/home/me/login"), ("aws", "aws"), ("/bin/aws", "/bin/aws")]
+)
+def test_a_login_program_with_a_slash_is_relative_to_the_file(command: str, becomes: str, tmp_path: Path) -> None:
+    made = chosen(HOST, {"exec": {"command": command, "args": ["x"]}}, Path("/home/me"))
+    assert made.program == command
+    assert made.for_kr8s(tmp_path)["users"][0]["user"] == {"exec": {"command": becomes, "args": ["x"]}}
 
 
 @pytest.mark.parametrize("name", ["certificate-authority", "client-certificate", "client-key", "tokenFile"])
-def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "why"), [("moved", "No such file or directory"), ("a\0b", "not a path")])
+def test_a_missing_file_is_named(name: str, path: str, why: str, tmp_path: Path) -> None:
     """kr8s would fail with an AttributeError, because it looks for the folder of a kubeconfig without a file."""
-    place = {name: str(tmp_path / "moved")}
-    made = chosen({**HOST, **place}, {}) if name == "certificate-authority" else chosen(HOST, place)
-    with pytest.raises(NotConnectedError, match=f"the {name} of context 'one' cannot be read: .*moved: No such file"):
-        made.for_kr8s(tmp_path)
+    settings = {name: path}
+    cluster, user = ({**HOST, **settings}, {}) if name == "certificate-authority" else (HOST, settings)
+    with pytest.raises(NotConnectedError, match=f"the {name} of context 'one' cannot be read: .*: {why}. Restore"):
+        given_to_kr8s(cluster, user, tmp_path)
 
 
-def test_a_name_that_no_file_can_have_is_no_path(tmp_path: Path) -> None:
-    with pytest.raises(NotConnectedError, match=r"the tokenFile of context 'one' cannot be read: .*: not a path"):
-        chosen(HOST, {"tokenFile": "a\0b"}).for_kr8s(tmp_path)
-
-
-def test_invalid_certificates_are_reported(tmp_path: Path, pair: tuple[str, str]) -> None:
-    certificate, key = tmp_path / "certificate", tmp_path / "key"
-    certificate.write_text(pair[0])
-    for text in ("", "no PEM", pair[0], "\0"):
-        key.write_text(text)
-        user = {"client-certificate": str(certificate), "client-key": str(key)}
-        with pytest.raises(
-            NotConnectedError, match="client-certificate and client-key of context 'one' cannot be used"
-        ):
-            chosen(HOST, user).for_kr8s(tmp_path)
-    with pytest.raises(NotConnectedError, match="certificate-authority of context 'one' cannot be used"):
-        chosen({**HOST, "certificate-authority": str(key)}, {}).for_kr8s(tmp_path)
-    with pytest.raises(NotConnectedError, match="only one of client-certificate and client-key"):
-        chosen(HOST, {"client-certificate": str(certificate)}).for_kr8s(tmp_path)
-
-
-def test_a_key_with_a_password_is_refused_without_a_prompt(tmp_path: Path, pair: tuple[str, str]) -> None:
-    secret = BestAvailableEncryption(b"secret")
-    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret)
-    (tmp_path / "key").write_bytes(key)
-    (tmp_path / "certificate").write_text(pair[0])
-    user = {"client-certificate": str(tmp_path / "certificate"), "client-key": str(tmp_path / "key")}
-    with pytest.raises(NotConnectedError, match="cannot be used"):
-        chosen(HOST, user).for_kr8s(tmp_path)
-
-
-@pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-def test_the_proxies_that_kubectl_knows_are_used(scheme: str, tmp_path: Path) -> None:
-    """client-go tools/clientcmd/api/v1/types.go, Cluster.ProxyURL."""
-    proxy = f"{scheme}://proxy:1080"
-    given = chosen({**HOST, "proxy-url": proxy}, {"token": "x"}).for_kr8s(tmp_path)
-    assert given["clusters"][0]["cluster"]["proxy-url"] == proxy
-
-
-def test_a_token_file_is_read_each_time_and_overrides_a_token(tmp_path: Path) -> None:
+def test_a_token_file_overrides_a_token(tmp_path: Path) -> None:
     """Like kubectl: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
-    (tmp_path / "token").write_text("first\n")
-    made = chosen(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)
-    given = made.for_kr8s(tmp_path)
-    assert given["users"][0]["user"]["token"] == "first"
-    (tmp_path / "token").write_text("second")
-    made.renew_token(given)
-    assert given["users"][0]["user"]["token"] == "second"
-
-
-@pytest.mark.parametrize("token", ["", "\n", "two words", "a\nb", "\x1b[2J", "é"])
-def test_an_invalid_token_is_refused_and_not_shown(token: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(token)
-    with pytest.raises(NotConnectedError, match="the token of context 'one'") as error:
-        chosen(HOST, {"tokenFile": str(tmp_path / "token")}).for_kr8s(tmp_path)
-    assert not token.strip() or token not in str(error.value)
-
-
-EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}
-
-
-@pytest.mark.parametrize(("cluster", "user", "says"), ERRORS["contexts"])
-def test_unsupported_settings_are_refused_with_their_position(
-    cluster: dict[str, Any], user: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(NotConnectedError) as error:
-        chosen(cluster, user)
-    assert str(error.value).startswith("FILE: context 'one'")
-    assert says in str(error.value)
-    assert SECRET not in str(error.value)
+    (tmp_path / "token").write_text("new\n")
+    assert given_to_kr8s(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)["token"] == "new"
 
 
 WHOLE = config(
     clusters=[{"name": "c", "cluster": {**HOST, "certificate-authority-data": "YQ==", "proxy-url": "http://x"}}],
-    users=[{"name": "u", "user": {"token": SECRET, "tokenFile": "x", "exec": {**EXEC, "args": [], "env": []}}}],
+    users=[{"name": "u", "user": {"tokenFile": "x", "client-key": "y", "exec": {"command": "./aws", "args": []}}}],
 )
 
 

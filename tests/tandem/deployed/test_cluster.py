@@ -1,8 +1,10 @@
-"""`tandem verify` and `tandem watch` against a server that is broken or no API server: one line, never a traceback."""
+"""A cluster that answers, and one error with a fix for each that does not: requests to a local API server."""
 
 import asyncio
-import json
+import os
+import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,12 +15,12 @@ import pytest
 from kr8s.asyncio import Api
 
 from tandem.deployed import connection, kubeconfig
-from tandem.deployed.answers import AdmissionError
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.forwarding import Forward, Target
 from tandem.deployed.kubernetes import cluster
+from tandem.deployed.objects import AdmissionError
 from tandem.deployed.patience import Patience
-from tandem.main import main
+from tandem.main import end_on_signals, main
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
 from tests.tandem.deployed.pretended import Clock
@@ -35,65 +37,43 @@ def fake() -> Iterator[FakeKubernetes]:
         yield server
 
 
-def shown(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
-    """The exit code and the one line on stderr. With --json, an object on stdout has the same text."""
-    code = main([command, FILE, "--kubeconfig", str(path), *options])
-    printed = capsys.readouterr()
-    lines = [line for line in printed.err.splitlines() if line.startswith("error: ")]
-    assert "Traceback" not in printed.out + printed.err
-    assert "very-secret" not in printed.out + printed.err
-    assert all(line.isprintable() for line in printed.err.splitlines())
-    assert main([command, FILE, "--kubeconfig", str(path), "--json", *options]) == code
-    printed = capsys.readouterr()
-    if code == 2:
-        [line] = lines
-        assert f"error: {json.loads(printed.out)['error']}" == line
-        return code, line
-    return code, printed.out
+def error_of(path: Path) -> str:
+    """The error of a look at the nodes."""
+    with pytest.raises(NotConnectedError) as error, cluster(kubeconfig.read(path, None)) as reached:
+        reached.nodes()
+    line = str(error.value)
+    assert line.isprintable()
+    assert line.endswith(".")
+    assert "very-secret" not in line
+    return line
 
 
-@pytest.mark.parametrize("command", ["verify", "watch"])
 @pytest.mark.parametrize(("path", "answer", "status", "says"), ERRORS["answers"])
 def test_a_server_that_is_no_api_server_is_one_line(
-    fake: FakeKubernetes,
-    command: str,
-    path: str,
-    answer: Any,
-    status: int,
-    says: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    fake: FakeKubernetes, path: str, answer: Any, status: int, says: str, tmp_path: Path
 ) -> None:
     fake.answers[path], fake.status[path] = answer.encode() if isinstance(answer, str) else answer, status
-    code, line = shown(command, fake.kubeconfig(tmp_path), capsys, *(["--once"] if command == "watch" else []))
-    assert code == 2
-    assert says in line
+    assert says in error_of(fake.kubeconfig(tmp_path))
 
 
-def test_a_tls_port_used_without_tls_is_one_line(
-    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", [("verify",), ("watch", "--once")])
+def test_an_error_ends_a_command_with_2(
+    fake: FakeKubernetes, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The answer of Go's server: net/http server.go, `Client sent an HTTP request to an HTTPS server.`"""
-    fake.answers["/version"] = b"Client sent an HTTP request to an HTTPS server.\n"
-    fake.status["/version"] = 400
-    code, line = shown("verify", fake.kubeconfig(tmp_path), capsys)
-    assert code == 2
-    assert "refuses requests without TLS (400). Write https:// in the server of context 'x'." in line
-    assert "developer.mozilla.org" not in line
+    fake.status["/version"] = 403
+    fake.answers["/version"] = {"message": "no access"}
+    assert main([command[0], FILE, "--kubeconfig", str(fake.kubeconfig(tmp_path)), *command[1:]]) == 2
+    assert f"error: 127.0.0.1:{fake.port} denied access: no access. Request" in capsys.readouterr().err
 
 
-def test_a_server_without_tls_used_with_tls_is_one_line(
-    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_without_tls_used_with_tls_is_one_line(fake: FakeKubernetes, tmp_path: Path) -> None:
     path = fake.kubeconfig(tmp_path)
     path.write_text(path.read_text().replace("http:", "https:"))
-    code, line = shown("verify", path, capsys)
-    assert code == 2
-    assert "does not speak TLS like a Kubernetes API server" in line
+    assert "cannot be reached ([SSL: " in error_of(path)
 
 
-@pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH-2.0\r\n"])
-def test_a_reply_that_ends_early_is_one_line(answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+def test_a_reply_that_ends_early_is_one_line(answer: bytes, tmp_path: Path) -> None:
     def answering() -> None:
         with suppress(OSError):
             while True:
@@ -107,10 +87,9 @@ def test_a_reply_that_ends_early_is_one_line(answer: bytes, tmp_path: Path, caps
         thread.start()
         fake = FakeKubernetes()
         fake.port = listening.getsockname()[1]
-        code, line = shown("verify", fake.kubeconfig(tmp_path), capsys)
+        line = error_of(fake.kubeconfig(tmp_path))
         listening.shutdown(socket.SHUT_RDWR)
     thread.join(10)
-    assert code == 2
     assert "cannot be reached" in line
 
 
@@ -122,52 +101,57 @@ def login(folder: Path, script: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("script", "says"), ERRORS["logins"])
-def test_a_login_program_that_fails_is_one_line(
-    fake: FakeKubernetes, script: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, line = shown("verify", fake.kubeconfig(tmp_path, **login(tmp_path, script)), capsys)
-    assert code == 2
-    assert says in line
+def test_a_login_program_that_fails_is_one_line(fake: FakeKubernetes, script: str, says: str, tmp_path: Path) -> None:
+    assert says in error_of(fake.kubeconfig(tmp_path, **login(tmp_path, script)))
 
 
-def test_a_login_program_that_cannot_be_run_is_one_line(
-    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_login_program_that_cannot_be_run_is_one_line(fake: FakeKubernetes, tmp_path: Path) -> None:
     path = fake.kubeconfig(tmp_path, **login(tmp_path, ""))
     (tmp_path / "login").chmod(0o644)
-    _, line = shown("verify", path, capsys)
-    assert "provided no token: it cannot run (Permission denied)" in line
+    assert "provided no token: it cannot run (Permission denied)" in error_of(path)
     (tmp_path / "login").unlink()
-    _, line = shown("verify", path, capsys)
-    assert "gets its token from" in line
-    assert "which is not on the PATH" in line
+    assert "/login`, which is not on the PATH. Install `" in error_of(path)
 
 
 def test_a_login_program_that_hangs_is_given_up(
-    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fake: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tandem.deployed.kubernetes.CREDENTIALS_SECONDS", 0.5)
-    _, line = shown("verify", fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")), capsys)
+    line = error_of(fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")))
     assert "provided no token: no answer within" in line
 
 
-def test_a_token_file_is_read_again_if_the_token_has_expired(fake: FakeKubernetes, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("first\n")
-    path = fake.kubeconfig(tmp_path, tokenFile="token")
-    with cluster(kubeconfig.read(path, None)) as reached:
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ({"username": "me", "password": "very-secret"}, "username/password authentication was removed"),
+        ({"token": "very-secret\nx"}, "cannot be reached (LocalProtocolError)"),
+        ({"client-key": "key", "client-certificate": "key"}, "cannot be reached ("),
+    ],
+)
+def test_unusable_credentials_are_one_line(
+    user: dict[str, str], says: str, fake: FakeKubernetes, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("no PEM")
+    assert says in error_of(fake.kubeconfig(tmp_path, **user))
+
+
+def test_a_login_that_has_expired_is_repeated(fake: FakeKubernetes, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first")
+    script = f'printf \'{{"status": {{"token": "%s"}}}}\' "$(cat {tmp_path}/token)"'
+    with cluster(kubeconfig.read(fake.kubeconfig(tmp_path, **login(tmp_path, script)), None)) as reached:
         assert reached.nodes()
         fake.refuses = lambda path, token: token == "Bearer first"
-        (tmp_path / "token").write_text("second\n")
+        (tmp_path / "token").write_text("second")
         assert reached.nodes()
     assert {token for _, token in fake.asked} == {"Bearer first", "Bearer second"}
 
 
-def test_wait_waits_for_a_server_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_waits_for_a_server_that_does_not_exist_yet(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     fake = FakeKubernetes()
     fake.port, fake.answers[f"{CORE}/nodes"] = port, {"items": []}
-    path = fake.kubeconfig(tmp_path)
     begun: list[Any] = []
 
     def pause(_: float) -> None:
@@ -176,15 +160,13 @@ def test_wait_waits_for_a_server_that_does_not_exist_yet(tmp_path: Path, capsys:
             begun[0].__enter__()
 
     words: list[str] = []
-    clock = Clock()
-    patience = Patience(60, tell=words.append, clock=clock, sleep=pause)
-    with connection.connect(expected(), connection.by_kubeconfig(path, None), patience) as connected:
+    patience = Patience(60, tell=words.append, clock=Clock(), sleep=pause)
+    way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
+    with connection.connect(expected(), way, patience) as connected:
         assert connected.cluster.nodes() == []
     begun[0].__exit__(None, None, None)
     assert len(words) == 1
     assert "cannot be reached" in words[0]
-    with pytest.raises(NotConnectedError), connection.connect(expected(), connection.by_kubeconfig(path, None)):
-        pass
 
 
 def test_wait_ends_after_the_given_time(tmp_path: Path) -> None:
@@ -226,13 +208,13 @@ def test_every_page_of_a_list_is_read(fake: FakeKubernetes, tmp_path: Path) -> N
 
     def refuses(path: str, token: str) -> bool:
         # The second request gets the last page.
-        if path == f"{CORE}/nodes" and len([one for one in fake.asked if one[0] == path]) == 2:
+        if path == f"{CORE}/nodes" and len([asked for asked in fake.asked if asked[0] == path]) == 2:
             pages.pop()()
         return False
 
     fake.refuses = refuses
     with cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as reached:
-        assert len(reached.nodes()) == 2
+        assert reached.nodes() == [*facts().nodes] * 2
         assert reached.deployments("ollama") == []
     assert (f"{APPS}/namespaces/ollama/deployments", "Bearer very-secret-token") in fake.asked
 
@@ -257,7 +239,7 @@ def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
 
 def test_a_connection_that_is_lost_before_a_pod_is_found_names_the_model() -> None:
     class Lost:
-        def call_api(self, *_: Any, **__: Any) -> Any:
+        def get(self, *_: Any, **__: Any) -> Any:
             raise ConnectionResetError
 
     async def connect() -> str:
@@ -271,3 +253,48 @@ def test_a_connection_that_is_lost_before_a_pod_is_found_names_the_model() -> No
         return forward.trouble
 
     assert asyncio.run(connect()) == "the connection to llama2-7b was lost (ConnectionResetError)"
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    """Restores the signal handlers afterwards."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_interrupted_command_leaves_no_credentials_behind(
+    fake: FakeKubernetes, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    seen: list[list[str]] = []
+
+    def ends(path: str, token: str) -> bool:
+        if not seen:
+            seen.append([folder.name for folder in private.iterdir()])
+            os.kill(os.getpid(), number)
+        return False
+
+    end_on_signals()
+    fake.refuses = ends
+    try:
+        code: Any = main(["watch", "--once", FILE, "--kubeconfig", str(fake.kubeconfig(tmp_path))])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 128 + number
+    [[folder]] = seen
+    assert folder.startswith("tandem-kubeconfig-")
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.usefixtures("kept")
+def test_ignored_hangups_stay_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_on_signals()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
