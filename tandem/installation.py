@@ -9,9 +9,9 @@ CHECKOUT = Path(__file__).parent.parent
 
 EXTRAS = {
     "aws": ("boto3", "botocore"),
-    "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
-    "ollama": ("httpx", "httpcore"),
-    "gguf": ("httpx", "httpcore"),
+    "cluster": ("kr8s", "httpx", "httpx_ws", "anyio"),
+    "ollama": ("httpx",),
+    "gguf": ("httpx",),
 }
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 NEEDED = {

@@ -15,8 +15,7 @@ import httpx
 
 from sharing.printable import printable
 from tandem.bench_results.result import Row, ServerTimes
-from tandem.deployed.ollama_replies import Generated, refusal
-from tandem.deployed.replies import MalformedError, checked
+from tandem.deployed.ollama_replies import Generated, MalformedError, checked, refusal
 
 ERROR = 400
 """The first HTTP status that means an error."""

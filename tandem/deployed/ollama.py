@@ -15,14 +15,16 @@ from tandem.deployed.ollama_replies import (
     Embedded,
     Failure,
     Generated,
+    MalformedError,
     Model,
     Ps,
+    Shape,
     Shown,
     Tags,
     Version,
+    checked,
     refusal,
 )
-from tandem.deployed.replies import MalformedError, Shape, checked
 from tandem.deployed.wire import ERROR, Answer, LateError, NotReachedError, Wire, WireError
 from tandem.terminal import FAILED, CallError
 

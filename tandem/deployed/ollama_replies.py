@@ -1,17 +1,31 @@
 """Replies of an Ollama server: the fields that tandem reads. Source: ollama v0.32.15, api/types.go."""
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sharing.printable import one_line
-from tandem.deployed.replies import MalformedError, Number, Reply, Text, checked
+
+Text = Annotated[str, AfterValidator(one_line)]
+Number = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+"""As in Go: a larger one would not fit into a float, as which sizes are shown."""
+Shape = TypeVar("Shape", bound=BaseModel)
 
 LONGEST_REASON = 300
 """Characters shown of a server's message."""
 MOST_TENSORS = 65_536
 MOST_DIMENSIONS = 4
 """GGML_MAX_DIMS of ggml.h."""
+
+
+class Reply(BaseModel):
+    """A part of a reply. Undeclared fields are ignored; null counts as absent."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class MalformedError(Exception):
+    """A reply of another shape; the text says where."""
 
 
 class _EngineError(Reply):
@@ -132,6 +146,19 @@ class Embedded(Reply):
 
     embeddings: list[list[Any]] | None = None
     load_duration: Number | None = None
+
+
+def checked(shape: type[Shape], body: bytes) -> Shape:
+    """The reply in its shape; raises `MalformedError`, which shows no value.
+
+    pydantic's parser ends at 200 levels of nesting with an error, where Python's own ends with `RecursionError`.
+    """
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = one_line(".".join(map(str, first["loc"])))
+        raise MalformedError(f"{where}: {first['msg']}" if where else first["msg"]) from None
 
 
 def refusal(status: int, body: bytes) -> str:

@@ -45,15 +45,14 @@ class Answer:
 
     def lines(self) -> Iterator[bytes]:
         """Its lines, as they arrive. The time limit is that of a silence."""
-        lines = Lines()
-        for part in self._parts():
-            yield from lines.feed(part)
-        yield from lines.end()
+        return split_lines(self._parts())
 
     def _parts(self) -> Iterator[bytes]:
-        room = Room(self._most)
+        received = 0
         for part in self._response.iter_bytes():
-            room.take(part)
+            received += len(part)
+            if received > self._most:
+                raise WireError(f"answered with more than {self._most // 1024:,} KiB")
             yield part
 
 
@@ -102,43 +101,17 @@ class Wire:
             raise WireError(f"closed the connection early ({reason(error)})") from None
 
 
-class Room:
-    """The remaining size of an answer."""
+def split_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a body, without blank ones. Only a line feed ends a line.
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self._taken = most_bytes, 0
-
-    def take(self, part: bytes) -> None:
-        """Counts a part; raises `WireError` if the answer is too large."""
-        self._taken += len(part)
-        if self._taken > self._most:
-            raise WireError(f"answered with more than {self._most // 1024:,} KiB")
-
-
-class Lines:
-    """Lines of a body, however its parts are cut: only a line feed ends a line.
-
-    httpx also ends one at U+0085 and similar characters, which JSON may contain. Skips blank lines.
+    httpx also ends one at U+0085 and similar characters, which JSON may contain.
     """
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, part: bytes) -> list[bytes]:
-        """The lines that this part completes."""
-        *lines, self._rest = (self._rest + part).split(b"\n")
-        return [line for line in lines if line.strip()]
-
-    def end(self) -> list[bytes]:
-        """The last line, if no line feed ends it."""
-        return [self._rest] if self._rest.strip() else []
-
-
-def refuse_packed(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises `WireError` for a compressed body, which `tandem bench` did not request."""
-    for name, value in headers:
-        if name.lower() == b"content-encoding" and value.lower() not in (b"", b"identity"):
-            raise WireError(f"compressed its answer ({one_line(value)[:40]}) without a request")
+    rest = b""
+    for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        yield from (line for line in lines if line.strip())
+    if rest.strip():
+        yield rest
 
 
 def reason(error: Exception) -> str:

@@ -18,7 +18,7 @@ from tandem.deployed.ollama import (
     same_tag,
     speaks_no_tls,
 )
-from tandem.deployed.wire import Lines
+from tandem.deployed.wire import split_lines
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.fake_network import OPEN, Network, Reply, endless, raw, streamed, transport, whole
 
@@ -236,10 +236,8 @@ def test_the_size_limit_of_an_answer_grows_with_its_tokens_up_to_a_maximum(token
 @given(st.lists(st.integers(0, 40)))
 def test_lines_end_only_at_line_feeds_however_the_stream_is_split(cuts: list[int]) -> None:
     text, cuts = '{"a": "\x85\u2028"}\n\n  \n{"b": 1}\n7'.encode(), sorted(cuts)
-    lines = Lines()
     parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    read = [line for part in parts for line in lines.feed(part)]
-    assert list(map(json.loads, [*read, *lines.end()])) == [{"a": "\x85\u2028"}, {"b": 1}, 7]
+    assert list(map(json.loads, split_lines(parts))) == [{"a": "\x85\u2028"}, {"b": 1}, 7]
 
 
 @pytest.mark.parametrize(
