@@ -50,8 +50,8 @@ class Transcript:
         ends = [(speaker.server.endpoint, version) for speaker, version in zip(speakers, versions, strict=True)]
         lines = [
             *(
-                f"- {in_markdown(one.id)}: {as_code(one.model)} at {one_line(one.url)}, Ollama {in_markdown(version)}"
-                for one, version in ends
+                f"- {in_markdown(end.id)}: {as_code(end.model)} at {one_line(end.url)}, Ollama {in_markdown(version)}"
+                for end, version in ends
             ),
             *(f"- {name}: {value}" for name, value in options.items()),
         ]

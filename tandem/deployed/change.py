@@ -60,8 +60,8 @@ class Change:
     @property
     def size_differs(self) -> bool:
         """Whether the number of GPUs per node changes."""
-        known = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
-        return bool(known) and min(known) != self.pool.smallest.gpus
+        gpus = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
+        return bool(gpus) and min(gpus) != self.pool.smallest.gpus
 
     @property
     def types_differ(self) -> bool:
@@ -196,7 +196,7 @@ def compare(config: StackConfig, running: StackOutputs) -> Comparison:
 
 def cuts(mode: str) -> bool:
     """Whether a mode, by its name, partitions GPUs."""
-    return any(known.needs_mig_manager for known in MODES if known.model_fields["mode"].default == mode)
+    return any(kind.needs_mig_manager for kind in MODES if kind.model_fields["mode"].default == mode)
 
 
 def _slices(shares: tuple[SharesOutputs, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:

@@ -139,7 +139,7 @@ def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
         yield named(parsed.url, parsed.model)
     elif parsed.stack:
         # Through ports forwarded while the block runs.
-        with reached(parsed) as cluster, endpoints(cluster) as found:
-            yield found
+        with reached(parsed) as cluster, endpoints(cluster) as forwarded:
+            yield forwarded
     else:
         raise NotConnectedError(NO_SERVERS)

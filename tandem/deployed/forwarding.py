@@ -99,14 +99,14 @@ class Forward:
             try:
                 await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for one in (sending, receiving):
-                    one.cancel()
+                for task in (sending, receiving):
+                    task.cancel()
                 await asyncio.gather(sending, receiving, return_exceptions=True)
 
     async def _ready_pod(self) -> str:
         target = self._target
-        found = await listed(self._api, Pod, target.namespace, target.labels)
-        pods = [pod for pod in found if target.node in ("", node_of(pod))]
+        labelled = await listed(self._api, Pod, target.namespace, target.labels)
+        pods = [pod for pod in labelled if target.node in ("", node_of(pod))]
         ready = [name(pod) for pod in pods if is_ready(pod)]
         if ready:
             return ready[0]

@@ -118,11 +118,11 @@ class Cluster:
                 raise
 
     async def _start_cron_job(self, name: str, namespace: str) -> str:
-        found = await CronJob.get(name, namespace=namespace, api=self._api)
-        template = found.raw["spec"]["jobTemplate"]
+        cron_job = await CronJob.get(name, namespace=namespace, api=self._api)
+        template = cron_job.raw["spec"]["jobTemplate"]
         # kubectl v0.36.3 pkg/cmd/create/create_job.go, createJobFromCronJob. Without a name of its own, a second call
         # would fail while the Job of the first one is kept.
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": found.metadata.uid}
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": cron_job.metadata.uid}
         metadata = {
             "generateName": f"{name}-now-",
             "namespace": namespace,
@@ -134,9 +134,9 @@ class Cluster:
         return str(job.metadata.name)
 
     async def _run_in(self, pod: Object, container: str, command: list[str]) -> str:
-        found, printed = await Pod(pod, api=self._api), io.BytesIO()
+        target, printed = await Pod(pod, api=self._api), io.BytesIO()
         try:
-            await found.exec(command, container=container, stdout=printed)
+            await target.exec(command, container=container, stdout=printed)
         except kr8s.ExecError as error:
             why = one_line(printed.getvalue()) or one_line(str(error))
             raise NotConnectedError(f"`{command[0]}` failed in {pod['metadata']['name']}: {why}") from None
@@ -162,7 +162,11 @@ def cluster(chosen: Chosen, patience: Patience | None = None) -> Iterator[Cluste
     with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, start_blocking_portal() as portal:
         portal.call(_hide_abandoned_tasks)
         config = chosen.for_kr8s(Path(folder))
-        yield Cluster(portal, _connect(portal, chosen, config, patience or Patience(0)), chosen)
+        try:
+            yield Cluster(portal, _connect(portal, chosen, config, patience or Patience(0)), chosen)
+        finally:
+            # Ctrl-C may leave a port open: nothing waits for it.
+            portal.call(portal.stop, True)
 
 
 async def _hide_abandoned_tasks() -> None:

@@ -48,15 +48,13 @@ def name(item: Object) -> str:
 
 def labels(item: Object) -> Mapping[str, str]:
     """Its labels."""
-    found: Mapping[str, str] = item["metadata"].get("labels") or {}
-    return found
+    own: Mapping[str, str] = item["metadata"].get("labels") or {}
+    return own
 
 
 def is_ready(item: Object) -> bool:
     """Whether a pod or node is ready and not being deleted."""
-    conditions = item.get("status", {}).get("conditions") or []
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return ready and not is_leaving(item)
+    return bool(_conditions(item, "Ready", "True")) and not is_leaving(item)
 
 
 def is_leaving(item: Object) -> bool:
@@ -77,13 +75,14 @@ def allocatable(node: Object, resource: str) -> int:
 def taint(node: Object, key: str) -> str:
     """The value of a node's taint; empty if it has none."""
     taints = node.get("spec", {}).get("taints") or []
-    return next((str(one.get("value") or "") for one in taints if one["key"] == key), "")
+    return next((str(taint.get("value") or "") for taint in taints if taint["key"] == key), "")
 
 
 def tolerated(pod: Object, key: str) -> str:
     """The value of a taint that a pod tolerates; empty if it tolerates any, or none."""
     tolerations = pod.get("spec", {}).get("tolerations") or []
-    return next((str(one.get("value") or "") for one in tolerations if one.get("key") == key), "")
+    values = (str(toleration.get("value") or "") for toleration in tolerations if toleration.get("key") == key)
+    return next(values, "")
 
 
 def is_cordoned(node: Object) -> bool:
@@ -94,7 +93,7 @@ def is_cordoned(node: Object) -> bool:
 def requested(pod: Object, resource: str) -> int:
     """A pod's amount of an extended resource."""
     containers = pod.get("spec", {}).get("containers") or []
-    limits = [(one.get("resources") or {}).get("limits") or {} for one in containers]
+    limits = [(container.get("resources") or {}).get("limits") or {} for container in containers]
     return sum(_count(limit.get(resource)) for limit in limits)
 
 
@@ -105,9 +104,9 @@ def outranked(pod: Object, pods: Sequence[Object], resource: str) -> str:
     """
     priority = pod.get("spec", {}).get("priority") or 0
     above = [
-        labels(one).get(INSTANCE_LABEL) or name(one)
-        for one in pods
-        if (one.get("spec", {}).get("priority") or 0) > priority and node_of(one) and requested(one, resource)
+        labels(other).get(INSTANCE_LABEL) or name(other)
+        for other in pods
+        if (other.get("spec", {}).get("priority") or 0) > priority and node_of(other) and requested(other, resource)
     ]
     waits = f"Insufficient {resource}" in unplaced(pod)
     return f"more important models hold the shares: {', '.join(sorted(above))}" if waits and above else ""
@@ -121,16 +120,16 @@ def settings(item: Object) -> dict[str, str]:
     spec = item.get("spec", {})
     inner = (spec.get("template") or {}).get("spec") or spec
     container = (inner.get("containers") or [{}])[0]
-    found = {one["name"]: one.get("value") or "" for one in container.get("env") or []}
+    environment = {variable["name"]: variable.get("value") or "" for variable in container.get("env") or []}
     hook = (container.get("lifecycle") or {}).get("postStart") or {}
     command = (hook.get("exec") or {}).get("command") or []
-    return {**found, **({BATCH: command[-1]} if command else {})}
+    return {**environment, **({BATCH: command[-1]} if command else {})}
 
 
 def _count(quantity: object) -> int:
     """A whole quantity of an extended resource; Kubernetes writes 1000 as 1k."""
-    found = WHOLE.fullmatch(str(quantity or "0"))
-    return int(found["digits"]) * THOUSANDS[found["suffix"]] if found else 0
+    whole = WHOLE.fullmatch(str(quantity or "0"))
+    return int(whole["digits"]) * THOUSANDS[whole["suffix"]] if whole else 0
 
 
 def unplaced(pod: Object) -> str:
@@ -139,15 +138,18 @@ def unplaced(pod: Object) -> str:
 
 
 def condition(item: Object, type: str, status: str) -> str:
-    """The message of a item's condition; empty if it has none with this status."""
+    """The message of an item's condition; empty if it has none with this status."""
+    return next((str(each.get("message") or each.get("reason") or "") for each in _conditions(item, type, status)), "")
+
+
+def _conditions(item: Object, type: str, status: str) -> list[Mapping[str, Any]]:
     conditions = item.get("status", {}).get("conditions") or []
-    found = [one for one in conditions if one["type"] == type and one["status"] == status]
-    return str(found[0].get("message") or found[0].get("reason") or "") if found else ""
+    return [each for each in conditions if each["type"] == type and each["status"] == status]
 
 
 def restarts(pod: Object) -> int:
     """The number of its containers' restarts."""
-    return sum(one.get("restartCount", 0) for one in pod.get("status", {}).get("containerStatuses") or [])
+    return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
 
 
 def state(pod: Object) -> str:
@@ -181,10 +183,12 @@ def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:
     if not running:
         return ""
     of_set = [
-        one for one in pods if any(by["name"] == daemon_set for by in one["metadata"].get("ownerReferences") or ())
+        other
+        for other in pods
+        if any(owner["name"] == daemon_set for owner in other["metadata"].get("ownerReferences") or ())
     ]
-    here = [one for one in of_set if node_of(one) == node_of(pod) and not is_leaving(one)]
-    since = max((_runs_since(one, MPS_CONTAINER) for one in here), default="")
+    here = [daemon for daemon in of_set if node_of(daemon) == node_of(pod) and not is_leaving(daemon)]
+    since = max((_runs_since(daemon, MPS_CONTAINER) for daemon in here), default="")
     if not since:
         return f"no MPS daemon runs on {node_of(pod)}"
     # Both are times of the same node's kubelet, as RFC 3339 in UTC.
@@ -193,18 +197,18 @@ def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:
 
 def _runs_since(pod: Object, container: str = "") -> str:
     """When a container of a pod started; empty if it does not run. Without a name, its only one."""
-    for one in pod.get("status", {}).get("containerStatuses") or []:
-        if container in ("", one.get("name")):
-            return str(((one.get("state") or {}).get("running") or {}).get("startedAt") or "")
+    for status in pod.get("status", {}).get("containerStatuses") or []:
+        if container in ("", status.get("name")):
+            return str(((status.get("state") or {}).get("running") or {}).get("startedAt") or "")
     return ""
 
 
 def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
     """The statuses of its containers; of init containers, only those that block the others."""
     status = pod.get("status", {})
-    for one in status.get("initContainerStatuses") or []:
-        if ((one.get("state") or {}).get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
-            yield one
+    for init in status.get("initContainerStatuses") or []:
+        if ((init.get("state") or {}).get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
+            yield init
     yield from status.get("containerStatuses") or []
 
 

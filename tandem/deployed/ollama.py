@@ -270,10 +270,10 @@ def speaks_no_tls(what: str) -> bool:
     return "[SSL" in what and ("wrong version number" in what or "record layer failure" in what)
 
 
-def same_tag(one: str, other: str) -> bool:
+def same_tag(tag: str, other: str) -> bool:
     """Whether two names mean the same model: Ollama adds `:latest` to a name without a tag."""
 
-    def whole(tag: str) -> str:
-        return tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest"
+    def whole(name: str) -> str:
+        return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
-    return whole(one) == whole(other)
+    return whole(tag) == whole(other)

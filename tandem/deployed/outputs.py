@@ -54,10 +54,10 @@ def read_outputs(values: Mapping[str, Any], name: str, stack: str) -> StackOutpu
     except ValidationError as error:
         first, *others = error.errors()
         where = ".".join(map(str, first["loc"]))
-        found = "is missing" if first["type"] == "missing" else f"is not as expected ({first['msg']})"
+        wrong = "is missing" if first["type"] == "missing" else f"is not as expected ({first['msg']})"
         more = f", and {len(others)} more" if others else ""
         raise NotConnectedError(
-            f"{name}: {where} {found}{more}. They are incomplete, or from another program. To update them, run "
+            f"{name}: {where} {wrong}{more}. They are incomplete, or from another program. To update them, run "
             f"`pulumi up --stack {stack}` with the deployed file."
         ) from None
 

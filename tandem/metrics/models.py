@@ -43,23 +43,23 @@ def servers(parsed: argparse.Namespace) -> Iterator[list[Server]]:
     if parsed.url:
         yield [_by_url(endpoint) for endpoint in named(parsed.url, parsed.model)]
     elif parsed.stack:
-        with connection.reached(parsed) as connected, _of_stack(connected) as found:
-            yield found
+        with connection.reached(parsed) as connected, _of_stack(connected) as servers:
+            yield servers
     else:
         raise NotConnectedError(NO_SERVERS)
 
 
-def read(found: Sequence[Server]) -> tuple[list[Sample], list[str]]:
+def read(servers: Sequence[Server]) -> tuple[list[Sample], list[str]]:
     """The metrics of all servers, and the reasons why some are missing."""
     samples: list[Sample] = []
     troubles: list[str] = []
-    for server in found:
+    for server in servers:
         try:
             own = server.read()
         except WireError as error:
             own = []
             troubles.append(f"the exporter of {server.id} does not answer: {server.trouble() or error}")
-        if any(one.name == UP and not one.value for one in own):
+        if any(sample.name == UP and not sample.value for sample in own):
             troubles.append(f"{server.id} does not answer{f': {why}' if (why := server.trouble()) else ''}")
         samples += own
     return samples, troubles

@@ -30,14 +30,14 @@ BUFFERS = (
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     wanted = parsed.filter.lower()
-    found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
-    found.sort(key=lambda model: (needs(model).total, model.name))
-    if not found:
+    listed = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
+    listed.sort(key=lambda model: (needs(model).total, model.name))
+    if not listed:
         raise CallError(f"no model matches '{short(parsed.filter)}'. {did_you_mean(parsed.filter, models())}")
     if parsed.json:
-        print_json(as_dict(found))
+        print_json(as_dict(listed))
     else:
-        show(found)
+        show(listed)
     return FINE
 
 
@@ -63,7 +63,7 @@ def loads(model: Model) -> bool:
     return model.architecture not in NOT_LOADED
 
 
-def as_dict(found: Sequence[Model]) -> dict[str, Any]:
+def as_dict(listed: Sequence[Model]) -> dict[str, Any]:
     """The list for `--json`."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -77,23 +77,23 @@ def as_dict(found: Sequence[Model]) -> dict[str, Any]:
                 "needs_mib": round(needs(model).total),
                 "loads": loads(model),
             }
-            for model in found
+            for model in listed
         ],
     }
 
 
-def show(found: Sequence[Model]) -> None:
+def show(listed: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
     from tandem.terminal import announce, has_room, hint_at_columns, open_console
 
     console = open_console()
-    width = max(len("model"), *(len(model.name) for model in found))
+    width = max(len("model"), *(len(model.name) for model in listed))
     head = f"{'quant':<7}{'files GiB':>9}  " if has_room(console) else ""
     head = f"{'model':<{width}}  {head}{'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
     console.print(Text(head, style="bold"), soft_wrap=True)
-    for model in found:
+    for model in listed:
         gib = (model.weights_bytes + model.projector_bytes) / GIB
         weights = f"{quantizations()[model.name]:<7}{gib:>9.2f}  " if has_room(console) else ""
         longest = f"{model.max_context:,}" if model.max_context else "unknown"
@@ -101,9 +101,9 @@ def show(found: Sequence[Model]) -> None:
         marks = " *" * (not loads(model)) + " +" * has_large_buffer(model)
         console.print(Text(line + marks), soft_wrap=True)
     console.print()
-    if not all(map(loads, found)):
+    if not all(map(loads, listed)):
         console.print(Text("* The pinned Ollama does not load this model."), soft_wrap=not console.is_terminal)
-    if any(map(has_large_buffer, found)):
+    if any(map(has_large_buffer, listed)):
         console.print(Text(BUFFERS), soft_wrap=not console.is_terminal)
     setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
     said = f"Last column: GPU memory {setting}, smallest first. A plan adds a margin for the error of this prediction."

@@ -135,16 +135,17 @@ def _strayed(node: Object, pool: ExpectedPool) -> bool:
 
 
 def _daemon(about: str, daemon: Daemon, pool: ExpectedPool, facts: Facts) -> Check:
-    found = [one for one in facts.daemon_sets.get(daemon.namespace, ()) if name(one) == daemon.name]
-    status = found[0].get("status", {}) if found else {}
+    daemon_sets = facts.daemon_sets.get(daemon.namespace, ())
+    daemon_set = next((each for each in daemon_sets if name(each) == daemon.name), None)
+    status = daemon_set.get("status", {}) if daemon_set else {}
     desired, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     return Check(
         about=about,
         what=f"{daemon.what} ready",
-        held=bool(found) and ready >= max(desired, pool.nodes),
+        held=bool(daemon_set) and ready >= max(desired, pool.nodes),
         expected=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
-        found=f"{ready} of {desired} ready" if found else f"no DaemonSet {daemon.namespace}/{daemon.name}",
-        fix=causes.of_daemon(daemon, pool, desired if found else None),
+        found=f"{ready} of {desired} ready" if daemon_set else f"no DaemonSet {daemon.namespace}/{daemon.name}",
+        fix=causes.of_daemon(daemon, pool, desired if daemon_set else None),
     )
 
 
@@ -186,7 +187,7 @@ def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
     """A model's settings, its pod's node and its share."""
     about = f"model {model.id}"
     pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
-    deployment = next((one for one in facts.deployments if name(one) == model.id), None)
+    deployment = next((each for each in facts.deployments if name(each) == model.id), None)
     if not model.running:
         fix = f"The file parks it, but the deployed stack does not. Run `pulumi up --stack {model.stack}`."
         found = name(pod) if pod else "no pod"
@@ -208,7 +209,7 @@ def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
     yield Check(
         about=about,
         what="on a node of its pool",
-        held=any(node in map(name, nodes_of(one, facts)) for one in pools) if node else None,
+        held=any(node in map(name, nodes_of(pool, facts)) for pool in pools) if node else None,
         expected=f"pool {' or '.join(pools)}",
         found=node or "on no node",
         fix=f"The node lost its label {POOL_LABEL}, or somebody edited the pod's nodeSelector. Run "

@@ -64,18 +64,18 @@ def overfill(
             free, importance = free_shares(resource, ready, pods), least_important(resource, ready, pods)
             names = [f"tandem-overfill-{secrets.token_hex(4)}" for _ in range(free + 1)]
             try:
-                for one in names:
-                    cluster.create_pod(pod(one, namespace, pool.name, resource, ready, importance))
+                for new in names:
+                    cluster.create_pod(pod(new, namespace, pool.name, resource, ready, importance))
             except AdmissionError as error:
                 yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
                 continue
             ends = clock() + seconds
             while True:
-                found = [one for one in cluster.pods(namespace, {MARK: pool.name}) if name(one) in names]
-                if sum(bool(node_of(one) or unplaced(one)) for one in found) == len(names) or clock() > ends:
+                made = [each for each in cluster.pods(namespace, {MARK: pool.name}) if name(each) in names]
+                if sum(bool(node_of(each) or unplaced(each)) for each in made) == len(names) or clock() > ends:
                     break
                 sleep(POLL_SECONDS)
-        yield judged(pool, resource, free, found)
+        yield judged(pool, resource, free, made)
 
 
 def free_shares(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> int:

@@ -11,10 +11,10 @@ from tandem.verify.verify import Verdict
 WORDS = {True: ("ok", "green"), False: ("failed", "bold red"), None: ("–", "dim")}
 
 
-def verdict(found: Verdict, console: Console | None = None) -> None:
+def verdict(verdict: Verdict, console: Console | None = None) -> None:
     """Every check in a row, and the first failed one explained."""
     console = console or open_console()
-    for number, about in enumerate(dict.fromkeys(check.about for check in found.checks)):
+    for number, about in enumerate(dict.fromkeys(check.about for check in verdict.checks)):
         if number:
             console.print()
         console.print(Text(about, "bold"))
@@ -22,28 +22,30 @@ def verdict(found: Verdict, console: Console | None = None) -> None:
         table.add_column(no_wrap=True, min_width=6)
         table.add_column(overflow="fold")
         table.add_column(overflow="fold")
-        for check in found.checks:
+        for check in verdict.checks:
             if check.about == about:
                 word, style = WORDS[check.held]
                 table.add_row(Text(word, style), Text(check.what), Text(_found(check)))
         console.print(table)
     console.print()
-    if found.broken:
-        first = found.broken[0]
+    if verdict.broken:
+        first = verdict.broken[0]
         text = f"{first.about}, {first.what}: expected {first.expected}, found {first.found}"
         announce(console, "error:", text, "bold red")
         if first.fix:
             announce(console, "hint:", first.fix, "cyan")
-    announce(console, "passed:" if found.holds else "failed:", _counted(found), "green" if found.holds else "bold red")
+    announce(
+        console, "passed:" if verdict.holds else "failed:", _counted(verdict), "green" if verdict.holds else "bold red"
+    )
 
 
 def _found(check: Check) -> str:
     return check.found if check.held is not False else f"{check.found} (expected: {check.expected})"
 
 
-def _counted(found: Verdict) -> str:
-    held = sum(check.held is True for check in found.checks)
-    left = sum(check.held is None for check in found.checks)
-    parts = [f"{held} of {len(found.checks)} checks passed", f"{len(found.broken)} failed"]
+def _counted(verdict: Verdict) -> str:
+    held = sum(check.held is True for check in verdict.checks)
+    left = sum(check.held is None for check in verdict.checks)
+    parts = [f"{held} of {len(verdict.checks)} checks passed", f"{len(verdict.broken)} failed"]
     parts += [f"{left} not checked"] if left else []
-    return f"{found.stack} on {found.cluster}: {', '.join(parts)}"
+    return f"{verdict.stack} on {verdict.cluster}: {', '.join(parts)}"

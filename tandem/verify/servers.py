@@ -27,7 +27,7 @@ def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str,
 
     Loads all before it judges any: a model may fit on the GPU only until its neighbour is loaded.
     """
-    found = {id: Server() for id in servers}
+    examined = {id: Server() for id in servers}
     steps: tuple[tuple[str, Callable[[Ollama, str], Outcome]], ...] = (
         ("version", lambda server, _: Outcome(True, f"Ollama {server.version()}")),
         ("held", _held),
@@ -36,15 +36,15 @@ def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str,
     )
     for step, taken in steps:
         for id, server in servers.items():
-            if all(outcome.fine for outcome in found[id].outcomes.values()):
-                found[id].outcomes[step] = _outcome(taken, server, tags[id])
+            if all(outcome.fine for outcome in examined[id].outcomes.values()):
+                examined[id].outcomes[step] = _outcome(taken, server, tags[id])
     for id, server in servers.items():
-        if "loaded" in found[id].outcomes:
+        if "loaded" in examined[id].outcomes:
             try:
-                found[id].memory = server.memory()
+                examined[id].memory = server.memory()
             except OllamaError as error:
-                found[id].outcomes["answered"] = Outcome(False, error.what)
-    return found
+                examined[id].outcomes["answered"] = Outcome(False, error.what)
+    return examined
 
 
 def _outcome(taken: Callable[[Ollama, str], Outcome], server: Ollama, tag: str) -> Outcome:
@@ -56,7 +56,7 @@ def _outcome(taken: Callable[[Ollama, str], Outcome], server: Ollama, tag: str) 
 
 def _held(server: Ollama, tag: str) -> Outcome:
     tags = [model.name for model in server.models()]
-    if any(same_tag(one, tag) for one in tags):
+    if any(same_tag(held, tag) for held in tags):
         return Outcome(True, tag)
     return Outcome(False, f"it has {', '.join(tags) or 'no model'}")
 

@@ -22,8 +22,8 @@ def without_sleepers(expected: ExpectedStack, facts: Facts) -> ExpectedStack:
 
 
 def _is_at_zero(model: ExpectedModel, facts: Facts) -> bool:
-    found = [one for one in facts.deployments if name(one) == model.id]
-    return any(one.get("spec", {}).get("replicas") == 0 for one in found)
+    own = (each for each in facts.deployments if name(each) == model.id)
+    return any(each.get("spec", {}).get("replicas") == 0 for each in own)
 
 
 def _smaller(pool: ExpectedPool, models: tuple[ExpectedModel, ...]) -> ExpectedPool:
@@ -47,13 +47,15 @@ def sleep_check(model: ExpectedModel) -> Check:
 def waker_checks(stack: str, facts: Facts) -> Iterator[Check]:
     """KEDA and its add-on run: without them, no request starts a model."""
     for waker in WAKERS:
-        found = [one for one in facts.deployments if name(one) == waker]
-        ready = found[0].get("status", {}).get("readyReplicas", 0) if found else 0
+        deployment = next((each for each in facts.deployments if name(each) == waker), None)
+        ready = deployment.get("status", {}).get("readyReplicas", 0) if deployment else 0
         yield Check(
             about="scale-to-zero",
             what=f"{waker} ready",
             held=ready > 0,
             expected="1",
-            found=f"{ready}" if found else f"no Deployment {KEDA_NAMESPACE}/{waker}",
-            fix=f"Run `kubectl -n {KEDA_NAMESPACE} describe pods`." if found else f"Run `pulumi up --stack {stack}`.",
+            found=f"{ready}" if deployment else f"no Deployment {KEDA_NAMESPACE}/{waker}",
+            fix=f"Run `kubectl -n {KEDA_NAMESPACE} describe pods`."
+            if deployment
+            else f"Run `pulumi up --stack {stack}`.",
         )

@@ -120,7 +120,7 @@ def facts_of(connected: Connected) -> Facts:
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
         pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
         mps_pods=[pod for namespace in sorted(daemons) for pod in cluster.pods(namespace)],
-        deployments=[one for namespace in sorted({*homes, *wakers}) for one in cluster.deployments(namespace)],
+        deployments=[each for namespace in sorted({*homes, *wakers}) for each in cluster.deployments(namespace)],
     )
 
 

@@ -50,15 +50,15 @@ class Gpu:
 
 def read(cluster: "Cluster", nodes: Sequence[str], pods: Sequence[Object]) -> tuple[list[Gpu], list[str]]:
     """The GPUs of the nodes, and why those of a node are unknown; `pods` are those of all namespaces."""
-    found: list[Gpu] = []
+    seen: list[Gpu] = []
     notes: list[str] = []
     for node in nodes:
         here = [pod for pod in pods if node_of(pod) == node and is_ready(pod)]
         try:
-            found += _of_node(cluster, node, here)
+            seen += _of_node(cluster, node, here)
         except NotConnectedError as error:
             notes.append(f"GPUs of {node}: {error}")
-    return found, notes
+    return seen, notes
 
 
 def _of_node(cluster: "Cluster", node: str, pods: Sequence[Object]) -> list[Gpu]:
@@ -133,10 +133,10 @@ def from_dcgm(node: str, text: str) -> Iterator[Gpu]:
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for line in printable(text).split("\n"):
-        found = SAMPLE.match(line)
-        value = _number(found["value"]) if found else None
-        if found and found["metric"] in METRICS and value is not None:
-            yield found["metric"], dict(LABEL.findall(found["labels"])), value
+        sample = SAMPLE.match(line)
+        value = _number(sample["value"]) if sample else None
+        if sample and sample["metric"] in METRICS and value is not None:
+            yield sample["metric"], dict(LABEL.findall(sample["labels"])), value
 
 
 def _number(text: str) -> float | None:

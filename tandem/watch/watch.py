@@ -101,15 +101,15 @@ def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> L
     facts = Facts(nodes=nodes, daemon_sets={}, pods=pods)
     models = tuple(_model(model, facts, servers[model.id], probe) for model in expected.models)
     gpu_nodes = [objects.name(node) for pool in expected.pools for node in nodes_of(pool.name, facts)]
-    found, notes = gpus.read(connected.cluster, gpu_nodes, pods)
+    seen_gpus, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
         notes.append("no GPU node")
-    return Look(at=now(), stack=expected.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
+    return Look(at=now(), stack=expected.stack, models=models, gpus=tuple(seen_gpus), trouble=tuple(notes))
 
 
 def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> ModelLook:
     pods = facts.pods
-    pod = pod_of(model.id, [one for one in pods if one["metadata"].get("namespace") == model.namespace])
+    pod = pod_of(model.id, [each for each in pods if each["metadata"].get("namespace") == model.namespace])
     memory, speed, trouble = None, None, ""
     if pod is not None and objects.is_ready(pod):
         try:
@@ -142,8 +142,8 @@ def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> M
 def lost(before: Look, why: str) -> Look:
     """A look at a cluster that does not answer: everything is unknown, and old numbers are not repeated."""
     models = tuple(
-        replace(one, state=UNKNOWN, ready=False, trouble="", outside_mps="", memory=None, tokens_per_s=None)
-        for one in before.models
+        replace(model, state=UNKNOWN, ready=False, trouble="", outside_mps="", memory=None, tokens_per_s=None)
+        for model in before.models
     )
     return replace(before, at=now(), models=models, gpus=(), trouble=(f"{CLUSTER}{why}",), events=())
 

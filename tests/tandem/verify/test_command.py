@@ -27,7 +27,7 @@ from tests.tandem.seen import ROOT, checks, facts, node, pending, pod
         ("chat", "kr8s", "ollama,cluster"),
         ("chat", "httpx", "ollama,cluster"),
         ("bench", "kr8s", "ollama,cluster"),
-        ("bench", "httpcore", "ollama,cluster"),
+        ("bench", "httpx", "ollama,cluster"),
     ],
 )
 def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_path: Path) -> None:
