@@ -153,11 +153,9 @@ def _compare(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print_json(compare.as_dict(options))
     else:
-        from tandem.plan import compare_screen
-
         modes = count(len(options), "sharing mode")
         title = f"{paths[0].name} in {modes}" if names else count(len(options), "stack")
-        compare_screen.show(open_console(), title, options)
+        compare.show(open_console(), title, options)
     failing = [_fails(option.judged, strict=parsed.strict) for option in options]
     return FAILED if (all if names else any)(failing) else FINE
 
@@ -210,9 +208,9 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
 
         details.show(console, plan, planned)
     if parsed.resources:
-        from tandem.plan import tree
+        from tandem.plan import details
 
-        tree.show(console, planned.graph)
+        details.show_resources(console, planned.graph)
     if switch:
         from tandem.plan import switch_screen
 

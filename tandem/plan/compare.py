@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
@@ -19,9 +21,13 @@ from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
-from tandem.terminal import CallError
+from tandem.terminal import CallError, has_room, hint_at_columns, line, say
 
 SCHEMA_VERSION = 1
+HEAD = ("", "$/hour", "$/month", "ready in", "isolation", "shares", "margin", "GPUs")
+LESS_IMPORTANT = ("isolation", "margin")
+"""Columns that a narrow terminal does not get."""
+TO_THE_RIGHT = ("$/hour", "$/month", "ready in", "shares", "margin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,8 @@ Judge = Callable[[Source, str], Judged]
 
 def compare_stacks(paths: Sequence[Path], judge: Judge) -> list[Option]:
     """The plans of several stack files."""
-    found = [judge(read(path, SECTIONS), path.name) for path in paths]
-    return [_plan(each.stack, each) for each in found]
+    stacks = [judge(read(path, SECTIONS), path.name) for path in paths]
+    return [_plan(judged.stack, judged) for judged in stacks]
 
 
 def compare_modes(path: Path, names: Sequence[str], judge: Judge) -> list[Option]:
@@ -91,22 +97,22 @@ def compare_modes(path: Path, names: Sequence[str], judge: Judge) -> list[Option
     Raises `CallError` if the file has a list of pools.
     """
     source = read(path, SECTIONS)
-    found = judge(source, path.name)
-    pools = found.config.pools
+    judged = judge(source, path.name)
+    pools = judged.config.pools
     if len(pools) > 1 or pools[0].listed:
         raise CallError(f"{path.name} has a list of pools, each with its own mode. Compare stack files instead.")
     if not pools[0].known_types:
-        found.plan()  # which says that the instance types are unknown
-    return [_plan(name, _in_mode(source, found, name, judge)) for name in names]
+        judged.plan()  # which says that the instance types are unknown
+    return [_plan(name, _in_mode(source, judged, name, judge)) for name in names]
 
 
 def read_modes(text: str) -> list[str]:
     """The names of sharing modes, with commas between; raises `CallError` for an unknown one."""
-    known = list(dict.fromkeys((*mode_names(), *WAYS)))
+    modes = list(dict.fromkeys((*mode_names(), *WAYS)))
     names = list(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in names:
-        if name not in known:
-            raise CallError(f"unknown sharing mode '{name}'. {did_you_mean(name, known)}")
+        if name not in modes:
+            raise CallError(f"unknown sharing mode '{name}'. {did_you_mean(name, modes)}")
     return names
 
 
@@ -114,13 +120,13 @@ def _plan(name: str, judged: Judged) -> Option:
     return Option(name, judged, None if judged.refused else run(judged.plan()))
 
 
-def _in_mode(source: Source, found: Judged, name: str, judge: Judge) -> Judged:
+def _in_mode(source: Source, own: Judged, name: str, judge: Judge) -> Judged:
     """The stack in that mode: as in the file if it is the file's own, else with settings that hold the models."""
-    if name in _names_of(found.config.pools[0].sharing):
-        return found
+    if name in _names_of(own.config.pools[0].sharing):
+        return own
     first: Judged | None = None
-    for tried in _trials(source, found.config, name):
-        judged = judge(tried, found.name)
+    for trial in _trials(source, own.config, name):
+        judged = judge(trial, own.name)
         if not judged.refused:
             return judged
         first = first or judged
@@ -173,3 +179,50 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
             for option in options
         ],
     }
+
+
+def show(console: Console, title: str, options: Sequence[Option]) -> None:
+    """The table and the reasons."""
+    hidden: tuple[str, ...] = () if has_room(console) else LESS_IMPORTANT
+    if not any(option.bill and option.bill.week for option in options):
+        hidden += ("$/month",)
+    shown = [at for at, name in enumerate(HEAD) if name not in hidden]
+    rows = [tuple(row[at] for at in shown) for row in (HEAD, *map(_cells, options))]
+    head = rows[0]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    best = cheapest(options)
+    line(console, title, "bold")
+    for row, option in zip(rows, [None, *options], strict=True):
+        cells = [
+            f"{cell:>{width}}" if name in TO_THE_RIGHT else f"{cell:<{width}}"
+            for name, cell, width in zip(head[:-1], row, widths, strict=False)
+        ]
+        is_best = option in best
+        line(
+            console,
+            "  ".join([*cells, row[-1], "cheapest" * is_best]),
+            "green" if is_best else "" if option else "bold",
+        )
+    hint_at_columns(console)
+    if priced := [option.bill for option in options if option.bill]:
+        most = ", with its most expensive instance types" * any(
+            bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced
+        )
+        origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
+        say(console, 0, "$", f"is the whole stack{most}. {origins}.", "bold")
+    for option in options:
+        for problem in option.judged.problems:
+            say(console, 0, f"{option.name}:", str(problem), "red")
+        for warning in option.judged.assessment.warnings:
+            if option.planned and warning.path.endswith("sharing.mode"):
+                say(console, 0, f"{option.name}:", str(warning), "yellow")
+
+
+def _cells(option: Option) -> tuple[str, ...]:
+    if option.bill is None or option.planned is None:
+        return option.name, "refused", *("" for _ in HEAD[2:])
+    later = "on request" if option.judged.setup.awake else "parked"
+    ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
+    usd = f"{option.bill.usd_per_hour:.3f}"
+    month = f"{option.bill.usd_per_month:.2f}"
+    return option.name, usd, month, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

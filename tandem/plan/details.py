@@ -1,9 +1,14 @@
-"""Details that do not fit on one screen: all numbers of memory and cost, quotas, and every step of the startup."""
+"""Details that do not fit on one screen: all numbers of memory and cost, quotas, every step of the startup, and the
+resources as a tree.
+"""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.tree import Tree
 
+from sandbox.graph import STACK_TYPE, Graph, Resource
 from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost, Week
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
@@ -14,9 +19,12 @@ from sharing.stack.pools import GpuPool
 from sharing.verdict.assessment import Fit
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
-from tandem.dry_run.startup import Startup, name_stage
+from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
+from tandem.plan.diagram import kind_of
 from tandem.plan.screen import bill_of, dollars
-from tandem.terminal import count, line, print_folded, print_rows
+from tandem.terminal import count, in_markup, line, print_folded, print_rows
+
+ORDER = (CLUSTER, *STAGES)
 
 
 def show(console: Console, plan: Plan, planned: Planned) -> None:
@@ -51,7 +59,7 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
         print_folded(console, f"  Nothing limits the memory of a model: {most}.")
     if offers[0].profile:
         models = tuple(fit.served for fit in fits)
-        choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
+        choices = [f"{each.instance_type} {each.layout} ${each.usd_per_hour:.2f}" for each in in_mig(models, region)]
         print_folded(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
 
 
@@ -144,3 +152,33 @@ def _startup(console: Console, estimate: Startup, config: StackConfig) -> None:
         if step.minutes >= 0.05
     ]
     print_rows(console, steps, right=(1,))
+
+
+def show_resources(console: Console, graph: Graph) -> None:
+    """Prints every component with the number of its resources by type."""
+    console.print()
+    tree = Tree(f"[bold]{len(graph)} resources[/], including the stack")
+    for root in graph:
+        if root.type == STACK_TYPE:
+            _branch(tree, graph, root)
+    console.print(tree)
+
+
+def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
+    """Adds the children of a component: first single resources, counted by type, then its own components."""
+    children = sorted(graph.children(parent.urn), key=lambda child: (_rank(child), child.urn))
+    leaves = Counter(kind_of(child.type) for child in children if not graph.children(child.urn))
+    if leaves:
+        tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))
+    for child in children:
+        if graph.children(child.urn):
+            branch = tree.add(f"{kind_of(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
+            _branch(branch, graph, child)
+
+
+def _rank(resource: Resource) -> int:
+    return ORDER.index(resource.type) if resource.type in ORDER else len(ORDER)
+
+
+def _below(graph: Graph, resource: Resource) -> int:
+    return sum(1 + _below(graph, child) for child in graph.children(resource.urn))

@@ -83,14 +83,16 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
     ids |= {urn: f"c{place}" for place, urn in enumerate(components)}
 
     def box(urn: str) -> Box:
-        names = tuple(graph[one].name for one in before if merged[one] == urn)
+        names = tuple(graph[each].name for each in before if merged[each] == urn)
         kind = kind_of(graph[urn].type)
         return Box(ids[urn], kind, names, minutes.get(urn, 0.0), urn in minutes, order.depths[urn])
 
-    groups = [_group(ids[one], graph[one], [box(urn) for urn in order.boxes if home[urn] == one]) for one in components]
-    steps = {(one.urn, other.urn) for one, other in pairwise(path)}
-    edges = {(one, other, True) for one, other in steps}
-    edges |= {(one, other, False) for one, other in order.edges(home, steps)}
+    groups = [
+        _group(ids[component], graph[component], [box(urn) for urn in order.boxes if home[urn] == component])
+        for component in components
+    ]
+    steps = {(step.urn, later.urn) for step, later in pairwise(path)}
+    edges = {(*step, True) for step in steps} | {(*edge, False) for edge in order.edges(home, steps)}
     when = f"{'ready' if planned.starts_models else 'up'} in about {count(round(startup.minutes), 'minute')}"
     way = ", ".join(f"{kind_of(graph[step.urn].type)} {graph[step.urn].name} {step.minutes:.1f}" for step in path)
     drawn = f"{count(len(graph), 'resource')} ({len(before)} drawn in {count(len(groups), 'component')})"
@@ -98,7 +100,7 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
         title=f"{stack}: {drawn}, {when}",
         description=f"Startup path, in minutes: {way}.",
         groups=tuple(groups),
-        edges=tuple(sorted(Edge(ids[one], ids[other], on_path) for one, other, on_path in edges)),
+        edges=tuple(sorted(Edge(ids[first], ids[later], on_path) for first, later, on_path in edges)),
     )
 
 
@@ -114,10 +116,10 @@ def kind_of(token: str) -> str:
 def _visible(graph: Graph, before: Before) -> dict[str, frozenset[str]]:
     """Without resources that only exist in Pulumi's state: what waits for one of these inherits what that waits for."""
     hidden = {urn for urn in before if graph[urn].type.startswith(IN_STATE_ALONE)}
-    seen: dict[str, frozenset[str]] = {}
+    visible: dict[str, frozenset[str]] = {}
     for urn in TopologicalSorter(before).static_order():
-        seen[urn] = _union(seen[one] if one in hidden else {one} for one in before[urn])
-    return {urn: ones for urn, ones in sorted(seen.items()) if urn not in hidden}
+        visible[urn] = _union(visible[earlier] if earlier in hidden else {earlier} for earlier in before[urn])
+    return {urn: earlier for urn, earlier in sorted(visible.items()) if urn not in hidden}
 
 
 def _merge(graph: Graph, before: Before, alone: Iterable[str]) -> dict[str, str]:
@@ -137,9 +139,9 @@ def _merge(graph: Graph, before: Before, alone: Iterable[str]) -> dict[str, str]
 
 def _quotient(before: Before, merged: Mapping[str, str]) -> dict[str, frozenset[str]]:
     boxes: dict[str, set[str]] = {box: set() for box in merged.values()}
-    for urn, ones in before.items():
-        boxes[merged[urn]] |= {merged[one] for one in ones} - {merged[urn]}
-    return {box: frozenset(ones) for box, ones in boxes.items()}
+    for urn, earlier in before.items():
+        boxes[merged[urn]] |= {merged[each] for each in earlier} - {merged[urn]}
+    return {box: frozenset(earlier) for box, earlier in boxes.items()}
 
 
 def _is_ordered(before: Before) -> bool:
@@ -158,39 +160,39 @@ class _Order:
         self._direct: dict[str, frozenset[str]] = {}
         self.depths: dict[str, int] = {}
         for urn in TopologicalSorter(before).static_order():
-            ones = before[urn]
-            implied = _union(self._above[one] for one in ones)
-            self._above[urn] = implied | ones
-            self._direct[urn] = ones - implied
-            self.depths[urn] = 1 + max((self.depths[one] for one in ones), default=-1)
+            earlier = before[urn]
+            implied = _union(self._above[each] for each in earlier)
+            self._above[urn] = implied | earlier
+            self._direct[urn] = earlier - implied
+            self.depths[urn] = 1 + max((self.depths[each] for each in earlier), default=-1)
         self.boxes = sorted(before)
 
     def depth_of(self, component: str, home: Mapping[str, str]) -> tuple[int, float]:
         """How many components a component waits for, and the mean depth of its boxes."""
         own = [urn for urn in self.boxes if home[urn] == component]
-        others = {home[one] for one in _union(self._above[urn] for urn in own)} - {component}
+        others = {home[above] for above in _union(self._above[urn] for urn in own)} - {component}
         return len(others), sum(self.depths[urn] for urn in own) / len(own)
 
     def edges(self, home: Mapping[str, str], steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
         """Within a component from box to box; from another component only to the whole one, unless `steps` imply it."""
         inside: set[tuple[str, str]] = set()
         across: set[tuple[str, str]] = set()
-        for urn, ones in self._direct.items():
-            for one in ones:
-                (inside if home[one] == home[urn] else across).add((one, urn))
-        entries = {(one, home[other]) for one, other in across | steps if home[one] != home[other]}
-        implied = {(one, home[other]) for one, other in steps}
-        for one, component in entries:
-            later = (other for other, entered in entries if entered == component)
-            if any(one in self._above[other] for other in later):
-                implied.add((one, component))
+        for urn, earlier in self._direct.items():
+            for each in earlier:
+                (inside if home[each] == home[urn] else across).add((each, urn))
+        entries = {(first, home[later]) for first, later in across | steps if home[first] != home[later]}
+        implied = {(first, home[later]) for first, later in steps}
+        for urn, component in entries:
+            others = (other for other, entered in entries if entered == component)
+            if any(urn in self._above[other] for other in others):
+                implied.add((urn, component))
         return inside - steps | entries - implied
 
 
 def _component(graph: Graph, urn: str) -> str:
     """The component of ours that a resource belongs to; the stack for one that belongs to none."""
     above = list(graph.ancestors(urn))
-    return next((one for one in above if one.type.startswith(OURS)), above[-1]).urn
+    return next((resource for resource in above if resource.type.startswith(OURS)), above[-1]).urn
 
 
 def _group(id: str, component: Resource, boxes: Iterable[Box]) -> Group:

@@ -47,4 +47,4 @@ def words(box: Box) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    return MARKS.sub(lambda found: f"#{ord(found[0])};", one_line(text))
+    return MARKS.sub(lambda mark: f"#{ord(mark[0])};", one_line(text))

@@ -121,8 +121,10 @@ def _placement(console: Console, config: StackConfig) -> None:
     if config.has_importance or spilling:
         console.print()
     if config.has_importance:
-        ranks = ((one, [each for each in config.models if (each.importance or NORMAL) == one]) for one in PRIORITIES)
-        text = "; ".join(f"{one}: {_listed(tenants)}" for one, tenants in ranks if tenants)
+        ranks = (
+            (rank, [tenant for tenant in config.models if (tenant.importance or NORMAL) == rank]) for rank in PRIORITIES
+        )
+        text = "; ".join(f"{rank}: {_listed(tenants)}" for rank, tenants in ranks if tenants)
         print_folded(console, f"Importance  {text}", bold="Importance")
     if spilling:
         text = "; ".join(
@@ -207,7 +209,7 @@ def _sleep(console: Console, config: StackConfig) -> None:
     tenants = sleepers(config)
     if not config.scale_to_zero.enabled or not tenants:
         return
-    usual, slow = round(max(cold_start(one)[0] for one in tenants)), max(map(slow_start_minutes, tenants))
+    usual, slow = round(max(cold_start(tenant)[0] for tenant in tenants)), max(map(slow_start_minutes, tenants))
     wait = f"about {count(usual, 'minute')}, sometimes {slow}"
     answer = f"waits {wait}" if config.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
     idle = count(config.scale_to_zero.idle_minutes, "minute")

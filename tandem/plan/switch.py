@@ -1,13 +1,17 @@
 """The steps of `pulumi up` when the sharing of a running stack changes, and the downtime of its models."""
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sharing.artifacts import images_mib
+from sharing.cost.quotas import Quota, quotas, vcpu_quota
+from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
 from sharing.stack.config import StackConfig
+from sharing.stack.pools import Capacity
 from sharing.stack.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
@@ -21,7 +25,6 @@ from sharing.stack.startup import (
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.dry_run.startup import RELEASE
-from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
 from tandem.terminal import count
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -57,6 +60,15 @@ class Downtime:
     model: str
     minutes: float
     plus_minus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vcpus:
+    """vCPUs of GPU nodes that count towards one quota."""
+
+    quota: Quota
+    most: int
+    """The most at any time during the change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +144,7 @@ def _switch(change: Change, *, proof: bool) -> Switch:
         parks=not change.lives,
         steps=tuple(_steps(change, proof=proof and change.proves)),
         replaced=_replaced(change),
-        vcpus=vcpus_meanwhile(change),
+        vcpus=_vcpus_meanwhile(change),
     )
 
 
@@ -144,6 +156,33 @@ def _replaced(change: Change) -> tuple[str, ...]:
     if change.provisioner_differs:
         return (NODE_POOL if change.was.provisioner == "karpenter" else NODE_GROUP,)
     return (NODE_GROUP,)
+
+
+def _vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
+    """The most vCPUs of the pool that run at once, by quota; empty if the types of its old nodes are unknown."""
+    pool, was = change.pool, change.was
+    types_before = was.instance_types or (() if change.gpu_differs else pool.instance_types)
+    if not types_before or any(name not in instance_types() for name in types_before):
+        return ()
+    capacities: tuple[Capacity, ...] = ("spot", "on-demand") if pool.on_demand_fallback else (pool.capacity,)
+    planned = change.setup.nodes_of(pool)
+    # Karpenter runs as many nodes as the models need; the outputs do not have their number.
+    running = planned if was.nodes and was.provisioner == "karpenter" else was.nodes
+    before = _vcpu_count(types_before, (was.capacity or pool.capacity,), running)
+    after = _vcpu_count(pool.instance_types, capacities, planned)
+    if change.nodes == "drift":
+        most = (before + _vcpu_count(pool.instance_types, capacities, min(running, 1))) | after
+    elif change.nodes == "new" and (pool.replacement == "create-first" or change.provisioner_differs):
+        most = before + after
+    else:
+        most = before | after
+    return tuple(Vcpus(quota=quota, most=most[name]) for name, quota in quotas().items() if most[name])
+
+
+def _vcpu_count(types: Sequence[str], capacities: Sequence[Capacity], nodes: int) -> Counter[str]:
+    """vCPUs of this many nodes of the largest type, by our name of the quota."""
+    vcpu = max(instance_types()[name].vcpu for name in types)
+    return Counter({quota: nodes * vcpu for each in capacities if (quota := vcpu_quota(types[0], each))})
 
 
 def _steps(change: Change, *, proof: bool) -> Iterator[Step]:

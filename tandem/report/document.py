@@ -29,7 +29,9 @@ def document(results: Sequence[Result], shown: Sequence[Summary], goals: Goals |
     # No text needs the rows, which are many.
     results = [_in_html(replace(result, runs=[replace(run, rows=[]) for run in result.runs])) for result in results]
     shown = _in_html(list(shown))
-    title = f"{in_words([server.id for server in results[0].servers])}: {' vs. '.join(one.label for one in shown)}"
+    title = (
+        f"{in_words([server.id for server in results[0].servers])}: {' vs. '.join(summary.label for summary in shown)}"
+    )
     parts = [
         note,
         *_answer(shown),

@@ -34,7 +34,7 @@ WANTED: dict[str, tuple[StackConfig, Sequence[Capacity]]] = {
     "not-loaded": (setup(models=tenants("llama3.2-vision:11b")), ["spot"]),
     "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
 }
-FIRST, LAST = 20, 5
+FIRST, LAST = 8, 2
 
 
 def shown(found: Choices) -> Iterator[str]:

@@ -142,21 +142,32 @@ def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "code", "verdict"),
     [
-        *("timeslice", "karpenter", "pools.yaml", "refused.yaml", "scheduled.yaml", "wrong.yaml", "nosuch.yaml"),
-        *("unpriced.yaml --strict", "mps --outputs outputs.json"),
+        ("timeslice", 0, "ok"),
+        ("karpenter", 0, "ok"),
+        ("parked.yaml", 0, "ok"),
+        ("unpriced.yaml", 0, "ok"),
+        ("unpriced.yaml --strict", 1, "refused"),  # nobody can judge its budget
+        ("wrong.yaml", 1, "refused"),
     ],
 )
+def test_a_plan_for_programs_has_its_schema_and_its_verdict(
+    arguments: str, code: int, verdict: str, folder: Path
+) -> None:
+    ended = call("plan", *arguments.split(), "--json", cwd=folder)
+    jsonschema.validate(ended.json, TypeAdapter(PlanReport).json_schema())
+    assert (ended.returncode, ended.json["verdict"]) == (code, verdict)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["pools.yaml", "refused.yaml", "scheduled.yaml", "mps --outputs outputs.json"])
 def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Path, golden: Golden) -> None:
     """But for the resources, which `tests/program` compares."""
     ended = call("plan", *arguments.split(), "--json", cwd=folder)
     report = ended.json
-    if "verdict" in report:
-        jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
-        report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
-    else:
-        report |= {"exit code": ended.returncode}
+    jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
+    report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
     said = re.sub(r'(?<="price_age_days": )\d+', "0", json.dumps(report, indent=1, ensure_ascii=False))
     golden(f"plans/{re.sub(r'[ .-]+', '-', arguments)}.json", f"{said}\n".replace(str(folder), "FOLDER"))
 

@@ -182,13 +182,19 @@ def test_an_edge_leads_down_and_the_path_in_one_column(diagram: Diagram) -> None
     assert all(one.depth < other.depth for one, other in pairwise(sorted(on_path, key=lambda box: box.depth)))
 
 
-@pytest.mark.parametrize("ending", ["svg", "mmd", "md"])
+@pytest.mark.parametrize("ending", ["svg", "mmd"])
 def test_the_command_writes_the_file_and_reports_it(ending: str, tmp_path: Path, golden: Golden) -> None:
     path = tmp_path / f"dev.{ending}"
     ended = call("plan", "dev", "--graph", str(path))
     assert ended.returncode == 0
     assert f"Wrote {path}\n" in ended.stdout
     golden(f"graphs/dev.{ending}", path.read_text(encoding="utf-8"))
+
+
+def test_markdown_has_the_same_graph_between_title_and_description(diagram: Diagram) -> None:
+    title, graph, description = mermaid.document(diagram).split("\n\n")
+    assert (title, description) == (f"# {diagram.title}", f"{diagram.description}\n")
+    assert graph == f"```mermaid\n{mermaid.flowchart(diagram)}```"
 
 
 def test_json_stays_json_and_a_refused_stack_has_no_graph(tmp_path: Path) -> None:
