@@ -221,7 +221,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
 def _cells(option: Option) -> tuple[str, ...]:
     if option.bill is None or option.planned is None:
         return option.name, "refused", *("" for _ in HEAD[2:])
-    later = "on request" if option.judged.setup.awake else "parked"
+    later = "on request" if option.judged.config.awake else "parked"
     ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
     usd = f"{option.bill.usd_per_hour:.3f}"
     month = f"{option.bill.usd_per_month:.2f}"

@@ -165,7 +165,7 @@ def _vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
     if not types_before or any(name not in instance_types() for name in types_before):
         return ()
     capacities: tuple[Capacity, ...] = ("spot", "on-demand") if pool.on_demand_fallback else (pool.capacity,)
-    planned = change.setup.nodes_of(pool)
+    planned = change.config.nodes_of(pool)
     # Karpenter runs as many nodes as the models need; the outputs do not have their number.
     running = planned if was.nodes and was.provisioner == "karpenter" else was.nodes
     before = _vcpu_count(types_before, (was.capacity or pool.capacity,), running)
