@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _answer(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        terminal.note("Interrupted.")
+        terminal.print_line("Interrupted.", sys.stderr)
         return terminal.INTERRUPTED
 
 
@@ -169,9 +169,9 @@ def _warn_of_copy() -> None:
     """Says that a change of the checkout in this folder has no effect on the command, which is a copy elsewhere."""
     checkout = ("distribution/layout.py", "tandem/main.py")
     if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
-        terminal.warn(
-            f"this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect on it. "
-            "Run `python -m pip install --no-build-isolation -e .` here."
+        terminal.complain(
+            f"warning: this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect "
+            "on it. Run `python -m pip install --no-build-isolation -e .` here."
         )
 
 

@@ -31,8 +31,10 @@ COLUMNS = 80
 MOST_SHOWN = 60
 """Characters of a name that cannot be used, in a message."""
 TRAILING = re.compile(" +(?=\n)")
+STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
+"""What a message begins with, and the style of that on a terminal."""
 COLOURS = {"error": 31, "warning": 33, "hint": 36}
-"""What a line begins with, and the colour of that on a terminal (ECMA-48, select graphic rendition)."""
+"""The same without rich (ECMA-48, select graphic rendition)."""
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
 
@@ -109,19 +111,9 @@ def short(name: str) -> str:
 
 
 def complain(message: str) -> None:
-    """Says on stderr what went wrong: each line is an error, unless it is indented or a hint."""
+    """Says on stderr what went wrong: each line is an error, unless it is indented, a warning or a hint."""
     for line in without_secrets(message).splitlines():
-        print_line(line if line.startswith(("  ", "hint: ")) else f"error: {line}", sys.stderr)
-
-
-def warn(message: str) -> None:
-    """Says on stderr what is allowed but unwise."""
-    print_line(f"warning: {without_secrets(message)}", sys.stderr)
-
-
-def note(message: str) -> None:
-    """Says on stderr what is neither an error nor what was asked for."""
-    print_line(message, sys.stderr)
+        print_line(line if line.startswith(("  ", "warning: ", "hint: ")) else f"error: {line}", sys.stderr)
 
 
 def print_line(line: str, stream: TextIO, *, end: str = "\n", fold: bool = True) -> None:
@@ -246,28 +238,23 @@ def new_table(title: str) -> "Table":
     return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def line(console: "Console", text: str, style: str = "") -> None:
-    """One line, which is not folded where nobody looks: a pipe gets it whole."""
+def say(console: "Console", text: str, style: str = "", *, word: str = "", hang: int = 2, fold: bool = True) -> None:
+    """One line on the console, in the style; with a `word`, only its first occurrence.
+
+    It is folded to the width of the console, and later lines begin `hang` columns further in. An error, a warning or a
+    hint has a style of its own, and a pipe gets it whole.
+    """
     from rich.text import Text
 
-    console.print(Text(text.rstrip(), style=style), soft_wrap=True)
-
-
-def announce(console: "Console", word: str, text: str, style: str) -> None:
-    """A word in its colour, and its text: folded on a terminal, in one line elsewhere."""
-    if console.is_terminal:
-        say(console, 0, word, one_line(text), style)
-    else:
-        line(console, f"{word} {one_line(text)}")
-
-
-def print_folded(console: "Console", text: str, *, bold: str = "", style: str = "", indent: int = 2) -> None:
-    """Text folded to the width of the console, with later lines further in; its part `bold`, or all, in the style."""
-    from rich.text import Text
-
-    shown = Text(_fold(text, console.width, indent + len(text) - len(text.lstrip())), style="" if bold else style)
-    if bold:
-        shown.highlight_words([bold], f"bold {style}".strip())
+    kind = text.lstrip().partition(":")[0]
+    lead = len(text) - len(text.lstrip(" "))
+    if kind in STYLES:
+        word, style, fold = f"{kind}:", STYLES[kind], console.is_terminal
+        text = " " * lead + one_line(text.strip())
+    shown = Text(_fold(text, console.width, lead + hang) if fold else text.rstrip(), style="" if word else style)
+    if word in shown.plain:
+        start = shown.plain.index(word)
+        shown.stylize(style, start, start + len(word))
     console.print(shown, soft_wrap=True)
 
 
@@ -283,15 +270,16 @@ def print_rows(
     *widths, text = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lead = indent + sum(width + 2 for width in widths)
     fits = lead + min(text, 24) <= console.width
+    style = "bold" if bold else ""
     for *cells, last in rows:
         padded = [f"{cell:{'>' if at in right else '<'}{widths[at]}}" for at, cell in enumerate(cells)]
         before = " " * indent + "  ".join(padded)
         if fits:
-            print_folded(console, f"{before}  {last}".rstrip(), bold=bold, indent=lead - indent)
+            say(console, f"{before}  {last}".rstrip(), style, word=bold, hang=lead - indent)
         else:
-            print_folded(console, before, bold=bold)
+            say(console, before, style, word=bold)
             if last:
-                print_folded(console, " " * (indent + 2) + last, indent=0)
+                say(console, " " * (indent + 2) + last, hang=0)
 
 
 def _fold(text: str, width: int, indent: int) -> str:
@@ -315,22 +303,10 @@ def has_room(console: "Console") -> bool:
 def hint_at_columns(console: "Console") -> None:
     """Says that a narrow terminal does not get all columns."""
     if not has_room(console):
-        say(console, 0, "hint:", f"a terminal of {COLUMNS} columns shows more columns", "cyan")
+        say(console, f"hint: a terminal of {COLUMNS} columns shows more columns")
 
 
 def in_words(items: Sequence[object]) -> str:
     """E.g. `a, b and c`; there is at least one."""
     *others, last = map(str, items)
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def say(console: "Console", indent: int, word: str, text: str, style: str, *, hang: int | None = None) -> None:
-    """A word in its colour and what it is about, folded below it; without the trailing blanks of a table.
-
-    Later lines begin `hang` columns in. A word longer than the line, such as a URL, stays whole.
-    """
-    from rich.text import Text
-
-    shown = Text(_fold(f"{' ' * indent}{word} {text}", console.width, indent + 2 if hang is None else hang))
-    shown.stylize(style, indent, indent + len(word))
-    console.print(shown, soft_wrap=True)

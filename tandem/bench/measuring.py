@@ -22,7 +22,7 @@ from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.lookup import existing
-from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, note, print_json, print_line
+from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, print_line
 
 
 class PlacementError(CallError):
@@ -98,7 +98,7 @@ class _Measuring:
         if failure:
             return FAILED
         if is_interrupted:
-            note(f"Interrupted. {self._kept()}")
+            print_line(f"Interrupted. {self._kept()}", sys.stderr)
             return INTERRUPTED
         if measured.errors:
             complain(_errors(measured))

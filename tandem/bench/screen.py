@@ -10,7 +10,7 @@ from tandem.bench.run import Case
 from tandem.bench_results.measures import Spread, answered, reasons_against, tokens_per_s
 from tandem.bench_results.result import Run
 from tandem.bench_results.summary import Summary
-from tandem.terminal import announce, in_markup, new_table, open_console
+from tandem.terminal import in_markup, new_table, open_console, say
 
 
 class Progress:
@@ -80,13 +80,14 @@ def show(summary: Summary) -> None:
         cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
         speed = f"models at {shared.speed:.0%} of their speed alone, " if shared.speed else ""
         text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.0%}{cost}"
-        announce(console, f"{shared.workload}, together:", text, "bold")
+        title = f"{shared.workload}, together:"
+        say(console, f"{title} {text}", "bold", word=title, fold=console.is_terminal)
     if summary.excluded:
         reasons = sorted({reason for _, run_reasons in summary.excluded for reason in run_reasons})
         text = f"{len(summary.excluded)} of {summary.runs} runs are excluded: {'; '.join(reasons)}"
-        announce(console, "warning:", text, "yellow")
+        say(console, f"warning: {text}")
     if summary.first_token_warning:
-        announce(console, "warning:", summary.first_token_warning, "yellow")
+        say(console, f"warning: {summary.first_token_warning}")
 
 
 def _show_first_tokens(console: Console, summary: Summary) -> None:

@@ -13,7 +13,7 @@ from tandem.chat.transcript import Transcript, TranscriptError, usual_name
 from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
 from tandem.deployed.ollama import ANSWER_SECONDS, Ollama, OllamaError
-from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, note, open_console, print_json, print_line
+from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, open_console, print_json, print_line
 
 OPTION = "--timeout"
 
@@ -96,7 +96,7 @@ class _Talk:
         self._screen.end_line()
         print_line("", sys.stdout)
         if code == INTERRUPTED:
-            note("Interrupted.")
+            print_line("Interrupted.", sys.stderr)
         elif why:
             complain(why)
         print_line(f"Transcript: {path}", sys.stderr if why else sys.stdout)

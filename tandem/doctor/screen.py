@@ -46,7 +46,7 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
             _show_folded(console, finding.verdict, f"{word:<{room}}", title, one_line(text))
             if finding.fix:
                 # At the left margin, so that commands stay whole.
-                say(console, 2, "hint:", one_line(remedy), "cyan")
+                say(console, f"  hint: {one_line(remedy)}")
             continue
         fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         stop = "." if fix and not text.endswith((".", "?")) else ""
@@ -70,7 +70,7 @@ def _show_folded(console: Console, verdict: str, word: str, title: str, text: st
     """A finding in its column, or at the left margin if a word of it, such as a URL, is longer than the column."""
     lead = len(word) + len(title) + 4
     fits = lead + max(map(len, text.split()), default=0) <= console.width
-    say(console, 0, word, f" {title}  {text}", STYLES[verdict], hang=lead if fits else 2)
+    say(console, f"{word}  {title}  {text}", STYLES[verdict], word=word, hang=lead if fits else 2)
 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from sharing.printable import one_line
 from tandem.aws.resources import counted
 from tandem.aws.session import Account
 from tandem.leftovers.deletion import Outcome
 from tandem.leftovers.inventory import Inventory
-from tandem.terminal import announce, in_markup, new_table, open_console
+from tandem.terminal import in_markup, new_table, open_console, say
 
 WORDS = {
     "gone already": "already deleted",
@@ -40,20 +41,19 @@ def show(inventory: Inventory, account: Account, *, deleting: bool = False) -> N
         )
         console.print(table)
         if not deleting:
-            announce(
-                console, "hint:", f"run `tandem leftovers {inventory.owner.stack} --delete` to delete them", "cyan"
-            )
+            say(console, f"hint: run `tandem leftovers {inventory.owner.stack} --delete` to delete them")
     elif not inventory.unseen:
         console.print(f"[green]No leftovers[/] of {where}.", soft_wrap=not console.is_terminal)
     for title, why in inventory.unseen.items():
-        announce(console, "warning:", f"{title} could not be listed: {why}", "yellow")
+        say(console, f"warning: {title} could not be listed: {why}")
 
 
 def outcome(outcome: Outcome, *, to_stderr: bool) -> None:
     """One outcome in a line."""
     console = open_console(stderr=to_stderr)
     style, why = ("yellow" if outcome.left else "green"), (f": {outcome.why}" if outcome.why else "")
-    announce(console, WORDS.get(outcome.what, outcome.what), f"{outcome.resource.label}{why}", style)
+    word = WORDS.get(outcome.what, outcome.what)
+    say(console, f"{word} {one_line(outcome.resource.label + why)}", style, word=word, fold=console.is_terminal)
 
 
 def counts(outcomes: Sequence[Outcome], *, to_stderr: bool) -> None:

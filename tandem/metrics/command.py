@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tandem.arguments import Commands, add_command, add_servers
-from tandem.terminal import FAILED, FINE, CallError, complain, note, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
 
 if TYPE_CHECKING:
     from components.ollama_pair.model_metrics import Sample
@@ -81,6 +81,6 @@ def _serve(address: tuple[str, int], read: "Callable[[], list[Sample]]") -> int:
     except OSError as error:
         raise CallError(f"{host}:{port} cannot be used ({error.strerror or error}). Pass another port.") from None
     with exporter, suppress(KeyboardInterrupt):
-        note(f"Serving http://{host}:{exporter.server_port}/metrics. Press Ctrl-C to end.")
+        print_line(f"Serving http://{host}:{exporter.server_port}/metrics. Press Ctrl-C to end.", sys.stderr)
         exporter.serve_forever()
     return FINE

@@ -22,7 +22,7 @@ from tandem.lookup import existing
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
-from tandem.terminal import FINE, CallError, print_json, short, status
+from tandem.terminal import FINE, CallError, print_json, say, short, status
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
@@ -71,7 +71,7 @@ def show(description: Description, parsed: argparse.Namespace, file: Path | None
     """The keys for a stack file, and remarks."""
     from rich.text import Text
 
-    from tandem.terminal import announce, open_console
+    from tandem.terminal import open_console
 
     console = open_console()
     model = description.model
@@ -80,7 +80,7 @@ def show(description: Description, parsed: argparse.Namespace, file: Path | None
     for line in lines:
         console.print(Text(line), soft_wrap=True)
     for note in description.notes:
-        announce(console, "warning:", note, "yellow")
+        say(console, f"warning: {note}")
     if file:
         entries = "the model" if count == 1 else f"{count} models"
         done = f"{file.name} describes {entries}. Run `tandem plan {parsed.write}`."

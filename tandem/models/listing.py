@@ -13,7 +13,7 @@ from sharing.models.catalogue import MIB, Model, models
 from sharing.models.served import ServedModel
 from sharing.problems import did_you_mean
 from sharing.verdict.rules.table import NOT_LOADED
-from tandem.terminal import FINE, CallError, print_json, short
+from tandem.terminal import FINE, CallError, print_json, say, short
 
 SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
@@ -86,7 +86,7 @@ def show(listed: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
-    from tandem.terminal import announce, has_room, hint_at_columns, open_console
+    from tandem.terminal import has_room, hint_at_columns, open_console
 
     console = open_console()
     width = max(len("model"), *(len(model.name) for model in listed))
@@ -109,4 +109,4 @@ def show(listed: Sequence[Model]) -> None:
     said = f"Last column: GPU memory {setting}, smallest first. A plan adds a margin for the error of this prediction."
     console.print(Text(said), soft_wrap=not console.is_terminal)
     hint_at_columns(console)
-    announce(console, "hint:", "for another model, run `tandem models inspect`", "cyan")
+    say(console, "hint: for another model, run `tandem models inspect`")

@@ -12,7 +12,7 @@ from sharing.modes.modes import Shares
 from sharing.stack.config import StackConfig
 from sharing.verdict.matrix import MODELS_FIT, Cell
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, has_room, in_words, line, open_console, print_folded, say
+from tandem.terminal import count, has_room, in_words, open_console, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
@@ -58,17 +58,17 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
     widths = {cell.way: max(len(cell.way), LONGEST_MARK) + 1 for cell in cells}
     names = "".join(f"{way:<{width}}" for way, width in widths.items())
     title = (max(map(len, groups)) + 2) * room  # on a narrow terminal, the type alone says which GPU it is
-    line(console, f"{'GPU' * room:<{title}}{'type':<{FAMILY}}{names}", "bold")
+    say(console, f"{'GPU' * room:<{title}}{'type':<{FAMILY}}{names}", "bold", fold=False)
     for gpu, group in usable.items():
         cheapest = min((cell for place in group for cell in _planned(place)), key=lambda cell: cell.usd_per_hour)
         family = _family(cheapest.instance)[0]
         marks = "".join(f"{_mark_of(best[gpu, way], letters):<{width}}" for way, width in widths.items())
-        line(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}")
+        say(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}", fold=False)
     console.print()
     meanings = [f"{mark} {meaning}" for mark, meaning in _meanings_in_brief(best.values())]
     meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
     if meanings:
-        print_folded(console, "; ".join(meanings), indent=0)
+        say(console, "; ".join(meanings), hang=0)
     unusable: dict[str, list[str]] = {}
     for gpu in (gpu for gpu in groups if gpu not in usable):
         unusable.setdefault(_reasons(groups[gpu]), []).append(gpu)
@@ -76,8 +76,8 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
         unusable.setdefault(_why(NVIDIA_ONLY), []).append(f"AMD's {family}")
     if unusable:
         said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
-        print_folded(console, f"No setup: {said}", indent=0)
-    say(console, 0, "hint:", "--all lists every type; --type TYPE shows reasons and alternatives", "cyan")
+        say(console, f"No setup: {said}", hang=0)
+    say(console, "hint: --all lists every type; --type TYPE shows reasons and alternatives")
 
 
 def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
@@ -140,13 +140,14 @@ def grid(config: StackConfig, cells: Sequence[Cell]) -> None:
     room = has_room(console)
     widths = {way: COLUMN if room else max(len(way), LONGEST_MARK) + 1 for way in ways}
     names = "".join(f"{way:<{width}}" for way, width in widths.items())
-    line(console, f"\n{'type':<11}{'GPUs  ' if room else ''}{names}", "bold")
+    console.print()
+    say(console, f"{'type':<11}{'GPUs  ' if room else ''}{names}", "bold", fold=False)
     for (family, gpu), rows in groupby(places, key=lambda place: _family(place[0].instance)):
-        line(console, f"{family}  {gpu}", "bold")
+        say(console, f"{family}  {gpu}", "bold", fold=False)
         for instance, row in groupby(rows, key=lambda place: place[0].instance):
             marks = "".join(f"{_mark(place, letters):<{widths[place[0].way]}}" for place in row)
             gpus = f"{instance.gpus:>4}  " if room else ""
-            line(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}")
+            say(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}", fold=False)
     console.print()
     _legend(console, config, cells, letters)
 
@@ -155,10 +156,11 @@ def row(config: StackConfig, cells: Sequence[Cell]) -> None:
     """The details of one type: each mode with its price and warnings, or the reason against it and the fix."""
     console = open_console()
     instance = cells[0].instance
-    say(console, 0, instance.name, _hardware(instance), "bold")
+    say(console, f"{instance.name} {_hardware(instance)}", "bold", word=instance.name)
     _head(console, config, cells)
     for way, some in groupby(cells, key=lambda cell: cell.way):
-        line(console, f"\n{way}", "bold")
+        console.print()
+        say(console, way, "bold", fold=False)
         for problem, same in groupby(some, key=lambda cell: cell.problem):
             _answer(console, str(problem or ""), list(same))
 
@@ -167,17 +169,17 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
     """The result of a mode that some provisioners share."""
     by = in_words([cell.pool.provisioner for cell in same])
     if refusal:
-        say(console, 2, "error:", f"with {by}: {refusal}", "red")
+        say(console, f"  error: with {by}: {refusal}")
         return
-    say(console, 2, "ok:", f"works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green")
+    say(console, f"  ok: works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green", word="ok:")
     for warning in dict.fromkeys(warning for cell in same for warning in cell.warnings):
-        say(console, 2, "warning:", str(warning), "yellow")
+        say(console, f"  warning: {warning}")
 
 
 def _head(console: Console, config: StackConfig, cells: Sequence[Cell]) -> None:
     models = in_words([served.model.name for served in config.models])
-    say(console, 0, "Models:", f"{models}{context_of(config)}, on as many nodes as they need", "bold")
-    say(console, 0, "Prices:", f"$ per hour for all GPU nodes, {_prices(config.region, cells)}", "bold")
+    say(console, f"Models: {models}{context_of(config)}, on as many nodes as they need", "bold", word="Models:")
+    say(console, f"Prices: $ per hour for all GPU nodes, {_prices(config.region, cells)}", "bold", word="Prices:")
 
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
@@ -214,12 +216,12 @@ def _mark(place: Place, letters: dict[str, str]) -> str:
 
 def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letters: dict[str, str]) -> None:
     for mark, meaning in _meanings(config, _places(cells)):
-        say(console, 0, f"{mark:<5}", meaning, "bold")
+        say(console, f"{mark:<5} {meaning}", "bold", word=mark)
     for rule, letter in letters.items():
-        say(console, 0, f"{letter:<5}", _why(rule), "bold")
+        say(console, f"{letter:<5} {_why(rule)}", "bold", word=letter)
     if families := _families_of_amd(cells):
-        say(console, 0, f"{'':<5}", f"AMD's {', '.join(families)}: {_why(NVIDIA_ONLY)}", "bold")
-    say(console, 0, "hint:", "for reasons and alternatives, run `tandem modes --type TYPE`", "cyan")
+        say(console, f"{'':<5} AMD's {', '.join(families)}: {_why(NVIDIA_ONLY)}")
+    say(console, "hint: for reasons and alternatives, run `tandem modes --type TYPE`")
 
 
 def _meanings(config: StackConfig, places: Sequence[Place]) -> Iterator[tuple[str, str]]:

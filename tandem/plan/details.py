@@ -22,7 +22,7 @@ from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
 from tandem.plan.screen import bill_of, dollars
-from tandem.terminal import count, in_markup, line, print_folded, print_rows
+from tandem.terminal import count, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
 
@@ -40,7 +40,7 @@ def show(console: Console, plan: Plan, planned: Planned) -> None:
 
 def _title(console: Console, text: str) -> None:
     console.print()
-    line(console, text, "bold")
+    say(console, text, "bold", fold=False)
 
 
 def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -> None:
@@ -48,19 +48,19 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     _title(console, f"Memory{f' on {pool.name}' if pool.listed else ''}, in MiB")
     derived = " (derived, not measured)" if gpu.cuda_is_derived else ""
     each = " and ".join(_share_count(shares) for shares in offers)
-    print_folded(
-        console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU"
-    )
+    say(console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU")
     print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
     if not offers[0].enforced:
         fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.unit_mib)
         unit = "slice" if offers[0].profile else "GPU"
         most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.unit_mib:,} MiB"
-        print_folded(console, f"  Nothing limits the memory of a model: {most}.")
+        say(console, f"  Nothing limits the memory of a model: {most}.")
     if offers[0].profile:
         models = tuple(fit.served for fit in fits)
-        choices = [f"{each.instance_type} {each.layout} ${each.usd_per_hour:.2f}" for each in in_mig(models, region)]
-        print_folded(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
+        choices = [
+            f"{choice.instance_type} {choice.layout} ${choice.usd_per_hour:.2f}" for choice in in_mig(models, region)
+        ]
+        say(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
 
 
 def _share_count(shares: Shares) -> str:
@@ -111,8 +111,8 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         _week(console, bill, bill.week, config.park.times)
     if bill.first_start_gib:
         once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
-        print_folded(console, f"  First start: {once}.")
-    print_folded(console, f"  {UNCOUNTED}")
+        say(console, f"  First start: {once}.")
+    say(console, f"  {UNCOUNTED}")
 
 
 def _week(console: Console, bill: Cost, week: Week, park: Park) -> None:
@@ -124,11 +124,11 @@ def _week(console: Console, bill: Cost, week: Week, park: Park) -> None:
             (week.parked_hours, "parked", week.parked_usd_per_hour),
         )
     ]
-    print_folded(console, f"  Week: {' and '.join(parts)}: ${week.usd:,.2f}. Never parked: ${week.unparked_usd:,.2f}.")
+    say(console, f"  Week: {' and '.join(parts)}: ${week.usd:,.2f}. Never parked: ${week.unparked_usd:,.2f}.")
     month = f"${bill.usd_per_month:,.2f} with its schedule and replacements (${bill.replaced_usd_per_month:.2f})"
-    print_folded(console, f"  Month: {month}. Never parked: ${bill.usd_per_month_unparked:,.2f}.")
+    say(console, f"  Month: {month}. Never parked: ${bill.usd_per_month_unparked:,.2f}.")
     schedules = f"parks at `{park.schedule.for_cron_job()}`, wakes at `{park.wake.for_cron_job()}`"
-    print_folded(console, f"  Schedule, {park.timezone}: {schedules}.")
+    say(console, f"  Schedule, {park.timezone}: {schedules}.")
 
 
 def _quotas(console: Console, config: StackConfig) -> None:
@@ -137,7 +137,7 @@ def _quotas(console: Console, config: StackConfig) -> None:
     for need in needs(config):
         if need.quota.unit == "vCPU":
             peak = f"{need.most} vCPUs, {need.replacing} while nodes are replaced"
-            print_folded(console, f"  {need.quota.title}: {peak}")
+            say(console, f"  {need.quota.title}: {peak}")
 
 
 def _startup(console: Console, estimate: Startup, config: StackConfig) -> None:

@@ -19,7 +19,7 @@ from sharing.verdict.rules.scale_to_zero import sleepers, slow_start_minutes
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
-from tandem.terminal import KEPT_SPACE, count, in_words, line, print_folded, print_rows
+from tandem.terminal import KEPT_SPACE, count, in_words, print_rows, say
 
 TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
 """Names of the sharing modes within a sentence."""
@@ -51,8 +51,8 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
-        print_folded(console, f"Startup  {steps.removeprefix(f'→{KEPT_SPACE}')}", bold="Startup")
-    print_folded(console, f"{len(planned.graph)} resources, including the stack.{more}")
+        say(console, f"Startup  {steps.removeprefix(f'→{KEPT_SPACE}')}", "bold", word="Startup")
+    say(console, f"{len(planned.graph)} resources, including the stack.{more}")
 
 
 def bill_of(plan: Plan) -> Cost:
@@ -81,7 +81,7 @@ def _verdict(console: Console, plan: Plan) -> None:
     models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
     pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
-    print_folded(console, f"✓ {plan.stack}: {models} on {nodes}", bold=f"✓ {plan.stack}:", style="green")
+    say(console, f"✓ {plan.stack}: {models} on {nodes}", "bold green", word=f"✓ {plan.stack}:")
 
 
 def _price(console: Console, plan: Plan, ready: str) -> None:
@@ -90,12 +90,12 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     month = bill.cheapest_usd_per_month, bill.usd_per_month
     price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
     longer = f"{dollars(*month, digits=0)} per month{' with its schedule' * (bill.week is not None)}"
-    print_folded(console, f"  {price}, {longer}{ready}", bold=price)
+    say(console, f"  {price}, {longer}{ready}", "bold", word=price)
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.config.region}" if bill.unpriced else ""
     is_old = bill.price_age_days > FRESH_DAYS
     newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
     newer = f"; {newest}" if is_old else ""
-    print_folded(console, f"  {bill.price_origin}{unknown}{newer}", style="yellow" if is_old else "")
+    say(console, f"  {bill.price_origin}{unknown}{newer}", "yellow" if is_old else "")
 
 
 def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
@@ -103,7 +103,7 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
     console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
-        print_folded(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", bold=f"{pool.name}:")
+        say(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", "bold", word=f"{pool.name}:")
     if not fits:
         return
     bar = min(BAR, console.width - 36)
@@ -111,7 +111,7 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         # The sum of what the rows below show.
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
-        line(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}")
+        say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
     print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
 
 
@@ -125,13 +125,13 @@ def _placement(console: Console, config: StackConfig) -> None:
             (rank, [tenant for tenant in config.models if (tenant.importance or NORMAL) == rank]) for rank in PRIORITIES
         )
         text = "; ".join(f"{rank}: {_listed(tenants)}" for rank, tenants in ranks if tenants)
-        print_folded(console, f"Importance  {text}", bold="Importance")
+        say(console, f"Importance  {text}", "bold", word="Importance")
     if spilling:
         text = "; ".join(
             f"to {pool.name}{'' if pool.desired else ', now parked'}: {_spilled(config, pool, guests)}"
             for pool, guests in spilling
         )
-        print_folded(console, f"Spill  {text}", bold="Spill")
+        say(console, f"Spill  {text}", "bold", word="Spill")
 
 
 def _listed(tenants: Sequence[ServedModel]) -> str:
@@ -188,7 +188,7 @@ def _gib(mib: float) -> str:
 def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     """What costs most, line by line; small items are one line."""
     console.print()
-    line(console, "Cost per hour", "bold")
+    say(console, "Cost per hour", "bold", fold=False)
     rows = [_cost_row(line.item, [line]) for line in bill.lines if not line.short]
     small = [line for line in bill.lines if line.short]
     rows.append(_cost_row(", ".join(line.short for line in small), small))
@@ -215,7 +215,7 @@ def _sleep(console: Console, config: StackConfig) -> None:
     idle = count(config.scale_to_zero.idle_minutes, "minute")
     text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
     console.print()
-    print_folded(console, text, bold="Idle")
+    say(console, text, "bold", word="Idle")
 
 
 def _alert(console: Console, config: StackConfig) -> None:
@@ -229,7 +229,7 @@ def _alert(console: Console, config: StackConfig) -> None:
     sent = f"e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}"
     text = f"Alert  {sent}. {cost_alerts.LAG}"
     console.print()
-    print_folded(console, text, bold="Alert")
+    say(console, text, "bold", word="Alert")
 
 
 def _pages(console: Console, config: StackConfig) -> None:
@@ -237,7 +237,7 @@ def _pages(console: Console, config: StackConfig) -> None:
     served = (("Open WebUI", config.ui.enabled), ("Grafana", config.monitoring.store == "builtin"))
     if pages := [name for name, is_served in served if is_served]:
         console.print()
-        print_folded(console, f"Pages  {' and '.join(pages)}, reachable through a forwarded port only", bold="Pages")
+        say(console, f"Pages  {' and '.join(pages)}, reachable through a forwarded port only", "bold", word="Pages")
 
 
 def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:

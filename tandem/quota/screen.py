@@ -2,7 +2,7 @@
 
 from tandem.aws.quota import Answer
 from tandem.aws.session import Account
-from tandem.terminal import announce, in_markup, new_table, open_console
+from tandem.terminal import in_markup, new_table, open_console, say
 
 STYLES = {
     "ok": "green",
@@ -37,11 +37,11 @@ def show(answer: Answer, stack: str, account: Account) -> None:
     table.caption_justify = "left"
     console.print(table)
     for problem in answer.problems:
-        announce(console, "error:", problem, "bold red")
+        say(console, f"error: {problem}")
     for warning in answer.warnings:
-        announce(console, "warning:", warning, "yellow")
+        say(console, f"warning: {warning}")
     if any(check.verdict == "short while replacing" for check in answer.checks):
-        announce(console, "warning:", QUOTA_FOR_BOTH, "yellow")
+        say(console, f"warning: {QUOTA_FOR_BOTH}")
     if short := [check for check in answer.checks if check.verdict.startswith("short")]:
         console.print("\nRequest an increase:")
         for check in short:

@@ -10,7 +10,7 @@ from sharing.verdict.choices import Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, has_room, hint_at_columns, in_words, line, open_console, say
+from tandem.terminal import count, has_room, hint_at_columns, in_words, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -27,23 +27,24 @@ def table(config: StackConfig, found: Choices, most: int, *, numbered: bool = Fa
     names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(found.fitting)}"
-    say(console, 0, "Cheapest", head, "bold")
+    say(console, f"Cheapest {head}", "bold", word="Cheapest")
     room = has_room(console)
     period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
-    line(
+    say(
         console,
         f"{'$/hour':>8}{period}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
         "bold",
+        fold=False,
     )
     doubts = _doubts(shown)
     for number, choice in enumerate(shown, 1):
-        line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
+        say(console, _row(choice, doubts, f"{number} " if numbered else "", room), fold=False)
     hint_at_columns(console)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None and room)
-    say(console, 0, "$", f"for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold")
+    say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold", word="$")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
-        say(console, 0, letter, doubt, "yellow")
+        say(console, f"{letter} {doubt}", "yellow", word=letter)
     _peak(console, config, shown[0])
     _unpriced(console, config, [*found.fitting[most:], *found.not_judged])
 
@@ -53,7 +54,7 @@ def _peak(console: Console, config: StackConfig, first: Choice) -> None:
     if warn_of_peak(config, first.bill):
         peak = f"up to ${first.bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         reason = f"the first setup costs {peak}; a month includes {REPLACED_MINUTES} minutes of it."
-        say(console, 0, "warning:", reason, "yellow")
+        say(console, f"warning: {reason}")
 
 
 def _dates(oldest: Cost, shown: Sequence[Choice]) -> str:
@@ -86,7 +87,7 @@ def _nothing(console: Console, config: StackConfig, found: Choices) -> None:
         refusal = found.refusal
         nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
         reason = f"these models cannot run: {refusal}" if refusal else nearest
-        say(console, 0, "error:", reason, "bold red")
+        say(console, f"error: {reason}")
         return
     limits = limits_of(config)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
@@ -95,7 +96,7 @@ def _nothing(console: Console, config: StackConfig, found: Choices) -> None:
     reason = f"no setup fits within the budget of {' and '.join(filter(None, (hour, month)))}."
     if found.over_budget:
         reason += _cheapest(found.over_budget[0], limits)
-    say(console, 0, "error:", reason, "bold red")
+    say(console, f"error: {reason}")
     _unpriced(console, config, found.not_judged)
 
 
@@ -138,5 +139,7 @@ def _unpriced(console: Console, config: StackConfig, left_out: Sequence[Choice])
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if types:
         named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {config.region} are unknown."
-        say(console, 0, "warning:", f"{reason} {read_prices(config.region)}", "yellow")
+        reason = (
+            f"{count(len(configs), 'more config')} not ranked: the prices of {named} in {config.region} are unknown."
+        )
+        say(console, f"warning: {reason} {read_prices(config.region)}")

@@ -13,7 +13,7 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
 from tandem.deployed.wire import Wire, WireError
 from tandem.lookup import accepted
-from tandem.terminal import CallError, note, print_json, print_line, progress
+from tandem.terminal import CallError, print_json, print_line, progress
 
 if TYPE_CHECKING:
     from tandem.deployed.connection import Reached
@@ -84,7 +84,7 @@ def _present(stack: str, url: str, parsed: argparse.Namespace) -> None:
         print_line(line, sys.stdout)
     sys.stdout.flush()
     if not parsed.no_browser and not webbrowser.open(url):
-        note("No browser found. Open the address yourself.")
+        print_line("No browser found. Open the address yourself.", sys.stderr)
 
 
 def report_troubles(forward: "Reached") -> None:
@@ -94,4 +94,4 @@ def report_troubles(forward: "Reached") -> None:
         sleep(CHECK_SECONDS)
         if forward.trouble != last:
             last = forward.trouble
-            note(last or "The page answers again.")
+            print_line(last or "The page answers again.", sys.stderr)

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tandem.terminal import announce, open_console
+from tandem.terminal import open_console, say
 from tandem.verify.checks import Check
 from tandem.verify.verify import Verdict
 
@@ -31,12 +31,11 @@ def verdict(verdict: Verdict, console: Console | None = None) -> None:
     if verdict.broken:
         first = verdict.broken[0]
         text = f"{first.about}, {first.what}: expected {first.expected}, found {first.found}"
-        announce(console, "error:", text, "bold red")
+        say(console, f"error: {text}")
         if first.fix:
-            announce(console, "hint:", first.fix, "cyan")
-    announce(
-        console, "passed:" if verdict.holds else "failed:", _counted(verdict), "green" if verdict.holds else "bold red"
-    )
+            say(console, f"hint: {first.fix}")
+    word, style = ("passed:", "green") if verdict.holds else ("failed:", "bold red")
+    say(console, f"{word} {_counted(verdict)}", style, word=word, fold=console.is_terminal)
 
 
 def _found(check: Check) -> str:

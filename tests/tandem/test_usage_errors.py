@@ -28,7 +28,7 @@ CALLS = (
         "sandbox upp",
     ),
     *("models insepct", "models inspect", "modes --mode mgi --type", "bench --seed x", "bench --temperature -1"),
-    *("models llama2", "gpus t4"),
+    *("models llama2", "gpus t4", "plan dev --graph", "sandbox wait dev 8"),
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
     *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
     *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),
