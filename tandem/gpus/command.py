@@ -2,14 +2,17 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sharing import tables
+from sharing.hardware import offerings, prices
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.problems import did_you_mean
 from tandem.arguments import Commands, add_command
-from tandem.terminal import FINE, CallError, print_json, short
+from tandem.lookup import require_region
+from tandem.terminal import FINE, CallError, has_room, hint_at_columns, new_table, open_console, print_json, say, short
 
-# The rules and rich are imported where they are used: `tandem plan` reads this file, too.
-if TYPE_CHECKING:
-    from sharing.hardware.gpus import InstanceType
+# rich is imported where it is used: `--help` and errors do without it.
 
 SCHEMA_VERSION = 1
 
@@ -34,10 +37,6 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.hardware.gpus import instance_types
-    from sharing.problems import did_you_mean
-    from tandem.lookup import require_region
-
     require_region(parsed.region)
     wanted = parsed.filter.lower()
     found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
@@ -54,8 +53,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 def as_dict(found: Sequence["InstanceType"], region: str) -> dict[str, Any]:
     """The list for `--json`; a price is null if the region's own is unknown."""
-    from sharing import tables
-
     return {
         "schema_version": SCHEMA_VERSION,
         "region": region,
@@ -64,9 +61,7 @@ def as_dict(found: Sequence["InstanceType"], region: str) -> dict[str, Any]:
     }
 
 
-def _row(instance: "InstanceType", region: str) -> dict[str, Any]:
-    from sharing.hardware import offerings, prices
-
+def _row(instance: InstanceType, region: str) -> dict[str, Any]:
     on_demand, spot = prices.on_demand(instance.name, region), prices.spot(instance.name, region)
     return {
         "instance_type": instance.name,
@@ -85,32 +80,32 @@ def _row(instance: "InstanceType", region: str) -> dict[str, Any]:
     }
 
 
-def show(found: Sequence["InstanceType"], region: str) -> None:
-    """A line for each type."""
-    from rich.text import Text
-
-    from sharing.hardware.gpus import instance_types
-    from tandem.terminal import has_room, hint_at_columns, open_console
-
+def show(found: Sequence[InstanceType], region: str) -> None:
+    """A line for each type; a narrow terminal gets neither memory nor processors."""
     console = open_console()
-    sizes = f"{'MiB each':>8}{'vCPU':>6}{'GiB':>6}" if has_room(console) else ""
-    head = f"{'type':<16}{'GPUs':>4}  {'GPU':<20}{sizes}{'on demand':>11}{'spot':>7}"
-    console.print(Text(head, style="bold"), soft_wrap=True)
-    for row in (_row(instance, region) for instance in found):
-        title = instance_types()[row["instance_type"]].gpu.title.partition(" slice")[0]
+    sizes = ("MiB each", "vCPU", "GiB") if has_room(console) else ()
+    table = new_table("")
+    table.box, table.padding = None, (0, 1, 0, 0)
+    for name in ("type", "GPUs", "GPU", *sizes, "on demand", "spot"):
+        table.add_column(name, no_wrap=name != "GPU", justify="left" if name in ("type", "GPU") else "right")
+    for instance in found:
+        row = _row(instance, region)
         memory = f"{row['cuda_mib'] or row['nvml_mib']:,}"
-        size = f"{memory:>8}{row['vcpu']:>6}{row['memory_mib'] / 1024:>6.0f}" if has_room(console) else ""
-        line = f"{row['instance_type']:<16}{row['gpus']:>4}  {title:<20}{size}{_prices(row)}"
-        console.print(Text(line.rstrip()), soft_wrap=True)
-    said = f"$ per hour in {region}; - is unknown." + " MiB: usable by CUDA on each GPU." * has_room(console)
-    console.print(Text(f"\n{said}"), soft_wrap=not console.is_terminal)
+        size = (memory, str(row["vcpu"]), f"{row['memory_mib'] / 1024:.0f}") if sizes else ()
+        title = instance.gpu.title.partition(" slice")[0]
+        table.add_row(instance.name, str(row["gpus"]), title, *size, *_prices(row))
+    console.print(table)
+    console.print()
+    meaning = " MiB: usable by CUDA on each GPU." if sizes else ""
+    say(console, f"$ per hour in {region}; - is unknown.{meaning}", fold=console.is_terminal)
     hint_at_columns(console)
 
 
-def _prices(row: dict[str, Any]) -> str:
-    """The prices of the type, or why there are none."""
-    if row["retired"] or row["offered"] != "yes":
-        why = {"no": "not offered", "unknown": "offer unknown"}
-        return f"{'retired' if row['retired'] else why[row['offered']]:>18}"
+def _prices(row: dict[str, Any]) -> tuple[str, str]:
+    """On demand and spot, or why there are no prices."""
+    if row["retired"]:
+        return "retired", ""
+    if row["offered"] != "yes":
+        return {"no": "not offered", "unknown": "offer unknown"}[row["offered"]], ""
     on_demand, spot = row["on_demand_usd_per_hour"], row["spot_usd_per_hour"]
-    return f"{'-' if on_demand is None else f'{on_demand:.2f}':>11}{'-' if spot is None else f'{spot:.2f}':>7}"
+    return ("-" if on_demand is None else f"{on_demand:.2f}", "-" if spot is None else f"{spot:.2f}")
