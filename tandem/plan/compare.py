@@ -21,7 +21,7 @@ from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
-from tandem.terminal import CallError, has_room, hint_at_columns, line, say
+from tandem.terminal import CallError, has_room, hint_at_columns, say
 
 SCHEMA_VERSION = 1
 HEAD = ("", "$/hour", "$/month", "ready in", "isolation", "shares", "margin", "GPUs")
@@ -191,31 +191,28 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     head = rows[0]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     best = cheapest(options)
-    line(console, title, "bold")
+    say(console, title, "bold", fold=False)
     for row, option in zip(rows, [None, *options], strict=True):
         cells = [
             f"{cell:>{width}}" if name in TO_THE_RIGHT else f"{cell:<{width}}"
             for name, cell, width in zip(head[:-1], row, widths, strict=False)
         ]
         is_best = option in best
-        line(
-            console,
-            "  ".join([*cells, row[-1], "cheapest" * is_best]),
-            "green" if is_best else "" if option else "bold",
-        )
+        style = "green" if is_best else "" if option else "bold"
+        say(console, "  ".join([*cells, row[-1], "cheapest" * is_best]), style, fold=False)
     hint_at_columns(console)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
             bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced
         )
         origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
-        say(console, 0, "$", f"is the whole stack{most}. {origins}.", "bold")
+        say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
     for option in options:
         for problem in option.judged.problems:
-            say(console, 0, f"{option.name}:", str(problem), "red")
+            say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
         for warning in option.judged.assessment.warnings:
             if option.planned and warning.path.endswith("sharing.mode"):
-                say(console, 0, f"{option.name}:", str(warning), "yellow")
+                say(console, f"{option.name}: {warning}", "yellow", word=f"{option.name}:")
 
 
 def _cells(option: Option) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
 from tandem.plan.screen import bill_of, dollars
-from tandem.terminal import count, print_rows, say
+from tandem.terminal import count, in_markup, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
 

@@ -139,7 +139,5 @@ def _unpriced(console: Console, config: StackConfig, left_out: Sequence[Choice])
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if types:
         named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        reason = (
-            f"{count(len(configs), 'more config')} not ranked: the prices of {named} in {config.region} are unknown."
-        )
+        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {config.region} are unknown."
         say(console, f"warning: {reason} {read_prices(config.region)}")
