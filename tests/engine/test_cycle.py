@@ -3,28 +3,23 @@
 import pytest
 
 from sandbox.world import Entity
-from tests.engine.emulated import Raise, Stack
+from tests.engine.emulated import Raise
 from tests.sandbox.outside import Outside
 
 
-@pytest.fixture
-def stack(raised: Raise, any_stack: str) -> Stack:
-    return raised(any_stack)
-
-
-def test_up_creates_what_the_plan_shows_and_state_and_cloud_agree(stack: Stack) -> None:
-    found = stack.findings()
-    assert found.agree
-    assert found.resources == len(stack.graph)
-
-
-def test_a_second_up_changes_nothing_and_a_refresh_shows_no_drift(stack: Stack) -> None:
+def test_a_stack_comes_up_as_planned_stays_and_leaves_nothing(raised: Raise, any_stack: str) -> None:
+    stack = raised(any_stack)
+    findings = stack.findings()
+    assert (findings.agree, findings.resources) == (True, len(stack.graph))
     assert stack.comes_up().changed == {}
     run = stack.refresh("--expect-no-changes")
     assert (run.code, run.changed) == (0, {}), run.errors
+    stack.goes_down()
 
 
-def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
+def test_up_repairs_what_somebody_changed_or_deleted(raised: Raise) -> None:
+    stack = raised("timeslice")
+
     def meddle(world: Outside) -> None:
         by_type: dict[str, Entity] = {entity.type: entity for entity in world.entities() if entity.made_by == "pulumi"}
         vpc = by_type["aws:ec2/vpc:Vpc"]
@@ -41,14 +36,10 @@ def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
         "update": frozenset({"tandem-vpc", "tandem-system"}),
     }
     assert stack.findings().agree
-    assert stack.up("--refresh").changed == {}
 
 
-def test_destroy_leaves_nothing(stack: Stack) -> None:
-    stack.goes_down()
-
-
-def test_a_preview_shows_every_resource_that_up_creates(nothing: Raise, stack: Stack, any_stack: str) -> None:
-    previewed = nothing(any_stack).preview()
+@pytest.mark.parametrize("name", ["timeslice", "karpenter"])
+def test_a_preview_shows_every_resource_that_up_creates(nothing: Raise, raised: Raise, name: str) -> None:
+    previewed = nothing(name).preview()
     assert previewed.code == 0, previewed.errors
-    assert previewed.changed == stack.first_up
+    assert previewed.changed == raised(name).first_up

@@ -1,4 +1,7 @@
-"""A stack with Karpenter's nodes: the effect of changes on them, and their deletion before their dependencies."""
+"""A stack with Karpenter's nodes: the effect of changes, and their deletion before their dependencies.
+
+Karpenter itself runs in the cluster tier.
+"""
 
 import pytest
 
@@ -7,7 +10,6 @@ from tests.sandbox.outside import Outside
 
 INSTANCE = "aws:ec2/instance:Instance"
 RELEASE = "kubernetes:helm.sh/v3:Release"
-MODELS = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048}]
 
 
 @pytest.fixture
@@ -17,24 +19,7 @@ def stack(raised: Raise) -> Stack:
 
 def instances(stack: Stack) -> list[str]:
     """Ids of the instances that Karpenter has started."""
-    return [one.id for one in stack.entities(INSTANCE) if one.made_by == "karpenter"]
-
-
-def test_nothing_changes_without_a_change_and_destroy_leaves_nothing(stack: Stack) -> None:
-    assert len(instances(stack)) == 1
-    for options in ((), ("--refresh",)):
-        assert stack.comes_up(*options).changed == {}, options
-    stack.goes_down()
-
-
-def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
-    [first] = instances(stack)
-    stack.configure({"models": [*MODELS, {"name": "llama3.2:3b", "context": 2048}]})
-    third = "tandem-ollama-llama3-2-3b"
-    assert stack.comes_up().changed == {"create": {third, f"{third}-claim", f"{third}-persistent-volume"}}
-    assert first in instances(stack)
-    assert len(instances(stack)) == 2
-    assert stack.findings().agree
+    return [instance.id for instance in stack.entities(INSTANCE) if instance.made_by == "karpenter"]
 
 
 def test_more_replicas_reach_karpenter_and_the_plugin_at_once(stack: Stack) -> None:

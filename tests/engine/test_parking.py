@@ -1,34 +1,20 @@
 """A stack with the section `park`: while it is parked, no `up` wakes it or waits. After the wake, all takes effect."""
 
-import json
 from typing import Any
 
 import pytest
 import yaml
 
+from sandbox.world import tokens
 from tests.engine.emulated import Raise, Stack
+from tests.engine.parked import PARK, nodes, park, serving, wake
 from tests.engine.test_switch import MODELS, PLUGIN, in_order, journal
 from tests.sandbox.outside import Outside
 
-PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
 POOL = {"name": "gpu", "instance-types": ["g4dn.xlarge"], "capacity": "spot", "max": 1}
 SECTIONS: dict[str, Any] = {"park": PARK, "gpu-nodes": [POOL], "budget": {"max-usd-per-hour": 9.0}}
 GROUP, VALUE, PROOF = "tandem-gpu-group", "tandem-gpu-mode", "tandem-gpu-proof"
-NODE_GROUP, POD, INSTANCE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:core/v1:Pod", "aws:ec2/instance:Instance"
-
-SCHEDULE = "aws:scheduler/schedule:Schedule"
-
-
-def call(stack: Stack, verb: str) -> None:
-    """Makes the calls of the schedules with this verb, `park` or `wake`."""
-    calls = [json.loads(one.inputs["target"]["input"]) for one in stack.entities(SCHEDULE) if one.name.endswith(verb)]
-
-    def make(world: Outside) -> None:
-        for asked in calls:
-            sizes = {f"{key[0].lower()}{key[1:]}": size for key, size in asked["ScalingConfig"].items()}
-            world.resize(f"{asked['ClusterName']}:{asked['NodegroupName']}", sizes)
-
-    stack.behind(make)
+LONGER = {"models": [{"name": "llama2:7b", "context": 4096}, {"name": "mistral:7b", "context": 2048}]}
 
 
 def remove_schedule(stack: Stack) -> None:
@@ -37,19 +23,8 @@ def remove_schedule(stack: Stack) -> None:
     stack.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
 
 
-def nodes(stack: Stack) -> int:
-    """GPU nodes that run."""
-    return len([one for one in stack.entities(INSTANCE) if one.inputs["instanceType"].startswith("g4dn")])
-
-
-def serving(stack: Stack) -> int:
-    """Models that run on a node."""
-    pods = [one for one in stack.entities(POD) if one.id.startswith("ollama/")]
-    return sum(bool(one.outputs["node"]) for one in pods)
-
-
 def size(stack: Stack) -> dict[str, int]:
-    [group] = stack.entities(NODE_GROUP, GROUP)
+    [group] = stack.entities(tokens.NODE_GROUP, GROUP)
     return dict(group.outputs["scalingConfig"])
 
 
@@ -62,27 +37,21 @@ def size(stack: Stack) -> dict[str, int]:
 def test_a_parked_stack_is_neither_woken_nor_waited_for_and_changes_take_effect_after_the_wake(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
     assert (nodes(stack), serving(stack)) == (1, 2)
-    call(stack, "park")
+    park(stack)
     assert (nodes(stack), serving(stack)) == (0, 0)
+    assert stack.comes_up().changed == {}
 
-    for options in ((), ("--refresh",), ()):
-        assert stack.comes_up(*options).changed == {}, options
-
-    stack.configure({"models": [{"name": "llama2:7b", "context": 4096}, {"name": "mistral:7b", "context": 2048}]})
+    stack.configure(LONGER)
     run = stack.comes_up()
     # The shares are checked again after the wake: the taint gets a value that evicts models from the nodes.
     assert run.changed == {"update": {GROUP, PLUGIN, *MODELS}, "replace": {VALUE}, "delete": {PROOF}}
-    assert stack.comes_up().changed == {}
-
-    stack.configure({"sharing": {"mode": "mps"}})
-    stack.comes_up()
-    stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
-    stack.comes_up()
+    stack.configure({"sharing": {"mode": "mps"}, "gpu-nodes": [{**POOL, "max": 2}]})
+    stack.comes_up("--refresh")
     assert (nodes(stack), serving(stack)) == (0, 0)
     assert size(stack) == {"minSize": 0, "desiredSize": 0, "maxSize": 2}
 
     before = journal(stack)
-    call(stack, "wake")
+    wake(stack)
     assert (nodes(stack), serving(stack)) == (2, 2)
     run = stack.comes_up()
     assert run.operations["create"] == {PROOF}
@@ -94,28 +63,15 @@ def test_a_parked_stack_is_neither_woken_nor_waited_for_and_changes_take_effect_
     assert size(stack) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
     assert stack.comes_up().changed == {}
     assert stack.findings().agree
-    stack.goes_down()
 
 
 def test_nothing_changes_if_nothing_has_changed_since_the_stack_was_parked_and_woken(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
-    call(stack, "park")
-    assert stack.comes_up("--refresh").changed == {}
-    call(stack, "wake")
-    assert (nodes(stack), serving(stack)) == (1, 2)
-    for options in ((), ("--refresh",)):
-        assert stack.comes_up(*options).changed == {}, options
-    assert size(stack)["desiredSize"] == 1
-    # A change after all of that does not send the old size.
-    stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
-    stack.comes_up()
-    assert (size(stack)["desiredSize"], nodes(stack)) == (2, 2)
-    stack.goes_down()
-
-
-def test_a_parked_stack_is_destroyed_with_nothing_left(raised: Raise) -> None:
-    stack = raised("timeslice", SECTIONS)
-    call(stack, "park")
+    for resize, size_of_group in ((park, 0), (wake, 1)):
+        resize(stack)
+        assert stack.comes_up("--refresh").changed == {}
+        assert (nodes(stack), size(stack)["desiredSize"]) == (size_of_group, size_of_group)
+    park(stack)
     stack.goes_down()
 
 
@@ -125,44 +81,23 @@ def test_the_section_can_be_added_and_removed(raised: Raise) -> None:
     assert stack.comes_up().changed == {"create": {"tandem-parking"}}
     remove_schedule(stack)
     run = stack.comes_up()
-    assert run.changed == {"delete": {"tandem-parking"}}
-    assert run.warnings == ()
-    assert stack.findings().agree
-
-
-def test_cron_jobs_for_models_of_karpenter_come_and_go(raised: Raise) -> None:
-    """tests/cluster/test_parking.py runs them."""
-    stack = raised("karpenter", {"park": PARK})
-    assert (nodes(stack), serving(stack)) == (1, 2)
-    for options in ((), ("--refresh",)):
-        assert stack.comes_up(*options).changed == {}, options
-    stack.goes_down()
+    assert (run.changed, run.warnings) == ({"delete": {"tandem-parking"}}, ())
 
 
 def test_a_parked_stack_whose_schedule_is_removed_stays_parked_until_a_refresh(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
-    call(stack, "park")
+    park(stack)
     remove_schedule(stack)
     [warning] = stack.comes_up().warnings
     assert "if its nodes do not start with this `up`, run `pulumi up --refresh`" in warning
-    assert stack.comes_up().warnings == (), "only the `up` that removes the schedule knows of it"
     assert (nodes(stack), serving(stack)) == (0, 0)
     assert stack.comes_up("--refresh").changed == {"update": frozenset({GROUP})}
     assert (nodes(stack), serving(stack)) == (1, 2)
 
 
-def test_a_group_that_gets_another_size_without_its_schedule_wakes(raised: Raise) -> None:
-    stack = raised("timeslice", {**SECTIONS, "gpu-nodes": [{**POOL, "max": 2}]})
-    call(stack, "park")
-    remove_schedule(stack)
-    assert "if its nodes do not start with this `up`" in stack.comes_up().warnings[0]
-    assert size(stack)["desiredSize"] == 1
-    assert nodes(stack) == 1
-
-
 def test_a_stack_that_was_changed_while_it_was_parked_wakes_without_its_schedule(raised: Raise) -> None:
     stack = raised("timeslice", SECTIONS)
-    call(stack, "park")
+    park(stack)
     stack.configure({"gpu-nodes": [{**POOL, "max": 2}]})
     stack.comes_up()
     remove_schedule(stack)

@@ -37,7 +37,6 @@ def test_a_newer_pin_does_to_a_deployed_stack_what_the_guide_says(
     assert stack.comes_up().changed == {operation: frozenset(names) for operation, names in done.items() if names}
     assert stack.recycled() - recycled == Counter(row.get("recycled", {}))
     assert identities(stack) == kept
-    assert stack.up().changed == {}
 
 
 def test_a_control_plane_that_was_never_upgraded_refuses_an_older_version(raised: Raise) -> None:
