@@ -47,18 +47,6 @@ def rules() -> English:
     return English(words=said["words"], allowed=said["allowed"])
 
 
-def folders() -> list[str]:
-    """Every folder of the root with tracked files, and every tracked file in the root."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    return sorted({name.partition("/")[0] for name in listed.split("\0") if name})
-
-
-def examples() -> dict[str, str]:
-    """Sentences of the first version, each with the first old word in it."""
-    found: dict[str, str] = tomllib.loads(RULES.read_text(encoding="utf-8"))["examples"]
-    return found
-
-
 def files(places: Sequence[str]) -> Iterator[str]:
     """Tracked text files in some folders, by their names from the root on."""
     listed = subprocess.run(["git", "ls-files", "-z", "--", *places], cwd=ROOT, capture_output=True, check=True)

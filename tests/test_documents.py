@@ -134,14 +134,6 @@ def test_make_targets_that_a_document_names_exist(document: str) -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
-    for name in ("requirements.txt", "requirements-dev.txt", "requirements-docs.txt"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        assert "://" not in text
-        packages = re.split(r"\n(?=\S)", text.strip())
-        assert all("--hash=sha256:" in package for package in packages)
-
-
 def test_the_page_about_tags_has_the_limits_and_every_reserved_key() -> None:
     text = (ROOT / "docs" / "how-to" / "people-and-accounts.md").read_text(encoding="utf-8")
     section = text.partition("## Tag the resources\n")[2].rpartition("```\n")[2]

@@ -111,7 +111,7 @@ def test_parked_models_of_karpenter_whose_schedule_is_removed_stay_parked_and_up
     def park(world: Outside) -> None:
         """As after the CronJob: without a settling of the cloud, no pod brings the node back."""
         with world.changing() as entities:
-            for instance in entities.of(INSTANCE):
+            for instance in entities.of(tokens.INSTANCE):
                 if instance.made_by == "karpenter":
                     entities.remove(instance)
 

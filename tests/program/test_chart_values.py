@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, Resource
-from sharing import versions
 
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 CONDITIONS = {"nvidia-device-plugin": {"nfd.enabled": "bool"}}
 """Keys that only `condition` in a chart's Chart.yaml reads, of charts whose values.yaml does not list them."""
-"""Types that may have any content."""
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "int": (int,),
@@ -66,35 +64,6 @@ def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], G
     for release in found:
         known = keys(chart(release), release.inputs["version"])
         assert not list(unknown(release.inputs.get("values") or {}, known)), release.name
-
-
-@pytest.mark.parametrize(
-    ("values", "wrong"),
-    [
-        ({"ollama": {"resources": {"limits": {}}}}, "ollama.resources"),
-        ({"runtimeclassName": "nvidia"}, "runtimeclassName"),
-        ({"persistentVolume": {"enabled": "true"}}, "persistentVolume.enabled: 'true' is no bool"),
-        ({"replicaCount": True}, "replicaCount: True is no int"),
-        ({"extraEnv": {"A": "b"}}, "extraEnv: {'A': 'b'} is no list"),
-    ],
-)
-def test_a_misspelt_or_mistyped_value_is_found(values: dict[str, Any], wrong: str) -> None:
-    assert list(unknown(values, keys("ollama", versions.OLLAMA_CHART))) == [wrong]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"featureGates": {"nodeOverlay": True}},
-        {"settings": {"featureGates": {"NodeOverlay": True}}},
-        {"settings": {"awsFeatureGates": {"nodeClassCEL": True}}},
-        {"settings": {"interruptionQueueName": "q"}},
-        {"controller": {"replicas": 1}},
-        {"resources": {}},
-    ],
-)
-def test_values_that_karpenters_chart_ignores_in_silence_are_found(values: dict[str, Any]) -> None:
-    assert list(unknown(values, keys("karpenter", versions.KARPENTER_CHART)))
 
 
 def test_values_that_become_environment_labels_or_selectors_are_text(
