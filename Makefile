@@ -20,7 +20,7 @@ test: .venv/test  ## Run the tests that most changes need (one to three minutes)
 test-wheel: .venv/test  ## Build the wheel and test it in a new environment
 	@.venv/bin/python -m pytest tests/wheel
 
-# Exhaustive tests: every order of creation, every key, every deletion, real processes. Three minutes.
+# Exhaustive tests: every order of creation, every key, every deletion, real processes.
 test-slow: .venv/test  ## Run the exhaustive tests
 	@.venv/bin/python -m pytest -n auto -m slow
 
@@ -80,7 +80,7 @@ coverage: .venv/test  ## Check that tests reach every line of the rules
 	.venv/bin/coverage run -m pytest -q tests/sharing
 	.venv/bin/coverage report
 
-# Makes 200 small faults in the code, one at a time, and counts those that no test notices. It resumes after an interruption;
+# Makes 200 small faults in the committed code, one at a time, and counts those that no test notices. It resumes after an interruption;
 # MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
 mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
