@@ -129,7 +129,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         numbers = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
         why = f" ({'; '.join(sorted(reasons[tier]))})" if reasons[tier] else ""
         shown.append(f"{tier} {numbers}{why}")
-    if shown and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
+    if shown and (config.rootpath / "tests") in {config.invocation_params.dir / arg for arg in config.args}:
         shown += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
         if config.option.markexpr == "not slow":
             shown.append("slow not asked for (make test-slow)")

@@ -231,7 +231,7 @@ def test_all_output_of_commands_passes_through_one_place() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id != "Console", f"{path}:{node.lineno}"
                 if node.func.id in ("print", "input"):
-                    shown = [one for one in node.args if not isinstance(one, ast.Constant)]
+                    shown = [arg for arg in node.args if not isinstance(arg, ast.Constant)]
                     printed = [one.func for one in shown if isinstance(one, ast.Call)]
                     assert len(printed) == len(shown), f"{path}:{node.lineno}"
                     assert all(isinstance(f, ast.Name) and f.id == "printable" for f in printed), path

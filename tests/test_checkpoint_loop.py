@@ -86,14 +86,14 @@ class S3(ThreadingHTTPServer):
         self.asked.add(action)
         arn = f"arn:aws:s3:::{resource}"
         return any(
-            action in one["Action"]
-            and fnmatchcase(arn, one["Resource"])
-            and fnmatchcase(prefix, one.get("Condition", {}).get("StringLike", {}).get("s3:prefix", "*"))
-            for one in self.statements
+            action in statement["Action"]
+            and fnmatchcase(arn, statement["Resource"])
+            and fnmatchcase(prefix, statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix", "*"))
+            for statement in self.statements
         )
 
     def objects(self) -> dict[str, bytes]:
-        keys = [one["Key"] for one in self.store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+        keys = [content["Key"] for content in self.store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
         return {key: self.store.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
 
 

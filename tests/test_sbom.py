@@ -55,7 +55,11 @@ def test_the_same_locks_give_the_same_bytes(made: Path) -> None:
 
 
 def test_every_locked_package_is_in_it_with_its_hashes(components: list[dict[str, Any]]) -> None:
-    scopes = {(one["name"], one["version"]): one["scope"] for one in components if one["purl"].startswith("pkg:pypi/")}
+    scopes = {
+        (component["name"], component["version"]): component["scope"]
+        for component in components
+        if component["purl"].startswith("pkg:pypi/")
+    }
     running, all_ = (
         {*LOCKED.findall((ROOT / name).read_text(encoding="utf-8"))}
         for name in ("requirements.txt", "requirements-dev.txt")
@@ -64,8 +68,8 @@ def test_every_locked_package_is_in_it_with_its_hashes(components: list[dict[str
     assert {locked for locked, scope in scopes.items() if scope == "required"} == running
     hashes = {
         each["content"]
-        for one in components
-        for reference in one.get("externalReferences", ())
+        for component in components
+        for reference in component.get("externalReferences", ())
         for each in reference["hashes"]
     }
     lock = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
@@ -74,7 +78,11 @@ def test_every_locked_package_is_in_it_with_its_hashes(components: list[dict[str
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["name"])
 def test_every_image_and_chart_is_in_it_with_its_digest(components: list[dict[str, Any]], row: dict[str, str]) -> None:
-    (found,) = (one for one in components if (one["name"], one["version"]) == (row["name"], row["version"]))
+    (found,) = (
+        component
+        for component in components
+        if (component["name"], component["version"]) == (row["name"], row["version"])
+    )
     assert found["type"] == {"image": "container", "chart": "application"}[row["kind"]]
     assert {"name": "tandem:source-of-digest", "value": row["source"]} in found["properties"]
     digests = [f"sha256:{each['content']}" for each in found.get("hashes", ())]

@@ -128,7 +128,7 @@ def _ended() -> bytes:
 def _note(visit: Visit, method: str, params: dict[str, Any]) -> None:
     match method:
         case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
-            visit.errors.append(str([one.get("value") for one in params["args"]]))
+            visit.errors.append(str([arg.get("value") for arg in params["args"]]))
         case "Runtime.exceptionThrown":
             visit.errors.append(params["exceptionDetails"]["text"])
         case "Log.entryAdded" if params["entry"]["level"] == "error":

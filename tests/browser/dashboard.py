@@ -94,7 +94,7 @@ def running(tools: Path, folder: Path) -> Iterator[str]:
 def deployed() -> dict[str, Any]:
     """The dashboard of a stack's ConfigMap, as Grafana gets it."""
     graph = graph_of(STACK)
-    [found] = [one for one in graph if one.name == "tandem-monitoring-dashboards"]
+    [found] = [resource for resource in graph if resource.name == "tandem-monitoring-dashboards"]
     content: dict[str, Any] = json.loads(plain(found.inputs)["data"]["shared-gpus.json"])
     return content
 

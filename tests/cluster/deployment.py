@@ -174,7 +174,11 @@ class Deployment:
         """Every pod with its node, or the reason why it has none."""
         for pod in self.api.list("v1", "Pod"):
             conditions = pod.get("status", {}).get("conditions", [])
-            why = [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
+            why = [
+                condition["message"]
+                for condition in conditions
+                if condition["type"] == "PodScheduled" and "message" in condition
+            ]
             yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
 
     def wait_for_daemons(self, name: str, nodes: set[str], namespace: str = "nvidia-device-plugin") -> None:
@@ -216,7 +220,7 @@ class Deployment:
 
 def is_ready(pod_or_node: Object) -> bool:
     conditions = pod_or_node.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def instance_of(pod: Object) -> str:

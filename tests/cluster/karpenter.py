@@ -76,7 +76,7 @@ def pool_of(name: str, sharing: Sharing, *types: str) -> Pool:
     [gpus] = {instance_types()[one].gpus for one in types}
     offered = {GPU_RESOURCE: gpus}
     for way in sharing.plugin_config().get("sharing", {}).values():
-        offered = {one["name"]: gpus * one["replicas"] for one in way["resources"]}
+        offered = {resource["name"]: gpus * resource["replicas"] for resource in way["resources"]}
     return Pool(name=name, sharing=sharing, types=types, offered=offered)
 
 
@@ -246,7 +246,7 @@ class Pools:
     def bought(self, pool: Pool) -> list[tuple[str, str]]:
         """Capacity and instance type of each node of a pool."""
         labels = [claim["metadata"]["labels"] for claim in self.claims(pool)]
-        return sorted((one[CAPACITY_TYPE], one[INSTANCE_TYPE]) for one in labels)
+        return sorted((label[CAPACITY_TYPE], label[INSTANCE_TYPE]) for label in labels)
 
     def wait_until_karpenter_refuses(self, pod: str) -> str:
         """Waits until Karpenter reports why it adds no node for a pod; returns the reason."""
@@ -256,7 +256,7 @@ class Pools:
 
         def said() -> list[str]:
             events = self.api.list("v1", "Event", "default", fieldSelector=about)
-            return [one["message"] for one in events if one["source"].get("component") == "karpenter"]
+            return [event["message"] for event in events if event["source"].get("component") == "karpenter"]
 
         return self.wait_for(f"Karpenter refused {pod}", said)[0]
 
@@ -295,7 +295,7 @@ class Pools:
         for pod in self.api.list("v1", "Pod"):
             if not is_ready(pod):
                 conditions = pod.get("status", {}).get("conditions", [])
-                yield f"  {pod['metadata']['name']}: {[one.get('message') for one in conditions]}"
+                yield f"  {pod['metadata']['name']}: {[condition.get('message') for condition in conditions]}"
         log = (self.plane.folder / "karpenter.log").read_text(encoding="utf-8").splitlines()
         yield from (f"  {line[:300]}" for line in log[-10:])
 

@@ -27,7 +27,9 @@ def node_groups(graph: Graph) -> dict[str, Resource]:
 
 def nodes(graph: Graph, *, desired: int | None = None) -> Iterator[Node]:
     """The nodes of every group of a stack; `desired` overrides the number of GPU nodes."""
-    zone_of = {one.id: plain(one.outputs)["availabilityZone"] for one in graph.of_type("aws:ec2/subnet:Subnet")}
+    zone_of = {
+        resource.id: plain(resource.outputs)["availabilityZone"] for resource in graph.of_type("aws:ec2/subnet:Subnet")
+    }
     for name, group in node_groups(graph).items():
         inputs = plain(group.inputs)
         count = inputs["scalingConfig"]["desiredSize"]

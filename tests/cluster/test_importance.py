@@ -38,7 +38,7 @@ def join_a_node(cluster: Deployment, graphs: Graphs) -> None:
 
 
 def identities(pods: list[Object]) -> set[str]:
-    return {one["metadata"]["uid"] for one in pods}
+    return {pod["metadata"]["uid"] for pod in pods}
 
 
 @pytest.mark.parametrize(

@@ -402,8 +402,8 @@ def test_a_new_pod_of_the_mps_daemon_leaves_models_outside_mps_until_they_restar
         run_of("verify", kubeconfig)
         checks = json.loads(capsys.readouterr().out)["checks"]
         run_of("watch", kubeconfig, "--once")
-        seen = [bool(one["outside_mps"]) for one in json.loads(capsys.readouterr().out)["models"]]
-        assert [one["held"] is False for one in checks if one["what"] == "in MPS"] == seen
+        seen = [bool(model["outside_mps"]) for model in json.loads(capsys.readouterr().out)["models"]]
+        assert [check["held"] is False for check in checks if check["what"] == "in MPS"] == seen
         return seen
 
     assert outside() == [False, False]

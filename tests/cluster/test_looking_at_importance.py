@@ -53,5 +53,5 @@ def test_a_model_that_waits_says_which_more_important_ones_hold_the_shares(
     stack.cluster.install(found["other"])
     stack.cluster.wait_until_refused("llama2-7b", NO_SHARE_LEFT)
     assert run("verify", stack.kubeconfig, "--json") == 1
-    fixes = [one["fix"] for one in json.loads(capsys.readouterr().out)["checks"] if one["held"] is False]
+    fixes = [check["fix"] for check in json.loads(capsys.readouterr().out)["checks"] if check["held"] is False]
     assert any(fix.startswith("More important models hold the shares: mistral-7b, other.") for fix in fixes)

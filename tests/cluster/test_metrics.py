@@ -132,7 +132,7 @@ def samples(wanted: dict[str, float]) -> list[dict[str, Any]]:
 def test_each_mode_has_a_case_and_each_alert_fires_in_one() -> None:
     assert {*MODES} <= {*CASES}
     known = {alert for case in CASES.values() for alert in alerts_of(case)}
-    assert {one["alert"] for case in CASES.values() for one in case.alerts} == known
+    assert {alert["alert"] for case in CASES.values() for alert in case.alerts} == known
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def test_every_object_of_every_stack_is_accepted_and_applied_again_without_a_cha
 def applied(cluster: Deployment, manifest: dict[str, Any]) -> list[Any]:
     """The fields of an object that the applying client owns, and since when; controllers may write other fields."""
     fields = cluster.api.apply(manifest)["metadata"]["managedFields"]
-    return [one for one in fields if one["operation"] == "Apply"]
+    return [field for field in fields if field["operation"] == "Apply"]
 
 
 def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Graphs) -> None:

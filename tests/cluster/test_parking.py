@@ -58,7 +58,11 @@ def test_the_job_of_the_schedule_runs_now_and_is_cleaned_up_with_its_cron_job(
     ]
     [owner] = job["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (cron_job["metadata"]["uid"], True)
-    [declared] = [plain(one.inputs) for one in graph.of_type("kubernetes:batch/v1:CronJob") if one.name.endswith(verb)]
+    [declared] = [
+        plain(resource.inputs)
+        for resource in graph.of_type("kubernetes:batch/v1:CronJob")
+        if resource.name.endswith(verb)
+    ]
     [container] = job["spec"]["template"]["spec"]["containers"]
     [expected] = declared["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["env"]) == (expected["image"], expected["env"])

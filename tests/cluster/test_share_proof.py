@@ -83,7 +83,11 @@ class Kubelet:
     def condition(self) -> Object:
         """The condition that says how the Job ended, once it has ended."""
         job = self.cluster.api.get("batch/v1", "Job", self.name, NAMESPACE) or {}
-        found = {one["type"]: one for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+        found = {
+            condition["type"]: condition
+            for condition in job.get("status", {}).get("conditions", [])
+            if condition["status"] == "True"
+        }
         ended: Object = found.get("Complete") or found.get("Failed") or {}
         return ended
 
@@ -267,7 +271,7 @@ def test_the_reader_names_what_it_expects_and_finds_with_the_rights_that_it_has(
     token, expected = deployed.token_of(account, NAMESPACE), node_expectation(ARGS.sharing, T4, EXPECTED)
     ended, text = read_node(tmp_path, deployed.api.url, GPU_NODE, expected, token=token, limit="1")
     assert ended == status, text
-    assert [one for one in words if one not in text] == [], text
+    assert [word for word in words if word not in text] == [], text
 
 
 def rights(cluster: Deployment, user: str) -> set[tuple[str, str]]:

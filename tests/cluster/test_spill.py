@@ -130,7 +130,7 @@ def only_buy(capacity: str) -> Any:
 def choose(home: Pool, *others: Pool, packed: bool = False) -> dict[str, Any]:
     """The part of a pod's spec with which our component chooses the nodes of a model."""
     taint = home.sharing.config_name
-    spill = [SpillPool(one.name, mode_taint=one.sharing.config_name) for one in others]
+    spill = [SpillPool(other.name, mode_taint=other.sharing.config_name) for other in others]
     return choose_nodes(OllamaModel("llama2:7b", pool=home.name, mode_taint=taint, spill_pools=spill, packed=packed))
 
 

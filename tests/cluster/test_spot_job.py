@@ -45,7 +45,9 @@ class Job:
     def conditions(self) -> dict[str, str]:
         """The reasons of the conditions that are true."""
         return {
-            one["type"]: one.get("reason", "") for one in self.status().get("conditions", []) if one["status"] == "True"
+            condition["type"]: condition.get("reason", "")
+            for condition in self.status().get("conditions", [])
+            if condition["status"] == "True"
         }
 
     def wait_for_pod(self) -> Object:
@@ -81,7 +83,7 @@ class Job:
             "reason": "Completed" if code == 0 else "Error",
             "finishedAt": f"{ended:%Y-%m-%dT%H:%M:%SZ}",
         }
-        containers = [one["name"] for one in pod["spec"]["containers"]]
+        containers = [container["name"] for container in pod["spec"]["containers"]]
         states = [{"name": name, "image": "", "imageID": "", "ready": False, "restartCount": 0} for name in containers]
         self._report(
             pod,

@@ -86,7 +86,7 @@ class ControlPlane:
         def served(definition: Object) -> bool:
             found = self.api.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"]) or {}
             conditions = found.get("status", {}).get("conditions") or []  # null at first
-            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+            return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
         self.wait_for("the custom resources were served", lambda: all(map(served, definitions)))
 

@@ -50,7 +50,7 @@ def test_every_verb_that_changes_the_cloud_reports_to_programs_what_there_is(not
 def test_status_names_every_repair_to_programs(raised: Raise) -> None:
     stack = raised(STACK)
     vpc, _ = stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
-    lost = next(one for one in stack.state()["resources"] if one["urn"].endswith("::tandem-coredns"))
+    lost = next(resource for resource in stack.state()["resources"] if resource["urn"].endswith("::tandem-coredns"))
     stack.behind(lambda world: world.forget(lost["type"], lost["id"]))
     found = report(stack, 1, "status")
     assert not found["agree"]
@@ -108,7 +108,7 @@ def forget_a_creation(stack: Stack, package: str) -> str:
 
     def forget(latest: dict[str, Any]) -> str:
         every = json.dumps(latest["resources"])
-        created = [one for one in latest["resources"] if one["type"].startswith(f"{package}:")]
+        created = [resource for resource in latest["resources"] if resource["type"].startswith(f"{package}:")]
         leaf = [one for one in created if every.count(f'"{one["urn"]}"') == 1][-1]
         latest["resources"].remove(leaf)
         pending = {key: value for key, value in leaf.items() if key not in ("id", "outputs")}
@@ -144,7 +144,9 @@ def test_an_orphan_without_an_unfinished_operation_is_imported_with_the_command_
 ) -> None:
     stack = raised(STACK)
     lost = next(
-        one for one in stack.state()["resources"] if one["type"] == "aws:eks/addon:Addon" and "coredns" in one["id"]
+        resource
+        for resource in stack.state()["resources"]
+        if resource["type"] == "aws:eks/addon:Addon" and "coredns" in resource["id"]
     )
     says(stack, 0, "pulumi", STACK, "--", "state", "delete", lost["urn"], "--yes")
     assert "pulumi timeslice -- import aws:eks/addon:Addon tandem-coredns" in says(stack, 1, "status")

@@ -14,7 +14,7 @@ def stack(raised: Raise) -> Stack:
 
 
 def urn(stack: Stack, name: str) -> str:
-    [found] = [one["urn"] for one in stack.state()["resources"] if one["urn"].endswith(f"::{name}")]
+    [found] = [resource["urn"] for resource in stack.state()["resources"] if resource["urn"].endswith(f"::{name}")]
     return str(found)
 
 

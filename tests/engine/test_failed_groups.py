@@ -35,11 +35,11 @@ def group(stack: Stack) -> Entity:
 def test_what_failed_to_create_is_replaced_by_the_next_up(nothing: Raise, token: str, name: str) -> None:
     stack = nothing(STACK)
     stack.stops(faults=(Fault(type=token, operation="create", kind="failed", name=name),))
-    assert [one.status for one in stack.entities(token, name)] == ["CREATE_FAILED"]
+    assert [entity.status for entity in stack.entities(token, name)] == ["CREATE_FAILED"]
     assert stack.findings().agree, "the state contains the failed resource"
     replaced = stack.comes_up().operations["replace"]
     assert name in replaced if token == NODE_GROUP else replaced == {name}
-    assert [one.status for one in stack.entities(token, name)] == [""]
+    assert [entity.status for entity in stack.entities(token, name)] == [""]
     assert stack.up().changed == {}
 
 

@@ -33,7 +33,11 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 
 def in_the_cloud(graph: Graph) -> list[tuple[str, str]]:
     """Type and logical name of everything that exists in the cloud."""
-    return [(one.type, one.name) for one in graph if one.custom and not one.type.startswith(IN_STATE_ALONE)]
+    return [
+        (resource.type, resource.name)
+        for resource in graph
+        if resource.custom and not resource.type.startswith(IN_STATE_ALONE)
+    ]
 
 
 def types(name: str, sections: Mapping[str, Any] | None = None) -> set[str]:

@@ -40,7 +40,9 @@ def test_parking_touches_the_models_alone(stack: Stack) -> None:
 def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_back(stack: Stack) -> None:
     def kill(world: Outside) -> None:
         [release] = [
-            one for one in world.entities() if one.name == "tandem-karpenter-controller" and one.type == RELEASE
+            entity
+            for entity in world.entities()
+            if entity.name == "tandem-karpenter-controller" and entity.type == RELEASE
         ]
         world.forget(release.type, release.id)
 

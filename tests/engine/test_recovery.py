@@ -68,12 +68,12 @@ def test_an_empty_file_of_attributes_does_not_keep_pulumi_from_its_state(raised:
 @pytest.mark.parametrize("made", [False, True], ids=["nothing made", "made without an answer"])
 def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Raise, made: bool) -> None:
     stack = raised(STACK)
-    job = next(one for one in stack.state()["resources"] if one["type"] == JOB)
+    job = next(resource for resource in stack.state()["resources"] if resource["type"] == JOB)
     if not made:
         stack.behind(lambda world: world.delete(JOB, job["id"]))
 
     def mark(latest: dict[str, Any]) -> None:
-        [entry] = [one for one in latest["resources"] if one["urn"] == job["urn"]]
+        [entry] = [resource for resource in latest["resources"] if resource["urn"] == job["urn"]]
         entry["pendingReplacement"] = True
 
     stack.edit_state(mark)
@@ -85,7 +85,7 @@ def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Rai
 
 def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: Raise) -> None:
     stack = raised(STACK)
-    first = next(one for one in stack.state()["resources"] if one["type"] == "aws:ec2/vpc:Vpc")
+    first = next(resource for resource in stack.state()["resources"] if resource["type"] == "aws:ec2/vpc:Vpc")
     name = first["urn"].rpartition("::")[2]
     second, _ = stack.behind(lambda world: world.create(first["type"], name, {"cidrBlock": "10.9.0.0/16"}, {}))
     said = says(stack, 1, "status")
@@ -101,7 +101,7 @@ def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: 
 )
 def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(raised: Raise) -> None:
     stack = raised(STACK)
-    urns = [one["urn"] for one in stack.state()["resources"] if one["type"] == RELEASE]
+    urns = [resource["urn"] for resource in stack.state()["resources"] if resource["type"] == RELEASE]
     options = [option for urn in urns for option in ("--target", urn)]
     run = stack.destroy("--target-dependents", *options)
     assert run.code == 0, run.errors
@@ -116,10 +116,12 @@ def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(
 )
 def test_what_was_imported_is_destroyed_before_what_it_needs(raised: Raise) -> None:
     stack = raised(STACK)
-    group = next(one for one in stack.state()["resources"] if one["type"] == "aws:eks/nodeGroup:NodeGroup")
+    group = next(
+        resource for resource in stack.state()["resources"] if resource["type"] == "aws:eks/nodeGroup:NodeGroup"
+    )
 
     def forget(latest: dict[str, Any]) -> None:
-        [entry] = [one for one in latest["resources"] if one["urn"] == group["urn"]]
+        [entry] = [resource for resource in latest["resources"] if resource["urn"] == group["urn"]]
         latest["resources"].remove(entry)
         for one in latest["resources"]:
             one["dependencies"] = [urn for urn in one.get("dependencies", ()) if urn != group["urn"]]

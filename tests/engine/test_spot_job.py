@@ -68,7 +68,8 @@ def stack(nothing: Raise, tmp_path_factory: pytest.TempPathFactory) -> OwnProgra
 
 def test_jobs_are_replaced_if_they_change_and_destroy_leaves_nothing(stack: OwnProgram) -> None:
     conditions = {
-        one.id: [kind["type"] for kind in one.outputs["status"]["conditions"]] for one in stack.entities(tokens.JOB)
+        entity.id: [kind["type"] for kind in entity.outputs["status"]["conditions"]]
+        for entity in stack.entities(tokens.JOB)
     }
     assert conditions == {"train/train": ["Complete"], "tune/tune": ["Suspended"]}
     assert stack.findings().agree
@@ -85,7 +86,7 @@ def test_jobs_are_replaced_if_they_change_and_destroy_leaves_nothing(stack: OwnP
     stack.write(lambda text: text.replace('"train.py"', '"train.py", "--epochs=2"'))
     assert set(stack.comes_up().changed["replace"]) == {"train-job", "tune-job"}
     commands = [
-        one.inputs["spec"]["template"]["spec"]["containers"][0]["command"] for one in stack.entities(tokens.JOB)
+        entity.inputs["spec"]["template"]["spec"]["containers"][0]["command"] for entity in stack.entities(tokens.JOB)
     ]
     assert commands == [["python", "train.py", "--epochs=2"]] * 2
 

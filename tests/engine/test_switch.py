@@ -156,7 +156,11 @@ def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_
 
     def spoil(world: Outside) -> None:
         """Somebody uninstalls feature discovery, without which the MPS daemon finds no node."""
-        [found] = [one for one in world.entities() if one.type == RELEASE and one.name == "tandem-sharing-discovery"]
+        [found] = [
+            entity
+            for entity in world.entities()
+            if entity.type == RELEASE and entity.name == "tandem-sharing-discovery"
+        ]
         world.forget(found.type, found.id)
 
     stack.behind(spoil)
@@ -172,7 +176,9 @@ def test_a_switch_while_the_node_no_longer_exists_continues_with_the_next_one(ra
 
     def reclaim(world: Outside) -> None:
         [gpu] = [
-            one for one in world.entities() if one.type == INSTANCE and one.inputs["instanceType"] == "g4dn.xlarge"
+            entity
+            for entity in world.entities()
+            if entity.type == INSTANCE and entity.inputs["instanceType"] == "g4dn.xlarge"
         ]
         world.forget(gpu.type, gpu.id)
 

@@ -26,7 +26,7 @@ def allow(stack: Stack, vcpus: int) -> None:
 def serving(stack: Stack) -> dict[str, str]:
     """The instance type of each running model's node, by the name of its pod."""
     found: dict[str, str] = {}
-    entities = {one.key: one for one in stack.behind(World.entities)}
+    entities = {entity.key: entity for entity in stack.behind(World.entities)}
     for model in MODELS:
         if node := entities[POD, f"ollama/{model}-0"].outputs["node"]:
             owner = entities[NODE, node].owner
@@ -37,7 +37,7 @@ def serving(stack: Stack) -> dict[str, str]:
 
 def groups(stack: Stack) -> list[str]:
     """The instance type of each node group of GPUs in the cloud."""
-    return [one.inputs["instanceTypes"][0] for one in stack.entities(NODE_GROUP, GROUP)]
+    return [entity.inputs["instanceTypes"][0] for entity in stack.entities(NODE_GROUP, GROUP)]
 
 
 @pytest.mark.real_world(

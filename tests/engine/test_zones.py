@@ -20,12 +20,12 @@ def sell(stack: Stack, instance_type: str, letters: Collection[str]) -> None:
 
 
 def letters(stack: Stack, token: str, name: str = "") -> str:
-    found = [one.outputs["availabilityZone"] for one in stack.entities(token) if name in one.name]
+    found = [entity.outputs["availabilityZone"] for entity in stack.entities(token) if name in entity.name]
     return "".join(sorted(zone[-1] for zone in found))
 
 
 def group_zones(stack: Stack, name: str = "tandem-gpu-group") -> str:
-    zones = {one.id: one.outputs["availabilityZone"][-1] for one in stack.entities(SUBNET)}
+    zones = {entity.id: entity.outputs["availabilityZone"][-1] for entity in stack.entities(SUBNET)}
     [group] = stack.entities(tokens.NODE_GROUP, name)
     return "".join(sorted(zones[subnet] for subnet in group.inputs["subnetIds"]))
 

@@ -93,7 +93,7 @@ class Pair:
             "idle_seconds": idle_seconds(json.loads(out.read_text(encoding="utf-8"))["runs"]),
             "gpu_mib": used,
             # Their ids have no meaning later.
-            "processes": [{key: one[key] for key in ("program", "mib")} for one in processes],
+            "processes": [{key: process[key] for key in ("program", "mib")} for process in processes],
         }
 
     def _environment(self) -> dict[str, str]:

@@ -40,7 +40,9 @@ def read_load(lines: Iterable[str]) -> Result:
 def gpu_mib(buffers: Iterable[Result], *kinds: str) -> float:
     """Sum of these kinds of buffers in the GPU's memory: not the CPU's, and not pinned memory of the host."""
     return sum(
-        float(one["mib"])
-        for one in buffers
-        if one["kind"] in kinds and not one["device"].startswith(OF_THE_HOST) and not one["device"].endswith("_Host")
+        float(buffer["mib"])
+        for buffer in buffers
+        if buffer["kind"] in kinds
+        and not buffer["device"].startswith(OF_THE_HOST)
+        and not buffer["device"].endswith("_Host")
     )

@@ -197,10 +197,10 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
             rows.append([mode, run, f"not compared: {'; '.join(reasons)}", "", ""])
     yield _titled(PAIRS, notes)
     yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
-    if figures := [_figure(mode, one) for mode, result in found.items() for one in result["summary"]["figures"]]:
+    if figures := [_figure(mode, figure) for mode, result in found.items() for figure in result["summary"]["figures"]]:
         titles = ("first token, ms", "its parts, ms", "between tokens, ms", "tokens per second")
         yield FIGURES
-        if any(one.get("first_token") for result in found.values() for one in result["summary"]["figures"]):
+        if any(figure.get("first_token") for result in found.values() for figure in result["summary"]["figures"]):
             yield FIRST_TOKEN
         yield from _table(["sharing", "model", "at a time", *titles], figures)
     if matched := list(_matched(found)):

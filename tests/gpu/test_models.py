@@ -25,8 +25,8 @@ def test_the_file_has_all_tensors_and_tokens_and_nothing_else(shape: Shape, tmp_
     small = shrunk(shape)
     write_model(small, tmp_path / "m.gguf")
     found = GGUFReader(tmp_path / "m.gguf")
-    tensors = [(one.name, one.tensor_type.name, tuple(one.shape), one.n_bytes) for one in found.tensors]
-    assert tensors == [(one.name, one.kind, one.shape, one.size) for one in small.tensors]
+    tensors = [(tensor.name, tensor.tensor_type.name, tuple(tensor.shape), tensor.n_bytes) for tensor in found.tensors]
+    assert tensors == [(tensor.name, tensor.kind, tensor.shape, tensor.size) for tensor in small.tensors]
     last = found.tensors[-1]
     assert (tmp_path / "m.gguf").stat().st_size == last.data_offset + last.n_bytes + -last.n_bytes % 32
     values = {key: field.contents() for key, field in found.fields.items()}

@@ -31,7 +31,7 @@ def test_the_buffers_of_a_load_are_read_by_device_and_kind() -> None:
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load["id"])
 def test_what_a_load_allocated_is_known_by_part(load: dict[str, Any]) -> None:
     buffers = read_load(load["log"].splitlines())["buffers"]
-    assert [one["mib"] for one in buffers] == load["of_each"]
+    assert [buffer["mib"] for buffer in buffers] == load["of_each"]
     assert [gpu_mib(buffers, kind) for kind in ("model", "KV", "compute", "output")] == load["on_gpu"]
 
 

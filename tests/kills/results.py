@@ -31,7 +31,10 @@ def summary(seed: int, records: Sequence[dict[str, Any]], *, total: int) -> str:
         f"|---|{'---|' * len(OPERATIONS)}",
     ]
     for kind in get_args(Kind):
-        cells = [_cell([one for one in records if (one["kind"], one["operation"]) == (kind, op)]) for op in OPERATIONS]
+        cells = [
+            _cell([record for record in records if (record["kind"], record["operation"]) == (kind, op)])
+            for op in OPERATIONS
+        ]
         lines.append(f"| {WHAT[kind]} | {' | '.join(cells)} |")
     verbs = Counter(command.split()[0] for record in records for command in record["followed"])
     lines += ["", f"Commands that `status` named: {', '.join(f'{verb} {n}' for verb, n in sorted(verbs.items()))}."]

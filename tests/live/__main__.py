@@ -119,7 +119,7 @@ def live(sessions: list[Session], max_usd: float | None, hours: float, provoke: 
         raise RefusedError("AWS credentials are missing or expired. Log in, e.g. with `aws sso login`.")
     clouds = {one.name: account(ROOT / ".tandem" / "live" / one.name, one.name) for one in sessions}
     _check_costs(sessions, clouds, hours, max_usd)
-    asked = [one for one in QUESTIONS if provoke or not one.provokes]
+    asked = [question for question in QUESTIONS if provoke or not question.provokes]
     well = True
     for session in sessions:
         cloud = clouds[session.name]
@@ -156,7 +156,7 @@ def _check_costs(sessions: list[Session], clouds: dict[str, Cloud], hours: float
 def _write(record: Record) -> None:
     ANSWERS.mkdir(exist_ok=True)
     today = datetime.date.today().isoformat()
-    texts = {one.id: one.text for one in QUESTIONS}
+    texts = {question.id: question.text for question in QUESTIONS}
     for id, answer in record.answers.items():
         content = {"id": id, "question": texts[id], "asked": today, "answer": answer}
         (ANSWERS / f"{id}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

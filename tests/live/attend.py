@@ -40,7 +40,9 @@ def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours:
 
     Each step asks the questions that disrupt the stack last.
     """
-    asked = sorted((one for one in questions if one.session == session.name), key=lambda one: one.provokes)
+    asked = sorted(
+        (question for question in questions if question.session == session.name), key=lambda one: one.provokes
+    )
     record = Record()
     until = time.monotonic() + (hours - RESERVE_HOURS) * 3600
 
@@ -83,7 +85,7 @@ def from_the_account(question: Question, cloud: Cloud, took: float, left: float)
 def planned_values(cloud: Cloud) -> dict[str, str]:
     """Values of the stack file that commands need. Raises StepError for a refused file."""
     plan = cloud.plan()
-    [plane] = [one["item"] for one in plan["cost"]["lines"] if one["item"].startswith("control plane")]
+    [plane] = [line["item"] for line in plan["cost"]["lines"] if line["item"].startswith("control plane")]
     kubernetes = str(plane).rpartition(" ")[2]
     return {"region": cloud.region, "kubernetes": kubernetes, "model": plan["models"][0]["name"]}
 
@@ -98,7 +100,7 @@ def _deployed_values(cloud: Cloud, left: float) -> dict[str, str]:
     path.write_text(text, encoding="utf-8")
     cluster = str(outputs["cluster_name"])
     groups = json.loads(cloud.ask(GROUPS.format(region=cloud.region, cluster=cluster), left))["nodegroups"]
-    return {"cluster": cluster, "group": next((one for one in groups if "gpu" in one), "")}
+    return {"cluster": cluster, "group": next((group for group in groups if "gpu" in group), "")}
 
 
 def _ask(

@@ -32,10 +32,10 @@ def restarts(said: str) -> Answer:
 def seconds_until_ready(said: str) -> Answer:
     """The longest time from a pod's creation until it is ready."""
     times = [
-        _seconds(one["lastTransitionTime"]) - _seconds(pod["metadata"]["creationTimestamp"])
+        _seconds(condition["lastTransitionTime"]) - _seconds(pod["metadata"]["creationTimestamp"])
         for pod in json.loads(said)["items"]
-        for one in pod["status"].get("conditions", ())
-        if one["type"] == "Ready" and one["status"] == "True"
+        for condition in pod["status"].get("conditions", ())
+        if condition["type"] == "Ready" and condition["status"] == "True"
     ]
     return {"pods": len(times), "longest_seconds": max(times, default=None)}
 
@@ -56,9 +56,11 @@ def one_patch(said: str) -> Answer:
 
 def nodes_after_update(nodes: str, state: str) -> Answer:
     """Seconds from the end of the node group's update to the last write on its nodes."""
-    taints = [one["taints"].partition(" ")[0] for one in one_patch(nodes)["nodes"]]
-    groups = [one for one in json.loads(state)["deployment"]["resources"] if one["type"].endswith(":NodeGroup")]
-    ended = [one["modified"] for one in groups if "gpu" in one["urn"].rpartition("::")[2]]
+    taints = [node["taints"].partition(" ")[0] for node in one_patch(nodes)["nodes"]]
+    groups = [
+        resource for resource in json.loads(state)["deployment"]["resources"] if resource["type"].endswith(":NodeGroup")
+    ]
+    ended = [group["modified"] for group in groups if "gpu" in group["urn"].rpartition("::")[2]]
     if not (all(taints) and taints and ended):
         return {"seconds": None}
     return {"seconds": max(map(_seconds, taints)) - max(map(_seconds, ended))}
@@ -102,8 +104,8 @@ def reboots(events: str, nodes: str, logs: str) -> Answer:
 
     Kubernetes, pkg/kubelet/nodestatus/setters.go: "Node %s has been rebooted, boot id: %s"
     """
-    messages = [one["message"] for one in json.loads(events)["items"]]
-    boots = [one["status"]["nodeInfo"]["bootID"] for one in json.loads(nodes)["items"]]
+    messages = [item["message"] for item in json.loads(events)["items"]]
+    boots = [item["status"]["nodeInfo"]["bootID"] for item in json.loads(nodes)["items"]]
     return {
         "events": len(messages),
         "since_last_reboot": [any(boot in message for message in messages) for boot in boots],
@@ -119,7 +121,7 @@ def hook_processes(said: str) -> Answer:
 def kernel_cache(before: str, seconds: str, after: str) -> Answer:
     """Compiled kernels before and after a restart, as a number and MiB; more after it were compiled again."""
     counts = [[int(number) for number in said.split()] for said in (before, after)]
-    return {"kernels": [one[0] for one in counts], "mib": [one[1] for one in counts], "seconds": int(seconds)}
+    return {"kernels": [count[0] for count in counts], "mib": [count[1] for count in counts], "seconds": int(seconds)}
 
 
 def update_errors(said: str) -> Answer:
@@ -133,8 +135,10 @@ def update_errors(said: str) -> Answer:
 
 def init_errors(state: str) -> Answer:
     """Node groups in the state, and those with errors of their last update."""
-    groups = [one for one in json.loads(state)["deployment"]["resources"] if one["type"].endswith(":NodeGroup")]
-    return {"groups": len(groups), "with_init_errors": sum(bool(one.get("initErrors")) for one in groups)}
+    groups = [
+        resource for resource in json.loads(state)["deployment"]["resources"] if resource["type"].endswith(":NodeGroup")
+    ]
+    return {"groups": len(groups), "with_init_errors": sum(bool(group.get("initErrors")) for group in groups)}
 
 
 def rate_limits(said: str) -> Answer:
@@ -144,9 +148,9 @@ def rate_limits(said: str) -> Answer:
 
 def failed_jobs(said: str) -> Answer:
     """Failed pods of the proof's Jobs, and failed Jobs."""
-    jobs = [one["status"] for one in json.loads(said)["items"]]
-    reasons = [c["reason"] for one in jobs for c in one.get("conditions", ()) if c["type"] == "Failed"]
-    return {"failed_pods": sum(int(one.get("failed", 0)) for one in jobs), "failed_jobs": reasons}
+    jobs = [item["status"] for item in json.loads(said)["items"]]
+    reasons = [c["reason"] for job in jobs for c in job.get("conditions", ()) if c["type"] == "Failed"]
+    return {"failed_pods": sum(int(job.get("failed", 0)) for job in jobs), "failed_jobs": reasons}
 
 
 def zones(said: str) -> Answer:
@@ -167,11 +171,11 @@ def reachable(said: str) -> Answer:
 
 def reached(stranger: str, neighbour: str, pods: str, forwarded: str) -> Answer:
     """Who reached a model: pods of two namespaces, kubelet with its probes, and a forwarded port."""
-    conditions = [one for pod in json.loads(pods)["items"] for one in pod["status"].get("conditions", ())]
+    conditions = [condition for pod in json.loads(pods)["items"] for condition in pod["status"].get("conditions", ())]
     return {
         "stranger": "HTTP 200" in stranger,
         "neighbour": "HTTP 200" in neighbour,
-        "kubelet": [one["status"] == "True" for one in conditions if one["type"] == "Ready"],
+        "kubelet": [condition["status"] == "True" for condition in conditions if condition["type"] == "Ready"],
         "port_forward": "HTTP 200" in forwarded,
     }
 
@@ -179,16 +183,16 @@ def reached(stranger: str, neighbour: str, pods: str, forwarded: str) -> Answer:
 def health(said: str) -> Answer:
     """Status of a node group, and the codes of its health issues."""
     group = json.loads(said)["nodegroup"]
-    return {"status": group["status"], "issues": [one["code"] for one in group["health"]["issues"]]}
+    return {"status": group["status"], "issues": [issue["code"] for issue in group["health"]["issues"]]}
 
 
 def scaling(said: str) -> Answer:
     """How many nodes Auto Scaling groups want and have, and which of their processes are suspended."""
     groups = json.loads(said)["AutoScalingGroups"]
     return {
-        "desired": [one["DesiredCapacity"] for one in groups],
-        "instances": [len(one["Instances"]) for one in groups],
-        "suspended": sorted(process["ProcessName"] for one in groups for process in one["SuspendedProcesses"]),
+        "desired": [group["DesiredCapacity"] for group in groups],
+        "instances": [len(group["Instances"]) for group in groups],
+        "suspended": sorted(process["ProcessName"] for group in groups for process in group["SuspendedProcesses"]),
     }
 
 
@@ -203,7 +207,7 @@ def repeated_calls(said: str) -> Answer:
     https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html
     """
     messages = json.loads(said)["Messages"] if said.strip() else []
-    given = [one["MessageAttributes"] for one in messages]
+    given = [message["MessageAttributes"] for message in messages]
     return {
         "repeated": sorted([one[name]["StringValue"] for name in ("ERROR_CODE", "RETRY_ATTEMPTS")] for one in given)
     }

@@ -58,7 +58,7 @@ class Network:
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     """Whether a label selector selects labels; an empty one selects all."""
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
-    return wanted and all(_holds(one, labels) for one in selector.get("matchExpressions", []))
+    return wanted and all(_holds(expression, labels) for expression in selector.get("matchExpressions", []))
 
 
 def _holds(expression: Object, labels: Mapping[str, str]) -> bool:

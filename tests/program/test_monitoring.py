@@ -12,8 +12,8 @@ LARGE = {"cluster": {"system-nodes": {"count": 2, "instance-types": ["t3.large"]
 
 
 def values(graph: Graph, chart: str) -> dict[str, Any]:
-    releases = [plain(one.inputs) for one in graph.of_type("kubernetes:helm.sh/v3:Release")]
-    [found] = [one["values"] for one in releases if one["chart"] == chart]
+    releases = [plain(resource.inputs) for resource in graph.of_type("kubernetes:helm.sh/v3:Release")]
+    [found] = [release["values"] for release in releases if release["chart"] == chart]
     return dict(found)
 
 

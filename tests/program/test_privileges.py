@@ -58,8 +58,10 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
     graphs: Callable[[str], Graph],
 ) -> None:
     def users(stack: str) -> set[int]:
-        jobs = [one for one in graphs(stack).of_type("kubernetes:batch/v1:Job") if "-shares-" in one.name]
-        return {plain(one.inputs)["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for one in jobs}
+        jobs = [
+            resource for resource in graphs(stack).of_type("kubernetes:batch/v1:Job") if "-shares-" in resource.name
+        ]
+        return {plain(job.inputs)["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for job in jobs}
 
     assert users("mps") == {0}
     for stack in ("timeslice", "exclusive", "mig", "karpenter"):
@@ -87,7 +89,9 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
     ],
 )
 def test_namespaces_have_their_level(graphs: Callable[[str], Graph], stack: str, levels: dict[str, str]) -> None:
-    metadata = [plain(one.inputs)["metadata"] for one in graphs(stack).of_type("kubernetes:core/v1:Namespace")]
+    metadata = [
+        plain(resource.inputs)["metadata"] for resource in graphs(stack).of_type("kubernetes:core/v1:Namespace")
+    ]
     found = {one["name"]: one["labels"][LEVEL] for one in metadata}
     # Their charts mount directories of the node (`tests/cluster/test_admission.py`).
     plugin = {"node-feature-discovery": "privileged"} | (

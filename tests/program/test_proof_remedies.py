@@ -15,8 +15,10 @@ def test_the_proof_names_the_plugins_pods_in_the_namespace_of_their_release(
     graphs: Callable[[str], Graph], any_stack: str
 ) -> None:
     graph = graphs(any_stack)
-    releases = [plain(one.inputs) for one in graph.of_type("kubernetes:helm.sh/v3:Release")]
-    installed = {(one["namespace"], PLUGINS[one["chart"]]) for one in releases if one["chart"] in PLUGINS}
+    releases = [plain(resource.inputs) for resource in graph.of_type("kubernetes:helm.sh/v3:Release")]
+    installed = {
+        (release["namespace"], PLUGINS[release["chart"]]) for release in releases if release["chart"] in PLUGINS
+    }
     assert installed
     named = set()
     for job in graph.of_type("kubernetes:batch/v1:Job"):

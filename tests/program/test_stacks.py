@@ -84,7 +84,7 @@ def test_a_stack_without_a_proof_only_lacks_the_proofs_resources(graphs: Graphs,
 
 def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs: Graphs) -> None:
     source = source_of("timeslice").sections
-    models = [{**one, "pool": "gpu"} for one in source["models"]]
+    models = [{**model, "pool": "gpu"} for model in source["models"]]
     listed = graph_with("timeslice", {"gpu-nodes": [{"name": "gpu", **source["gpu-nodes"]}], "models": models})
     before = graphs("timeslice")
     assert set(listed.resources) == set(before.resources)
@@ -105,18 +105,18 @@ def test_only_a_model_that_never_leaves_mps_refuses_to_run_without_it() -> None:
         for release in graph_with("timeslice", changes).of_type("kubernetes:helm.sh/v3:Release")
         if "extraEnv" in release.inputs["values"]
     ]
-    needs = sorted(one.get("TANDEM_MPS", "") for one in environments)
+    needs = sorted(environment.get("TANDEM_MPS", "") for environment in environments)
     assert needs == ["", "", "required", "required"]
 
 
 def test_the_models_of_an_mps_stack_watch_their_daemon(graphs: Graphs) -> None:
-    scripts = [one.inputs["data"] for one in graphs("mps").of_type("kubernetes:core/v1:ConfigMap")]
-    assert ['"mps").stat()' in one["model_watch.py"] for one in scripts if "model_watch.py" in one] == [True]
-    values = [one.inputs["values"] for one in graphs("mps").of_type("kubernetes:helm.sh/v3:Release")]
+    scripts = [resource.inputs["data"] for resource in graphs("mps").of_type("kubernetes:core/v1:ConfigMap")]
+    assert ['"mps").stat()' in script["model_watch.py"] for script in scripts if "model_watch.py" in script] == [True]
+    values = [resource.inputs["values"] for resource in graphs("mps").of_type("kubernetes:helm.sh/v3:Release")]
     models = [one for one in values if "ollama" in one]
     assert len(models) == 2
     for model in models:
-        [sidecar] = [one for one in model["initContainers"] if one["name"] == "model-watch"]
+        [sidecar] = [container for container in model["initContainers"] if container["name"] == "model-watch"]
         hook = model["lifecycle"]["postStart"]["exec"]["command"][2]
         assert {"name": "TANDEM_MPS", "value": "required"} in model["extraEnv"]
         assert {"name": "DIRECTORY", "value": "/watch"} in sidecar["env"]
@@ -126,7 +126,7 @@ def test_the_models_of_an_mps_stack_watch_their_daemon(graphs: Graphs) -> None:
 
 
 def test_components_that_labels_of_nodes_request_are_installed(graphs: Graphs, any_stack: str) -> None:
-    groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
+    groups = [resource.inputs["labels"] for resource in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")
     groups += [one.inputs["spec"]["template"]["metadata"]["labels"] for one in coming]
     shown = [labels for labels in groups if "tandem/pool" in labels]
@@ -264,11 +264,13 @@ def test_pulumi_shows_an_invalid_stack_file_without_a_traceback(monkeypatch: pyt
 def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Graphs, name: str) -> None:
     graph = graphs(name)
     [scripts] = [
-        plain(one.inputs)
-        for one in graph.of_type("kubernetes:core/v1:ConfigMap")
-        if plain(one.inputs)["metadata"]["name"].startswith("model-watch-")
+        plain(resource.inputs)
+        for resource in graph.of_type("kubernetes:core/v1:ConfigMap")
+        if plain(resource.inputs)["metadata"]["name"].startswith("model-watch-")
     ]
-    models = [plain(one.inputs) for one in graph.of_type(RELEASE) if plain(one.inputs)["chart"] == "ollama"]
+    models = [
+        plain(resource.inputs) for resource in graph.of_type(RELEASE) if plain(resource.inputs)["chart"] == "ollama"
+    ]
     assert len(models) == 2
     for one in models:
         values = one["values"]
@@ -288,16 +290,16 @@ def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Grap
 
 def model_pods(graph: Graph) -> dict[str, dict[str, Any]]:
     """The values of each model's release, by its name."""
-    found = [plain(one.inputs) for one in graph.of_type(RELEASE)]
+    found = [plain(resource.inputs) for resource in graph.of_type(RELEASE)]
     return {one["name"]: one["values"] for one in found if one["chart"] == "ollama"}
 
 
 def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs) -> None:
     """Names, port and annotations are what stores and monitors look for."""
     [script] = [
-        plain(one.inputs)
-        for one in graphs("monitored").of_type("kubernetes:core/v1:ConfigMap")
-        if plain(one.inputs)["metadata"].get("name", "").startswith("model-metrics-")
+        plain(resource.inputs)
+        for resource in graphs("monitored").of_type("kubernetes:core/v1:ConfigMap")
+        if plain(resource.inputs)["metadata"].get("name", "").startswith("model-metrics-")
     ]
     for name, values in model_pods(graphs("monitored")).items():
         watch, metrics = values["initContainers"]
@@ -317,7 +319,7 @@ def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs
 
 def test_without_metrics_no_pod_has_an_exporter(graphs: Graphs) -> None:
     for values in model_pods(graphs("dev")).values():
-        assert [one["name"] for one in values["initContainers"]] == ["model-watch"]
+        assert [container["name"] for container in values["initContainers"]] == ["model-watch"]
         assert "podAnnotations" not in values
         assert "LLAMA_ARG_ENDPOINT_METRICS" not in str(values["extraEnv"])
 
@@ -332,7 +334,7 @@ def test_the_exporters_cpu_and_memory_are_counted_in_the_memory_of_each_pod(grap
             (plain_pods[name], *plain_pods[name]["initContainers"]),
         )
         assert mebibytes("requests", *containers) == mebibytes("requests", *others) + 64
-        assert sum(int(one["resources"]["requests"]["cpu"].removesuffix("m")) for one in containers) == 250
+        assert sum(int(container["resources"]["requests"]["cpu"].removesuffix("m")) for container in containers) == 250
         limits += mebibytes("limits", *containers)
     # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.
     assert len(pods) == 2
@@ -340,7 +342,7 @@ def test_the_exporters_cpu_and_memory_are_counted_in_the_memory_of_each_pod(grap
 
 
 def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
-    return sum(int(one["resources"][kind]["memory"].removesuffix("Mi")) for one in containers)
+    return sum(int(container["resources"][kind]["memory"].removesuffix("Mi")) for container in containers)
 
 
 @pytest.mark.real_world(
@@ -357,7 +359,7 @@ def test_compiled_kernels_outlive_the_container_beside_the_model_files(graphs: G
             values = release["values"]
             own = values.get("persistentVolume", {}).get("enabled", False)
             claims = {volume["name"] for volume in values["volumes"] if "persistentVolumeClaim" in volume}
-            mounts = [one["mountPath"] for one in values["volumeMounts"] if one["name"] in claims]
+            mounts = [mount["mountPath"] for mount in values["volumeMounts"] if mount["name"] in claims]
             [folder] = ["/root/.ollama"] if own else mounts
             [path] = [one["value"] for one in values["extraEnv"] if one["name"] == "CUDA_CACHE_PATH"]
             assert Path(folder) in Path(path).parents
@@ -373,12 +375,12 @@ def test_compiled_kernels_outlive_the_container_beside_the_model_files(graphs: G
 )
 def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
     """Both containers request the planned memory, and the limits of all pods on the node do not exceed its memory."""
-    models = [{**one, "prompt-cache-mib": 512} for one in source_of("timeslice").sections["models"]]
+    models = [{**model, "prompt-cache-mib": 512} for model in source_of("timeslice").sections["models"]]
     without, pods = (
         {
             release["name"]: (release["values"], *release["values"]["initContainers"])
-            for one in graph.of_type(RELEASE)
-            if (release := plain(one.inputs))["chart"] == "ollama"
+            for resource in graph.of_type(RELEASE)
+            if (release := plain(resource.inputs))["chart"] == "ollama"
         }
         for graph in (graphs("timeslice"), graph_with("timeslice", {"models": models}))
     )

@@ -45,6 +45,8 @@ def test_no_service_refuses_the_most_tags_that_a_file_may_have(name: str) -> Non
     assert all({"owner": "", "cost": "", **own_tags("dev")}.items() <= role.inputs["tags"].items() for role in roles)
     for group in graph.of_type(tokens.SCHEDULE_GROUP):
         assert set(group.inputs["tags"]) == {*MANY, *own_tags("dev")}
-    assert (tokens.SCHEDULE_GROUP in {one.type for one in graph}) == (name == "scheduled")
-    instances = [spec["tags"] for one in graph.of_type(tokens.TEMPLATE) for spec in one.inputs["tagSpecifications"]]
+    assert (tokens.SCHEDULE_GROUP in {resource.type for resource in graph}) == (name == "scheduled")
+    instances = [
+        spec["tags"] for resource in graph.of_type(tokens.TEMPLATE) for spec in resource.inputs["tagSpecifications"]
+    ]
     assert {len(tags) + rules.ON_A_NODE for tags in instances} == {rules.MOST}

@@ -31,7 +31,7 @@ def sold_in(letters: str) -> Callable[[Any], Any]:
 
 
 def zones_of(graph: Graph) -> str:
-    return "".join(sorted({plain(one.inputs)["availabilityZone"][-1] for one in graph.of_type(SUBNET)}))
+    return "".join(sorted({plain(resource.inputs)["availabilityZone"][-1] for resource in graph.of_type(SUBNET)}))
 
 
 @pytest.mark.real_world(
@@ -43,7 +43,10 @@ def test_karpenters_volumes_are_where_its_types_are_sold() -> None:
     assert zones_of(graph) == "df"
     volume = plain(graph.named("tandem-ollama-llama2-7b-volume").inputs)
     [pool] = graph.of_type(NODE_POOL)
-    wanted = {one["key"]: one["values"] for one in plain(pool.inputs)["spec"]["template"]["spec"]["requirements"]}
+    wanted = {
+        requirement["key"]: requirement["values"]
+        for requirement in plain(pool.inputs)["spec"]["template"]["spec"]["requirements"]
+    }
     assert volume["availabilityZone"] == "us-east-1d"
     assert wanted["topology.kubernetes.io/zone"] == ["us-east-1d"]
 

@@ -40,12 +40,16 @@ def up(variant: str, world: World) -> Graph:
 
 
 def cloud_resources(graph: Graph) -> list[Resource]:
-    return [one for one in graph if one.custom and one.id and not one.type.startswith(IN_STATE_ALONE)]
+    return [
+        resource
+        for resource in graph
+        if resource.custom and resource.id and not resource.type.startswith(IN_STATE_ALONE)
+    ]
 
 
 def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first: Collection[str] = ()) -> None:
     """Deletes in an order that the engine may take: only unneeded resources, and `first` as early as possible."""
-    left = {one.urn: one for one in cloud_resources(graph)}
+    left = {resource.urn: resource for resource in cloud_resources(graph)}
     above = needed_by(needs)
     for wanted in (first, list(left)):
         while todo := [urn for urn in wanted if urn in left]:
@@ -61,7 +65,7 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
 
     Resources that also wait in a real `up`, such as pods without a node, are tried again after others exist.
     """
-    left = {one.urn: one for one in cloud_resources(graph)}
+    left = {resource.urn: resource for resource in cloud_resources(graph)}
     ids: dict[str, str] = {}
     renamed: dict[str, str] = {}
     held = {last}
@@ -118,7 +122,7 @@ def _renamed(values: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def all_needed(graph: Graph) -> Needs:
-    return {one.urn: needed(graph, one) for one in cloud_resources(graph)}
+    return {resource.urn: needed(graph, resource) for resource in cloud_resources(graph)}
 
 
 def needed_by(needs: Needs) -> dict[str, set[str]]:

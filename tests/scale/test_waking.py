@@ -46,7 +46,7 @@ def test_two_models_of_a_gpu_wake_on_one_node(sleepers: Sleepers, halves: Pool) 
     pools.wait_for("both models got their request", lambda: len(sleepers.server.got) == 2)
     assert pools.nodes(halves) == 1
     sleepers.server.hold.set()
-    pools.wait_for("both were answered", lambda: all(one.done() for one in answers))
+    pools.wait_for("both were answered", lambda: all(answer.done() for answer in answers))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_every_path_that_means_work_is_counted(sleepers: Sleepers, halves: Pool)
 
     sleepers.pools.wait_for("all were counted", counted)
     sleepers.server.hold.set()
-    sleepers.pools.wait_for("all were answered", lambda: all(one.done() for one in answers))
-    assert {one.result().status for one in answers} == {200}
+    sleepers.pools.wait_for("all were answered", lambda: all(answer.done() for answer in answers))
+    assert {answer.result().status for answer in answers} == {200}
 
 
 def test_a_request_that_takes_longer_than_the_cooldown_keeps_the_model_awake(sleepers: Sleepers, halves: Pool) -> None:
