@@ -23,7 +23,6 @@ TIERS = {
     "components": "program",
     "program": "program",
     "sandbox": "program",
-    "control_plane": "program",
     "tandem": "program",
     "engine": "engine",
     "ollama": "ollama",
