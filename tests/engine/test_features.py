@@ -97,7 +97,8 @@ def test_an_optional_section_comes_stays_changes_and_goes(raised: Raise, name: s
     assert secrets(stack) == before, "a password stays"
     stack.configure(feature.end)
     ended = stack.comes_up().operations
-    assert (ended["delete"], ended["create"]) == (feature.deleted, feature.created)
+    assert ended["delete"] == feature.deleted
+    assert ended["create"] == feature.created
     stack.goes_down()
     assert stack.behind(World.entities) == []
 

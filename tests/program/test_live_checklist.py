@@ -75,11 +75,12 @@ def test_a_live_run_needs_a_cap_before_anything_else(
 # Its destroy, which always runs.
 
 SLEEPS = "exec sleep 1000"
-INTERRUPTED = {
+Ends = dict[str, tuple[dict[str, tuple[str, ...]], float, str, bool]]
+INTERRUPTED: Ends = {
     f"SIG{name}": ({"up": note("up", f"kill -{name} {os.getpid()}; {SLEEPS}")}, 2.0, "up destroy leftovers", True)
     for name in ("INT", "TERM", "HUP")
 }
-ENDS: dict[str, tuple[dict[str, tuple[str, ...]], float, str, bool]] = {
+ENDS: Ends = {
     "fine": ({}, 2.0, "up up up up destroy leftovers", True),
     "failed": ({"up": note("up", "exit 3")}, 2.0, "up destroy leftovers", True),
     "too long": ({"up": ("sh", "-c", SLEEPS)}, RESERVE_HOURS, "destroy leftovers", True),
