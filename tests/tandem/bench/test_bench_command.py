@@ -69,7 +69,7 @@ def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, m
     servers.bench(path=of_the_checkout)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert read(of_the_checkout).sessions[0].versions["tandem"] == project["version"]
-    monkeypatch.setattr("tandem.extras.is_checkout", lambda: False)
+    monkeypatch.setattr("tandem.installation.is_checkout", lambda: False)
     monkeypatch.setattr("importlib.metadata.version", {"tandem-gpu": "1.2.3", "tandem": "9"}.__getitem__)
     servers.bench()
     assert read(servers.path).sessions[0].versions["tandem"] == "1.2.3"
