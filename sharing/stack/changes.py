@@ -1,4 +1,4 @@
-"""The settings of a stack file that turn one setup into another."""
+"""Changes of a stack: the nodes and the disk that a change needs, and how a stack file writes it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +8,21 @@ from sharing.modes.modes import Sharing
 from sharing.section import kebab
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+
+
+def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:
+    """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
+    per_node = pool.shares_per_node
+    nodes = max(-(-len(config.models_of(pool)) // per_node), 1) if per_node else 1
+    desired = max(pool.max, nodes) if config.park else pool.desired
+    if pool.provisioner == "node-group" and desired and not config.park:
+        desired = nodes if exact else max(nodes, desired)
+    return pool.changed(
+        min=min(pool.min, desired),
+        desired=desired,
+        max=max(pool.max, nodes),
+        volume_gib=max(pool.volume_gib, config.disk_gib(pool)),
+    )
 
 
 def changed_settings(old: StackConfig, new: StackConfig) -> tuple[str, ...]:

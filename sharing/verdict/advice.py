@@ -16,7 +16,7 @@ from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
 from sharing.problems import Problem, abbreviate
-from sharing.stack.changes import changed_settings
+from sharing.stack.changes import changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.judgement import Judgement, is_judgeable, judge
@@ -200,21 +200,6 @@ def _accepted_caches(config: StackConfig, pool: GpuPool) -> StackConfig:
     refused = [each for each in config.models_of(pool) if not each.model.can_quantize_kv]
     f16 = {each.index: each.changed(kv_type=KvType.F16) for each in refused}
     return config.changed(models=[f16.get(each.index, each) for each in config.models])
-
-
-def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:
-    """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
-    per_node = pool.shares_per_node
-    nodes = max(-(-len(config.models_of(pool)) // per_node), 1) if per_node else 1
-    desired = max(pool.max, nodes) if config.park else pool.desired
-    if pool.provisioner == "node-group" and desired and not config.park:
-        desired = nodes if exact else max(nodes, desired)
-    return pool.changed(
-        min=min(pool.min, desired),
-        desired=desired,
-        max=max(pool.max, nodes),
-        volume_gib=max(pool.volume_gib, config.disk_gib(pool)),
-    )
 
 
 def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:

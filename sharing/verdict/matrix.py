@@ -11,9 +11,9 @@ from sharing.models.served import ServedModel
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
+from sharing.stack.changes import with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import ONE_POOL, GpuPool, Provisioner
-from sharing.verdict.advice import with_room
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import Judgement, judge
 from sharing.verdict.rules.table import first_broken, warnings

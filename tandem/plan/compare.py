@@ -10,9 +10,9 @@ from rich.console import Console
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
+from sharing.stack.changes import with_room
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import with_room
 from sharing.verdict.choices import isolation
 from sharing.verdict.judgement import Fit
 from sharing.verdict.matrix import WAYS

@@ -3,10 +3,9 @@
 import pytest
 
 from sharing.cost.bill import cost
-from sharing.stack.changes import changed_settings
+from sharing.stack.changes import changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
-from sharing.verdict.advice import with_room
 from sharing.verdict.assessment import assess
 from tests.sharing.builders import pair, pool, replace, setup, tenants
 
