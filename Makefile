@@ -77,7 +77,7 @@ lint: .venv/test  ## Check format, lint, spelling and types
 
 # People rely on the rules, so every line and branch of them is tested.
 coverage: .venv/test  ## Check that tests reach every line of the rules
-	.venv/bin/coverage run -m pytest -q tests/sharing
+	.venv/bin/coverage run -m pytest -q tests/sharing tests/stacks
 	.venv/bin/coverage report
 
 # Makes 200 small faults in the committed code, one at a time, and counts those that no test notices. It resumes after an

@@ -227,10 +227,6 @@ class ServedModel(Section):
             return placed.changed(context=placed.effective_context)
         return placed
 
-    def moved(self, pool: str) -> Self:
-        """The same model on another pool."""
-        return self._with(pool=pool)
-
     def with_model(self, model: Model) -> Self:
         """The same settings for a model of another size or shape."""
         return self._with(model=model)

@@ -13,7 +13,7 @@ from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, 
 from sharing.problems import Problem
 from sharing.stack.changes import with_room
 from sharing.stack.config import StackConfig
-from sharing.stack.pools import ONE_POOL, GpuPool, Provisioner
+from sharing.stack.pools import GpuPool, Provisioner
 from sharing.verdict.assessment import assess
 from sharing.verdict.judgement import Judgement, judge
 from sharing.verdict.rules.table import first_broken, warnings
@@ -133,14 +133,6 @@ def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
         return min(priced, key=lambda cell: (cell.usd_per_hour, cell.instance.name), default=None)
     planned = [cell for cell in found if cell.plans]
     return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
-
-
-def one_pool(config: StackConfig) -> StackConfig:
-    """`config` with all its models on one pool, which has the settings of the first pool."""
-    first = config.pools[0]
-    return config.changed(
-        pools=[first.placed(ONE_POOL, first.sharing)], models=[served.moved(first.name) for served in config.models]
-    )
 
 
 def trials(config: StackConfig, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[StackConfig]:

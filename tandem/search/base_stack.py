@@ -13,7 +13,6 @@ from sharing.names import PROJECT
 from sharing.problems import Problem
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuNodes, GpuPool
-from sharing.verdict import matrix
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
 from stacks.stack_file.positions import locate_given, read_documents
@@ -158,12 +157,11 @@ def _read(
         given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}
         raise CallError("\n".join(map(_said, locate_given(wrong, given, read_documents(folders, name)))))
     require_region(found.config.region)
-    whole = matrix.one_pool(found.config)
-    [pool] = whole.pools
+    [pool] = found.config.pools
     # Every setup is tried as spot and on demand, so none falls back. Of types that the file does not name, nobody has
     # said that the region offers them.
     tried = pool.changed(on_demand_fallback=False, check_offers=True)
-    return BaseStack(sections=sections, provider=provider, config=whole.with_pool(tried))
+    return BaseStack(sections=sections, provider=provider, config=found.config.with_pool(tried))
 
 
 def _said(problem: Problem) -> str:

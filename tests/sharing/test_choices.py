@@ -6,14 +6,14 @@ from itertools import islice, pairwise
 import pytest
 
 from sharing.hardware.gpus import instance_types
-from sharing.modes.modes import Exclusive, TimeSlicing
+from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.judgement import judge
-from sharing.verdict.matrix import one_pool, trials
+from sharing.verdict.matrix import trials
 from tests.conftest import Golden
-from tests.sharing.builders import instance, listed, pool, replace, setup, tenants, weighing
+from tests.sharing.builders import instance, replace, setup, tenants, weighing
 
 ANY: tuple[Capacity, ...] = ("spot", "on-demand")
 TWO = setup(models=tenants(weighing(6_000), weighing(5_000)))
@@ -122,13 +122,3 @@ def test_setups_over_the_budget_are_kept_apart() -> None:
     assert all(choice.bill.replacing_usd_per_hour <= limit for choice in found.fitting)
     assert all(choice.bill.replacing_usd_per_hour > limit for choice in found.over_budget)
     assert found.over_budget[0].bill.usd_per_hour <= found.over_budget[-1].bill.usd_per_hour
-
-
-@pytest.mark.slow
-def test_a_stack_with_several_pools_is_tried_with_one() -> None:
-    pools = (listed(0, "one", pool(sharing=Exclusive())), listed(1, "two", pool("g6.xlarge")))
-    them = tenants(weighing(6_000), weighing(5_000))
-    whole: StackConfig = setup(pools=pools, models=(replace(them[0], pool="one"), replace(them[1], pool="two")))
-    assert [row(choice) for choice in choose(one_pool(whole), ANY).fitting] == [
-        row(choice) for choice in choose(TWO, ANY).fitting
-    ]
