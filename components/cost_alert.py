@@ -10,7 +10,7 @@ from components.arguments import check_arguments
 from sharing.names import TOKEN
 from sharing.section import is_email
 from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
-from sharing.verdict.rules.cost_alerts import FIRST_PERCENT
+from sharing.verdict.features.cost_alert import FIRST_PERCENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Deploys a plan: cluster, nodes, sharing, share check and models, the same for every sharing mode."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -25,19 +24,21 @@ from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.hardware.system_instances import system_types
-from sharing.names import PROJECT, TAG_STACK, cluster_name, filled, stack_tags
+from sharing.names import PROJECT, cluster_name, filled, stack_tags
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
 from sharing.verdict.rules.karpenter import controller_replicas
+from stacks.base import Base, Serving
 from stacks.caller import find_caller
+from stacks.features import deploy_features
+from stacks.features.monitoring import find_scrapers
+from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
+from stacks.features.ui import find_clients
 from stacks.models import describe_model
-from stacks.monitoring import find_scrapers, watch_metrics
 from stacks.outputs import describe
-from stacks.parked_pools import OUTPUT, Parking, find_parking, park_nodes, record
-from stacks.scale_to_zero import add_scaling, deploy_keda, find_endpoints
+from stacks.parked_pools import find_parking
 from stacks.stack_file.judge import Plan
-from stacks.ui import find_clients, serve_ui
 
 # Optional parts of a stack are imported where it uses them, here and in the modules beside this one.
 if TYPE_CHECKING:
@@ -46,46 +47,18 @@ if TYPE_CHECKING:
 PARKED = "it is parked; the first `pulumi up` after the wake checks them"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Base:
-    """The foundation of every part of a stack."""
-
-    plan: Plan
-    provider: aws.Provider
-    cluster: GpuCluster
-    tags: Mapping[str, str]
-    mode_taints: Mapping[str, pulumi.Output[str]]
-    """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""
-    volume_zones: Mapping[str, pulumi.Output[str]]
-    """The zone of the models' volumes, by the name of each pool with volumes."""
-    parking: Parking
-
-    def zones(self, pool: GpuPool) -> pulumi.Output[list[str]]:
-        """The zones of a pool's nodes."""
-        return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
-
-    def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Options of a component in the cluster."""
-        return pulumi.ResourceOptions(providers=[self.provider, self.cluster.kubernetes_provider], depends_on=[*needs])
-
-
 def deploy(plan: Plan) -> None:
     """Registers the entire stack and exports its outputs."""
     for warning in plan.assessment.warnings:
         pulumi.log.warn(str(warning))
     base = create_base(plan)
-    warn_of_costs(base)
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
     zero = deploy_keda(plan, base.inside(base.cluster.system_nodes))
     models = serve_models(base, zero, [sharing, *proofs.values()])
-    metrics = watch_metrics(plan, base.inside(base.cluster.system_nodes, models))
-    ui = serve_ui(plan, models, base.inside())
-    groups = {name: one.node_group_name for name, one in nodes.items() if isinstance(one, SpotGpuNodeGroup)}
-    options = base.inside(models) if len(groups) < len(nodes) else pulumi.ResourceOptions(providers=[base.provider])
-    schedule_group = park_nodes(plan, base.cluster.cluster_name, groups, base.tags, options)
-    export(base, sharing, proofs, find_endpoints(models, zero), schedule_group, {**ui, **metrics})
+    outputs = deploy_features(Serving(base=base, nodes=nodes, models=models))
+    export(base, sharing, proofs, find_endpoints(models, zero), outputs)
 
 
 def create_base(plan: Plan) -> Base:
@@ -186,26 +159,6 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             tags=tags,
         ),
         pulumi.ResourceOptions(providers=[provider]),
-    )
-
-
-def warn_of_costs(base: Base) -> None:
-    """The e-mail from AWS Budgets, if the stack file asks for one."""
-    alert = base.plan.config.budget.alert
-    if alert is None:
-        return
-    from components import CostAlert, CostAlertArgs
-
-    CostAlert(
-        f"{PROJECT}-alert",
-        CostAlertArgs(
-            max_usd=alert.max_usd,
-            emails=alert.emails,
-            period=alert.period,
-            only_tagged={TAG_STACK: base.tags[TAG_STACK]} if alert.scope == "stack" else {},
-            tags=base.tags,
-        ),
-        pulumi.ResourceOptions(providers=[base.provider]),
     )
 
 
@@ -369,8 +322,7 @@ def export(
     sharing: DevicePluginSharing,
     proofs: Mapping[str, ShareProof],
     endpoints: pulumi.Output[dict[str, str]],
-    schedule_group: pulumi.Output[str | None],
-    pages: Mapping[str, Any],
+    of_features: Mapping[str, Any],
 ) -> None:
     """Exports the fields of `stacks.outputs.StackOutputs`."""
     reported = {
@@ -379,11 +331,9 @@ def export(
         "endpoints": endpoints,
         "cluster_name": base.cluster.cluster_name,
         "kubeconfig": base.cluster.kubeconfig,
-        **pages,
+        **of_features,
     }
     if len(base.plan.config.pools) == 1:
         reported["resource_names"] = sharing.resource_names
-    if base.plan.config.park:
-        reported[OUTPUT] = {**record(base.plan, base.parking), "schedule_group": schedule_group}
     for name, value in reported.items():
         pulumi.export(name, value)

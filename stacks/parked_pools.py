@@ -5,7 +5,7 @@ It asks AWS, because the state does not know: EventBridge Scheduler resizes the 
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,39 +74,6 @@ def _warn_of_removed_schedule(config: StackConfig, parked: Collection[str]) -> N
             "models are parked, and no schedule starts them any more: if they do not start with this `up`, run "
             f"`kubectl --namespace {OLLAMA_NAMESPACE} scale deployment {names} --replicas=1`"
         )
-
-
-def park_nodes(
-    plan: Plan,
-    cluster: pulumi.Input[str],
-    groups: Mapping[str, pulumi.Input[str]],
-    tags: Mapping[str, str],
-    options: pulumi.ResourceOptions,
-) -> pulumi.Output[str | None]:
-    """The schedules of the section `park`, for the node groups of pools, and the models of other pools.
-
-    Returns the name of their schedule group; None without node groups.
-    """
-    park, config = plan.config.park, plan.config
-    if park is None:
-        return pulumi.Output.from_input(None)
-    from components import ParkedNodeGroup, ScheduledParking, ScheduledParkingArgs
-
-    args = ScheduledParkingArgs(
-        schedule=park.schedule,
-        wake=park.wake,
-        timezone=park.timezone,
-        node_groups={
-            pool.name: ParkedNodeGroup(cluster_name=cluster, node_group_name=groups[pool.name], nodes=pool.desired)
-            for pool in config.pools
-            if pool.name in groups
-        },
-        deployments=[
-            served.id for pool in config.pools if pool.name not in groups for served in config.models_of(pool)
-        ],
-        tags=tags,
-    )
-    return ScheduledParking(f"{PROJECT}-parking", args, options).schedule_group_name
 
 
 def record(plan: Plan, parking: Parking) -> dict[str, Any]:

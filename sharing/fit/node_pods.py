@@ -31,18 +31,13 @@ def on_each_system_node() -> list[NodePod]:
     return _pods(("every",), ())
 
 
-def on_system_nodes(config: StackConfig) -> list[NodePod]:
-    """The pods of all system nodes of `config` in total, besides those that each node has."""
+def on_system_nodes(config: StackConfig, of_features: Collection[str]) -> list[NodePod]:
+    """The pods of all system nodes of `config` in total, besides those that each node has.
+
+    `of_features` are the values of `when` that optional features add.
+    """
     parts = {part for pool in config.pools for part in (*_parts(pool.sharing), pool.provisioner)}
-    if config.ui.enabled:
-        parts.add("ui")
-    if config.monitoring.store == "builtin":
-        parts.add("store")
-    if config.scale_to_zero.enabled:
-        parts.add("keda")
-    if config.park and "karpenter" in parts:
-        parts.add("park")
-    return _pods(("system",), parts, most=config.cluster.system_nodes.count)
+    return _pods(("system",), parts | {*of_features}, most=config.cluster.system_nodes.count)
 
 
 def _parts(sharing: Sharing) -> list[str]:

@@ -10,8 +10,9 @@ from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice, advise, concerns
+from sharing.verdict.features import features_of
 from sharing.verdict.judgement import Fit, Judgement, judge
-from sharing.verdict.rules import budget, cost_alerts
+from sharing.verdict.rules import budget
 from sharing.verdict.rules import table as compatibility
 
 __all__ = ["Assessment", "Fit", "assess"]
@@ -42,14 +43,15 @@ def assess(config: StackConfig) -> Assessment:
     advice = {pool.name: _advice(config, found, pool) for pool in config.pools}
     problems = [*found.broken, *_do_not_fit(found, advice)]
     problems += budget.find_problems(config, found.cost, _cheaper(config, found, advice))
-    problems += cost_alerts.find_problems(config, found.cost)
+    features = features_of(config)
+    problems += [problem for feature in features for problem in feature.bill_errors(config, found.cost)]
     return Assessment(
         problems=tuple(problems),
         warnings=(
             *compatibility.warnings(config),
             *_old_prices(config),
             *budget.find_warnings(config, found.cost),
-            *cost_alerts.find_warnings(config, found.cost),
+            *(problem for feature in features for problem in feature.bill_warnings(config, found.cost)),
         ),
         fits=tuple(_advised(fit, advice) for fit in found.fits),
         cost=found.cost,

@@ -10,14 +10,15 @@ from sharing.problems import Problem, did_you_mean
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+from sharing.verdict import features
 from stacks.stack_file.clients import find_repetitions
-from stacks.stack_file.park_schedules import find_counts_of_schedule, find_wrong_schedules
 
 
 def find_contradictions(config: StackConfig) -> Iterator[Problem]:
     """Finds values that are valid alone but conflict with each other."""
     for pool in config.pools:
-        yield from find_counts_of_schedule(pool) if config.park else _count_contradictions(pool)
+        # With `park`, the schedule sets the counts.
+        yield from () if config.park else _count_contradictions(pool)
     types = {f"{pool.path}.instance-types": pool.instance_types for pool in config.pools}
     types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
     for path, names in types.items():
@@ -30,26 +31,11 @@ def find_contradictions(config: StackConfig) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config)
     yield from find_repetitions(config.models_clients)
-    yield from _repeated_emails(config)
-    yield from _sleep_contradictions(config)
-    yield from _ui_contradictions(config)
     yield from _zone_contradictions(config.cluster)
-    yield from find_wrong_schedules(config.park)
+    yield from features.find_contradictions(config)
     yield from judge_tags(config.given_tags(), {*STACK, *NODE})
     yield from _pool_contradictions(config)
     yield from _model_contradictions(config)
-
-
-def _sleep_contradictions(config: StackConfig) -> Iterator[Problem]:
-    """Finds sections that cannot work while models scale to zero."""
-    if not config.scale_to_zero.enabled:
-        return
-    if config.park:
-        rule = "conflicts with `scale-to-zero`: a model that `park` wakes without a request stops at once"
-        yield Problem("park", "", rule, "Remove `park`: idle models have no nodes.")
-    if config.ui.enabled:
-        rule = "conflicts with `scale-to-zero`: the page lists only models that run, so nobody could start one there"
-        yield Problem("ui.enabled", "", rule, "Write `ui.enabled: false`, or `scale-to-zero.enabled: false`.")
 
 
 def _admin_contradictions(config: StackConfig) -> Iterator[Problem]:
@@ -61,25 +47,6 @@ def _admin_contradictions(config: StackConfig) -> Iterator[Problem]:
             yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
         elif problem := judge_principal(path, arn, config.region):
             yield problem
-
-
-def _ui_contradictions(config: StackConfig) -> Iterator[Problem]:
-    if not config.ui.enabled:
-        return
-    if not config.ui.admin_email:
-        fix = "Write `admin-email: ops@example.com`, for example."
-        yield Problem("ui.admin-email", "", "is missing: the page needs an administrator", fix)
-    served = [settings.find_model() for settings in config.models]
-    if all(model is not None and model.encoder for model in served):
-        rule = "has no model to chat with: all `models` compute embeddings"
-        yield Problem("ui.enabled", "true", rule, "Add a model, or remove `ui`.")
-
-
-def _repeated_emails(config: StackConfig) -> Iterator[Problem]:
-    emails = config.budget.alert.emails if config.budget.alert else []
-    for index, email in enumerate(emails):
-        if email in emails[:index]:
-            yield Problem(f"budget.alert.emails[{index}]", "", "is listed twice", "Keep one of the two.")
 
 
 def _count_contradictions(pool: GpuPool) -> Iterator[Problem]:

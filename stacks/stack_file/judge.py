@@ -17,8 +17,6 @@ from sharing.problems import Problem, format_problems, near
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
-from stacks.stack_file.contradictions import find_contradictions
-from stacks.stack_file.park_schedules import warn_of_park
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
 
@@ -153,7 +151,6 @@ def _apply_rules(name: str, config: StackConfig, *, strict: bool) -> Judged:
     warnings = (
         *assessment.warnings,
         *warn_of_clients(config.models_clients),
-        *warn_of_park(config),
         *warn_of_claimed_volumes(config.given_tags()),
     )
     if strict:
@@ -181,7 +178,12 @@ def _read_form(source: Source) -> StackConfig | list[Problem]:
         config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
     except ValidationError as error:
         return [*problems, *_explain(error, secrets, source.unread)]
-    return problems or [*find_contradictions(config)] or config
+    if problems:
+        return problems
+    # A file with a wrong value does not wait for what contradictions need: 10 ms.
+    from stacks.stack_file.contradictions import find_contradictions
+
+    return [*find_contradictions(config)] or config
 
 
 def _lacks_sharing(values: Mapping[str, Any]) -> bool:

@@ -20,8 +20,8 @@ from sharing.names import (
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import advise
+from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.judgement import Fit, judge
-from sharing.verdict.rules.scale_to_zero import sleepers
 
 if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sharing.names import TAG_STACK
 from sharing.stack.config import StackConfig
-from sharing.verdict.rules.cost_alerts import ACTIVATE
+from sharing.verdict.features.cost_alert import ACTIVATE
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Conf
 from sharing.cost.quotas import needs
 from sharing.stack.pools import GpuPool
 from sharing.stack.startup import cold_start
-from sharing.verdict.rules.scale_to_zero import sleepers
+from sharing.verdict.features.scale_to_zero import sleepers
 from stacks.stack_file.judge import Judged, Plan
 
 # Imports that only an accepted stack needs are where they are used.

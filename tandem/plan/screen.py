@@ -9,13 +9,10 @@ from sharing.fit.shares import judge_guests
 from sharing.hardware.prices import FRESH_DAYS
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
-from sharing.schedule.week import HOURS_PER_WEEK
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.stack.startup import cold_start
 from sharing.verdict.assessment import Fit
-from sharing.verdict.rules import cost_alerts
-from sharing.verdict.rules.scale_to_zero import sleepers, slow_start_minutes
+from sharing.verdict.features import features_of
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
@@ -44,9 +41,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
         _memory(console, plan.config, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
-    _sleep(console, plan.config)
-    _alert(console, plan.config)
-    _pages(console, plan.config)
+    _features(console, plan.config)
     console.print()
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
@@ -196,48 +191,24 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     if len(config.awake) < len(config.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
     rows.append(("total", f"${bill.usd_per_hour:.3f}", other))
-    if week := bill.week:
-        hours = f"{week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
-        rows.append(("while parked", f"${week.parked_usd_per_hour:.3f}", hours))
-    if bill.idle_usd_per_hour is not None:
-        rows.append(("while idle", f"${bill.idle_usd_per_hour:.3f}", "no model runs, and no GPU node"))
+    rows += [
+        (hours.name, f"${hours.usd_per_hour:.3f}", hours.remark)
+        for feature in features_of(config)
+        for hours in feature.cheaper_hours(bill)
+    ]
     print_rows(console, rows, right=(1,), bold="total")
 
 
-def _sleep(console: Console, config: StackConfig) -> None:
-    """When models stop, and how long the next request waits."""
-    tenants = sleepers(config)
-    if not config.scale_to_zero.enabled or not tenants:
-        return
-    usual, slow = round(max(cold_start(tenant)[0] for tenant in tenants)), max(map(slow_start_minutes, tenants))
-    wait = f"about {count(usual, 'minute')}, sometimes {slow}"
-    answer = f"waits {wait}" if config.scale_to_zero.cold_requests == "wait" else f"gets status 503 for {wait}"
-    idle = count(config.scale_to_zero.idle_minutes, "minute")
-    text = f"Idle  a model stops after {idle} without requests; the next request {answer}"
-    console.print()
-    say(console, text, "bold", word="Idle")
-
-
-def _alert(console: Console, config: StackConfig) -> None:
-    """The e-mail that AWS Budgets sends, and its delay."""
-    alert = config.budget.alert
-    if alert is None:
-        return
-    counted = "the AWS account" if alert.scope == "account" else "this stack"
-    limit = f"${alert.max_usd:,.2f} per {cost_alerts.UNITS[alert.period]}"
-    forecast = ", and when AWS forecasts more than 100 %" * (alert.period == "monthly")
-    sent = f"e-mail at {cost_alerts.FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}"
-    text = f"Alert  {sent}. {cost_alerts.LAG}"
-    console.print()
-    say(console, text, "bold", word="Alert")
-
-
-def _pages(console: Console, config: StackConfig) -> None:
-    """The web pages that the stack serves inside the cluster."""
-    served = (("Open WebUI", config.ui.enabled), ("Grafana", config.monitoring.store == "builtin"))
-    if pages := [name for name, is_served in served if is_served]:
-        console.print()
-        say(console, f"Pages  {' and '.join(pages)}, reachable through a forwarded port only", "bold", word="Pages")
+def _features(console: Console, config: StackConfig) -> None:
+    """A line for each optional feature that has one, and the web pages of all."""
+    features = features_of(config)
+    lines = [(feature.word, feature.line(config)) for feature in features]
+    if pages := [page for feature in features for page in feature.pages(config)]:
+        lines.append(("Pages", f"{' and '.join(pages)}, reachable through a forwarded port only"))
+    for word, line in lines:
+        if line:
+            console.print()
+            say(console, f"{word}  {line}", "bold", word=word)
 
 
 def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:

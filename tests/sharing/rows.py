@@ -35,8 +35,7 @@ def read_setup(row: dict[str, Any]) -> StackConfig:
             enabled=True, idle_minutes=idles["idle-minutes"], cold_requests="wait"
         )
     if "park" in values:
-        times = values["park"]
-        values["park"] = ParkSettings(schedule=times["schedule"], wake=times["wake"])
+        values["park"] = ParkSettings(**values["park"])
     if "models" in values:
         values["models"] = read_models(values.pop("models"))
     return setup(**values)

@@ -24,6 +24,7 @@ from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.stack.park import ParkSettings
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.verdict.features import find_system_pods
 from tests.sharing.builders import keeping, pool, read_figures, replace, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
@@ -190,7 +191,8 @@ def test_every_gpu_node_has_room_for_the_pods_of_a_proof() -> None:
 
 def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
     def names(**overrides: Any) -> dict[str, int]:
-        return {pod.name: pod.count for pod in on_system_nodes(setup(**overrides))}
+        stack = setup(**overrides)
+        return {pod.name: pod.count for pod in on_system_nodes(stack, find_system_pods(stack))}
 
     always = {"coredns": 2, "ebs-csi-controller": 2, "nfd-master": 1, "nfd-gc": 1}
     assert names() == always

@@ -12,7 +12,7 @@ from sharing.models.served import Cache, ServedModel
 from sharing.stack.config import StackConfig
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.startup import cold_start
-from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
+from sharing.verdict.features.scale_to_zero import longest_wait_minutes, sleepers
 from sharing.verdict.rules.table import problems
 from tests.sharing.builders import pool, served, setup, tenants
 

@@ -457,17 +457,6 @@ def test_a_time_zone_is_utc_unless_the_file_names_another() -> None:
     assert [park and park.timezone for park in found] == ["UTC", "Asia/Kolkata"]
 
 
-def test_a_time_that_clocks_skip_is_a_warning() -> None:
-    times = {"schedule": "30 2 * * *", "wake": "0 8 * * *", "timezone": "Europe/Paris"}
-    found = judged(park=times)
-    assert found.problems == ()
-    [shown] = [str(one) for one in found.assessment.warnings if one.path.startswith("park")]
-    assert shown == (
-        "park.schedule: '30 2 * * *' is skipped on 2027-03-28: clocks go forward over 02:30 in Europe/Paris. "
-        "Write another time."
-    )
-
-
 def test_park_from_pulumi_config_set_is_accepted() -> None:
     """`pulumi config set --path tandem:park.schedule TEXT` hands the program a section as JSON."""
     values = {"aws:region": "us-east-1", "tandem:sharing": '{"mode": "timeslice"}'}

@@ -12,6 +12,7 @@ from sharing.models.served import ServedModel
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
+from sharing.verdict.features import find_system_pods
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
@@ -160,7 +161,8 @@ def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[
 
 def _overfull(config: StackConfig, known: list[SystemType]) -> str:
     """The shortage on nodes of the smallest of these types, in words; empty if there is none."""
-    nodes, each, others = config.cluster.system_nodes.count, on_each_system_node(), on_system_nodes(config)
+    nodes, each = config.cluster.system_nodes.count, on_each_system_node()
+    others = on_system_nodes(config, find_system_pods(config))
     pods = nodes * len(each) + sum(pod.count for pod in others)
     takes = nodes * min(one.max_pods for one in known)
     if pods > takes:

@@ -1,8 +1,8 @@
 """Which hardware, versions and settings work together: one table of rules, each with a reason and a fix."""
 
 import datetime
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from sharing import tables, versions
 from sharing.cost.bill import in_extended_support
@@ -16,22 +16,13 @@ from sharing.problems import Problem, did_you_mean
 from sharing.stack import zones
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
-from sharing.verdict.rules import hosts, karpenter, mig, scale_to_zero, spill
+from sharing.verdict.features import FEATURES
+from sharing.verdict.rules import hosts, karpenter, mig, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
+from sharing.verdict.rules.rule import Rule
 
 NEAR_END = datetime.timedelta(days=90)
 """How long before the end of standard support a warning begins: time for one upgrade."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One row of the table. Breaking a rule that `refuses` is an error; breaking another one is a warning."""
-
-    name: str
-    refuses: bool
-    check: Callable[[StackConfig], Iterator[Problem]]
-
-
 AMI_OF_NEW_GPUS = "in EKS AMIs since 20260917"
 """They hold two drivers and pick one by instance type. Source: awslabs/amazon-eks-ami#2768, 2026-09-21."""
 NOT_LOADED = {"mllama": "Choose another vision model, e.g. gemma3:12b."}
@@ -341,8 +332,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's CPU and RAM hold the models", True, hosts.cpu_and_ram),
     Rule("the node takes enough pods", True, hosts.pods_on_gpu_nodes),
     Rule("system nodes hold their pods", True, hosts.system_nodes),
-    Rule("scale-to-zero needs Karpenter", True, scale_to_zero.on_node_groups),
-    Rule("models start before they count as idle", True, scale_to_zero.shorter_than_start),
+    *(rule for feature in FEATURES for rule in feature.rules if rule.refuses),
     Rule("models can move to the pools of `spill`", True, spill.find_obstacles),
     Rule("models fit the pools of `spill`", True, spill.find_misfits),
     Rule("the provisioner partitions the GPU", True, karpenter.no_partitions),
@@ -371,4 +361,5 @@ RULES: tuple[Rule, ...] = (
     Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is billed", False, _nat_traffic),
     Rule("the API endpoint is not public", False, _open_endpoint),
+    *(rule for feature in FEATURES for rule in feature.rules if not rule.refuses),
 )

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pulumi
-
 from components import ModelClients
 from components.network_policies import PROMETHEUS_LABELS
 from sharing.cost.bill import node_usd, pool_usd
 from sharing.names import MONITORING_NAMESPACE, PROJECT
 from sharing.stack.pools import GpuPool
+from stacks.base import Serving
 from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:
@@ -27,17 +26,15 @@ def find_scrapers(plan: Plan) -> ModelClients | None:
     )
 
 
-def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, Any]:
+def watch_metrics(stack: Serving) -> Mapping[str, Any]:
     """The exporters, and what reads them, after the models: monitors are in their namespace.
 
     Returns the outputs of the store; none without one.
     """
-    settings = plan.config.monitoring
-    if not settings.has_metrics:
-        return {}
     from components import Monitoring, MonitoringArgs
 
-    bill = plan.assessment.cost
+    base, plan = stack.base, stack.base.plan
+    settings, bill = plan.config.monitoring, plan.assessment.cost
     assert bill, "an accepted stack has a bill"
     pools = plan.config.pools
     monitoring = Monitoring(
@@ -51,7 +48,7 @@ def watch_metrics(plan: Plan, options: pulumi.ResourceOptions) -> Mapping[str, A
             pools=[_monitored(pool, plan) for pool in pools],
             other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.config) for pool in pools), 4),
         ),
-        options,
+        base.inside(base.cluster.system_nodes, stack.models),
     )
     if settings.store == "none":
         return {}

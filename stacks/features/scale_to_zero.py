@@ -7,9 +7,9 @@ import pulumi
 
 from components import OllamaModel, OllamaPair, Scaling
 from sharing.names import PROJECT
-from sharing.verdict.rules.scale_to_zero import longest_wait_minutes, sleepers
+from sharing.verdict.features.scale_to_zero import longest_wait_minutes, sleepers
+from stacks.features.ui import list_clients
 from stacks.stack_file.judge import Plan
-from stacks.ui import list_clients
 
 if TYPE_CHECKING:
     from components import ScaleToZero

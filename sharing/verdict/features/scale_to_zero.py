@@ -1,13 +1,16 @@
-"""Rules about models that scale to zero: only Karpenter removes the node of an idle model and brings it back."""
+"""Models that scale to zero: only Karpenter removes the node of an idle model and brings it back."""
 
 import math
 from collections.abc import Iterator
 
+from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.startup import cold_start
+from sharing.verdict.features.feature import CheaperHours, Feature
 from sharing.verdict.rules.karpenter import pools as karpenter_pools
+from sharing.verdict.rules.rule import Rule
 
 SHORTEST_WAIT_MINUTES = 15
 """How long a request may wait at least: spot capacity can take minutes."""
@@ -33,7 +36,17 @@ def longest_wait_minutes(served: ServedModel) -> int:
     return max(SHORTEST_WAIT_MINUTES, math.ceil(2 * minutes))
 
 
-def on_node_groups(config: StackConfig) -> Iterator[Problem]:
+def _find_contradictions(config: StackConfig) -> Iterator[Problem]:
+    """Finds sections that cannot work while models scale to zero."""
+    if config.park:
+        rule = "conflicts with `scale-to-zero`: a model that `park` wakes without a request stops at once"
+        yield Problem("park", "", rule, "Remove `park`: idle models have no nodes.")
+    if config.ui.enabled:
+        rule = "conflicts with `scale-to-zero`: the page lists only models that run, so nobody could start one there"
+        yield Problem("ui.enabled", "", rule, "Write `ui.enabled: false`, or `scale-to-zero.enabled: false`.")
+
+
+def _on_node_groups(config: StackConfig) -> Iterator[Problem]:
     """Rejects node groups: nothing changes the number of their nodes when models stop or requests come."""
     groups = [pool for pool in config.pools if pool not in [*karpenter_pools(config)]]
     if not config.scale_to_zero.enabled or not groups:
@@ -45,7 +58,7 @@ def on_node_groups(config: StackConfig) -> Iterator[Problem]:
     yield Problem("scale-to-zero.enabled", "", rule, f"Write {fix}.")
 
 
-def shorter_than_start(config: StackConfig) -> Iterator[Problem]:
+def _shorter_than_start(config: StackConfig) -> Iterator[Problem]:
     """Rejects an idle time in which a model may not even start: a caller that gave up would never find it running."""
     if not config.scale_to_zero.enabled or not (tenants := sleepers(config)):
         return
@@ -54,3 +67,39 @@ def shorter_than_start(config: StackConfig) -> Iterator[Problem]:
     if given < least:
         rule = f"is less than the {least} minutes that {slowest.model.name} may take to start without a node"
         yield Problem("scale-to-zero.idle-minutes", str(given), rule, f"Write `idle-minutes: {least}` or more.")
+
+
+def _find_cheaper_hours(bill: Cost) -> Iterator[CheaperHours]:
+    if bill.idle_usd_per_hour is not None:
+        remark = "no model runs, and no GPU node"
+        yield CheaperHours(name="while idle", usd_per_hour=bill.idle_usd_per_hour, remark=remark)
+
+
+def _describe(config: StackConfig) -> str:
+    """When models stop, and how long the next request waits; empty while all pools are parked."""
+    tenants, settings = sleepers(config), config.scale_to_zero
+    if not tenants:
+        return ""
+    usual, slow = round(max(cold_start(tenant)[0] for tenant in tenants)), max(map(slow_start_minutes, tenants))
+    wait = f"about {_minutes(usual)}, sometimes {slow}"
+    answer = f"waits {wait}" if settings.cold_requests == "wait" else f"gets status 503 for {wait}"
+    return f"a model stops after {_minutes(settings.idle_minutes)} without requests; the next request {answer}"
+
+
+def _minutes(number: int) -> str:
+    return f"{number} minute{'s' * (number != 1)}"
+
+
+SCALE_TO_ZERO = Feature(
+    key="scale-to-zero",
+    is_on=lambda config: config.scale_to_zero.enabled,
+    contradictions=_find_contradictions,
+    rules=(
+        Rule("scale-to-zero needs Karpenter", True, _on_node_groups),
+        Rule("models start before they count as idle", True, _shorter_than_start),
+    ),
+    system_pods=lambda _: ["keda"],
+    cheaper_hours=_find_cheaper_hours,
+    word="Idle",
+    line=_describe,
+)

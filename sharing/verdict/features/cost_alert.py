@@ -9,6 +9,7 @@ from sharing.names import TAG_STACK
 from sharing.problems import Problem
 from sharing.stack.budget import Alert, AlertPeriod
 from sharing.stack.config import StackConfig
+from sharing.verdict.features.feature import Feature
 
 FIRST_PERCENT = 80
 """The percentage of the limit at which the first e-mail is sent; the next one is sent at 100 %."""
@@ -24,11 +25,22 @@ ACTIVATE = (
 """Activates the stack's tag for billing; only the account that pays may run it."""
 
 
-def find_problems(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
+def _alert_of(config: StackConfig) -> Alert:
+    assert config.budget.alert, "the stack has the feature"
+    return config.budget.alert
+
+
+def _find_contradictions(config: StackConfig) -> Iterator[Problem]:
+    """Finds addresses that are listed twice."""
+    emails = _alert_of(config).emails
+    for index, email in enumerate(emails):
+        if email in emails[:index]:
+            yield Problem(f"budget.alert.emails[{index}]", "", "is listed twice", "Keep one of the two.")
+
+
+def _find_errors(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Refuses an alert that AWS does not offer, and one that every deployed stack sets off."""
-    alert = config.budget.alert
-    if alert is None:
-        return
+    alert = _alert_of(config)
     if partition_of(config.region) != COMMERCIAL:
         # GovCloud is billed to a standard account (AWS GovCloud user guide, "Billing and payment"), China in CNY;
         # botocore 1.44 has no endpoint of Budgets for GovCloud.
@@ -42,11 +54,9 @@ def find_problems(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
         yield Problem("budget.alert.max-usd", f"{alert.max_usd:g}", rule, f"Write {enough}{shorter}.")
 
 
-def find_warnings(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
+def _find_warnings(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
     """Warns about a limit that the stack passes, parked by its schedule or not, and about the tag of `scope: stack`."""
-    alert = config.budget.alert
-    if alert is None:
-        return
+    alert = _alert_of(config)
     if alert.scope == "stack":
         rule = f"has no effect until {TAG_STACK} is an active cost allocation tag of the account that pays"
         fix = (
@@ -89,3 +99,23 @@ def _time_to_alert(alert: Alert, bill: Cost) -> str:
     """The time in which the running stack spends the first percentage of the limit."""
     hours = alert.max_usd * FIRST_PERCENT / 100 / bill.usd_per_hour
     return f"{hours / 24:.1f} days" if alert.period == "monthly" else f"{hours:.1f} hours"
+
+
+def _describe(config: StackConfig) -> str:
+    """The e-mail that AWS Budgets sends, and its delay."""
+    alert = _alert_of(config)
+    counted = "the AWS account" if alert.scope == "account" else "this stack"
+    limit = f"${alert.max_usd:,.2f} per {UNITS[alert.period]}"
+    forecast = ", and when AWS forecasts more than 100 %" * (alert.period == "monthly")
+    return f"e-mail at {FIRST_PERCENT} % and 100 % of {limit} for {counted}{forecast}. {LAG}"
+
+
+COST_ALERT = Feature(
+    key="budget.alert",
+    is_on=lambda config: config.budget.alert is not None,
+    contradictions=_find_contradictions,
+    bill_errors=_find_errors,
+    bill_warnings=_find_warnings,
+    word="Alert",
+    line=_describe,
+)

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pulumi
-
-from components import ModelClients, OllamaPair
+from components import ModelClients
 from sharing.names import PROJECT, UI_NAMESPACE
+from stacks.base import Serving
 from stacks.stack_file.judge import Plan
 
 
@@ -24,15 +23,14 @@ def list_clients(plan: Plan) -> ModelClients:
     return ModelClients(namespaces=clients.namespaces, labels=clients.labels)
 
 
-def serve_ui(plan: Plan, models: OllamaPair, options: pulumi.ResourceOptions) -> Mapping[str, Any]:
-    """The page, which starts after the models, because it needs their URLs. Returns its outputs; none without one."""
-    ui = plan.config.ui
-    if not ui.enabled:
-        return {}
+def serve_ui(stack: Serving) -> Mapping[str, Any]:
+    """The page, which starts after the models, because it needs their URLs. Returns its outputs."""
     from components import OpenWebUI, OpenWebUIArgs
 
-    assert ui.admin_email, "an accepted stack has the address"
+    plan, models = stack.base.plan, stack.models
+    email = plan.config.ui.admin_email
+    assert email, "an accepted stack has the address"
     urls = [models.urls[fit.served.id] for fit in plan.assessment.fits]
-    args = OpenWebUIArgs(model_urls=urls, admin_email=ui.admin_email, clients=list_clients(plan))
-    page = OpenWebUI(f"{PROJECT}-ui", args, options)
+    args = OpenWebUIArgs(model_urls=urls, admin_email=email, clients=list_clients(plan))
+    page = OpenWebUI(f"{PROJECT}-ui", args, stack.base.inside())
     return {"ui_url": page.url, "openai_url": page.openai_url, "ui_admin_password": page.admin_password}
