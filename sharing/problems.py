@@ -4,7 +4,8 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from sharing.printable import one_line, printable
 
@@ -12,25 +13,14 @@ ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
 MOST_SHOWN = 200
 """Characters of a value or a path in a message: more than the path of a valid tag has."""
-VERBS = frozenset(
-    {
-        "cannot",
-        "does",
-        "has",
-        "have",
-        "is",
-        "lacks",
-        "lets",
-        "limits",
-        "make",
-        "makes",
-        "needs",
-        "parks",
-        "take",
-        "takes",
-    }
-)
-"""A rule that begins with one of these has the value as its subject."""
+SUBJECT = "{found} {rule}"
+"""The sentence of a rule whose subject is the value, e.g. `'g6.xlarge' is listed twice`."""
+OBJECT = "{rule} {found}"
+"""E.g. `unknown mode 'mpss'`."""
+LIMIT = "{rule}, not {found}"
+"""E.g. `must be at least 2, not 1`."""
+ASIDE = "{rule}; found {found}"
+"""The sentence of a rule about something else, e.g. `every model needs a share; found 5 models`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +47,8 @@ class Problem:
     """The rule that the value breaks, e.g. `must be at least 2`."""
     fix: str
     """The fix, as sentences."""
+    wording: str = SUBJECT
+    """How the rule and the value make a sentence: one of the forms above. Without a value, the rule is the sentence."""
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
     place: Place | None = field(default=None, compare=False)
@@ -65,14 +57,7 @@ class Problem:
     @property
     def sentence(self) -> str:
         """The rule and the value that breaks it, e.g. `unknown mode 'mpss'`."""
-        first, value = self.rule.partition(" ")[0], _clip(self.found)
-        if not value:
-            return self.rule
-        if first in VERBS:
-            return f"{value} {self.rule}"
-        if first == "unknown":
-            return f"{self.rule} {value}"
-        return f"{self.rule}, not {value}" if first == "must" else f"{self.rule}; found {value}"
+        return self.wording.format(rule=self.rule, found=_clip(self.found)) if self.found else self.rule
 
     @property
     def message(self) -> str:
@@ -83,6 +68,12 @@ class Problem:
     def is_within(self, places: Iterable[str]) -> bool:
         """Whether its path is one of `places`, or a part of one: `sharing.mode` is a part of `sharing`."""
         return any(self.path == place or self.path.startswith((f"{place}.", f"{place}[")) for place in places)
+
+    def as_json(self) -> dict[str, Any]:
+        """The problem for programs; `docs/plan.schema.json` describes its fields."""
+        fields = asdict(self)
+        del fields["wording"]
+        return fields
 
     def __str__(self) -> str:
         if self.place and self.place.line:

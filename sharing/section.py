@@ -27,6 +27,10 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
+class WrongFormError(ValueError):
+    """The message says what a value must be. That of another `ValueError` has the value as its subject."""
+
+
 class Section(BaseModel):
     """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are errors."""
 
@@ -78,7 +82,7 @@ def is_email(text: str) -> bool:
 
 def _email(text: str) -> str:
     if not is_email(text):
-        raise ValueError("must be an e-mail address")
+        raise WrongFormError("must be an e-mail address")
     return text
 
 

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
@@ -72,7 +71,7 @@ def refuse(message: str, *, as_json: bool, code: int = USAGE, usage: str = "") -
 def print_refusal(judged: "Judged", stack: str, *, as_json: bool) -> None:
     """The errors in a stack file, to people or to programs. `stack` is how the user named the file."""
     if as_json:
-        problems = [asdict(problem) for problem in judged.problems]
+        problems = [problem.as_json() for problem in judged.problems]
         error = without_secrets(f"{judged.name} has errors")
         print_json({"schema_version": SCHEMA_VERSION, "error": error, "problems": problems}, compact=True)
     else:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from sharing.names import EBS_CSI_TAG, TAG_PROJECT, TAG_STACK
-from sharing.problems import Problem, foreign_letters
+from sharing.problems import ASIDE, LIMIT, Problem, foreign_letters
 
 MOST = 50
 """Tags on a resource, without AWS's own (`aws:…`). Source: botocore 1.44.5, eks `TagMap` and iam `tagListType`."""
@@ -82,9 +82,8 @@ def judge_tags(given: Mapping[str, Mapping[str, str]], added: Collection[str]) -
             if wrong := _wrong_key(key):
                 yield Problem(f"{path}.{key}", "", *wrong)
                 continue
-            if wrong := _wrong_value(value):
-                found = f"'{value}'" if len(value) <= MOST_VALUE else f"{len(value):,} characters"
-                yield Problem(f"{path}.{key}", found, *wrong)
+            if problem := _judge_value(f"{path}.{key}", value):
+                yield problem
             other, home = spelled.setdefault(key.lower(), (key, path))
             if other != key:
                 # github.com/aws/aws-cdk/issues/26253: IAM refuses a role with both.
@@ -99,7 +98,7 @@ def _judge_count(given: Mapping[str, Mapping[str, str]], added: Collection[str])
     if excess > 0:
         most = len(_keys(given)) - excess
         fix = f"AWS allows {MOST} on a resource{_of_others(added)}. Remove {excess}."
-        yield Problem(_last(given), _count(given), f"must have at most {most} entries", fix)
+        yield Problem(_last(given), _count(given), f"must have at most {most} entries", fix, LIMIT)
 
 
 def warn_of_claimed_volumes(given: Mapping[str, Mapping[str, str]]) -> Iterator[Problem]:
@@ -147,11 +146,12 @@ def _wrong_key(key: str) -> tuple[str, str] | None:
     return _wrong_text(key, MOST_KEY)
 
 
-def _wrong_value(value: str) -> tuple[str, str] | None:
+def _judge_value(path: str, value: str) -> Problem | None:
+    shown = f"'{value}'" if len(value) <= MOST_VALUE else f"{len(value):,} characters"
     if wrong := _wrong_text(value, MOST_VALUE):
-        return wrong
+        return Problem(path, shown, *wrong, LIMIT)
     if value.strip().lower().startswith("aws:"):
-        return "begins with `aws:`, which AWS reserves", "Write another value."
+        return Problem(path, shown, "begins with `aws:`, which AWS reserves", "Write another value.", ASIDE)
     return None
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
 from sharing.models.importance import Importance
 from sharing.names import model_id
-from sharing.problems import Problem
+from sharing.problems import ASIDE, LIMIT, Problem
 from sharing.section import Fix, Number, Section, kebab
 
 Cache = Literal["node", "volume"]
@@ -330,10 +330,10 @@ class ServedModel(Section):
         model = self.find_model()
         if model and model.encoder and self.batch and self.batch < min(self.context, model.max_context or self.context):
             rule = f"must be at least {min(self.context, model.max_context or self.context)} for an embedding model"
-            yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.")
+            yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.", LIMIT)
         if own and (missing := [key for key in OWN_NUMBERS if key not in own]):
             rule = "a custom model needs " + ", ".join(OWN_NUMBERS)
-            yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.")
+            yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.", ASIDE)
             return
         for key, needed in (*NEEDS, *(turned for pair in BOTH_WAYS for turned in (pair, pair[::-1]))):
             if own.get(key) and not own.get(needed):
@@ -345,7 +345,7 @@ class ServedModel(Section):
         for smaller, larger in AT_MOST:
             if own.get(smaller) and own.get(larger) and own[smaller] > own[larger]:
                 rule = f"must be at most {own[larger]} (`{larger}`)"
-                yield Problem(f"{path}.{smaller}", str(own[smaller]), rule, f"Write {own[larger]} or less.")
+                yield Problem(f"{path}.{smaller}", str(own[smaller]), rule, f"Write {own[larger]} or less.", LIMIT)
         yield from self._embedding_contradictions(path, own)
 
     def _embedding_contradictions(self, path: str, own: dict[str, Any]) -> Iterator[Problem]:

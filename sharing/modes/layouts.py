@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from sharing.hardware import mig, offerings
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.prices import Market
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import LIMIT, Problem, did_you_mean
+from sharing.section import WrongFormError
 
 Strategy = Literal["single", "mixed"]
 
@@ -17,7 +18,7 @@ Strategy = Literal["single", "mixed"]
 def _readable(name: str) -> str:
     # Modes that do not read the layout keep it in the file, and Pulumi prints the file's values.
     if not name.isprintable():
-        raise ValueError("must be printable text")
+        raise WrongFormError("must be printable text")
     return name
 
 
@@ -102,7 +103,8 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
     known = mig.profiles(gpu)
     plain = [profile.name for profile in known.values() if profile.is_plain]
     if not setting:
-        return [Problem(path, "[]", "must have at least one slice", f"Write `layout: {next(iter(mig.presets(gpu)))}`.")]
+        fix = f"Write `layout: {next(iter(mig.presets(gpu)))}`."
+        return [Problem(path, "[]", "must have at least one slice", fix, LIMIT)]
     found: list[Problem] = []
     for index, each in enumerate(setting):
         profile = known.get(each.profile)
@@ -120,7 +122,8 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
             )
         elif each.count > profile.most:
             rule = f"must be at most {profile.most} for {profile.name} on one {gpu.title}"
-            found.append(Problem(f"{path}[{index}].count", str(each.count), rule, f"Write `count: {profile.most}`."))
+            fix = f"Write `count: {profile.most}`."
+            found.append(Problem(f"{path}[{index}].count", str(each.count), rule, fix, LIMIT))
     if found:
         return found
     layout = tuple((known[each.profile], each.count) for each in setting)

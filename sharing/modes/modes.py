@@ -16,7 +16,7 @@ from sharing.hardware.gpus import Gpu
 from sharing.hardware.prices import HOME, Market
 from sharing.modes import layouts
 from sharing.modes.layouts import LayoutSetting, Strategy
-from sharing.problems import Problem
+from sharing.problems import LIMIT, Problem
 from sharing.section import Fix
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -287,7 +287,7 @@ class Mps(_Replicated):
         if self.replicas <= most:
             return []
         rule = f"must be at most {most} for MPS on one {gpu.title}"
-        return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.")]
+        return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.", LIMIT)]
 
 
 class Mig(Mode):

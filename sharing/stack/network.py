@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from sharing.section import WrongFormError
+
 PRIVATE_NETWORKS = [
     ipaddress.IPv4Network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
@@ -20,7 +22,7 @@ def _public_network(text: str) -> str:
     network access to cluster API server endpoint": a block cannot include reserved addresses.
     """
     if "/" not in text:
-        raise ValueError("must be a CIDR block, as in 203.0.113.7/32")
+        raise WrongFormError("must be a CIDR block, as in 203.0.113.7/32")
     network = ipaddress.ip_network(text)
     if isinstance(network, ipaddress.IPv6Network):
         raise ValueError("is IPv6, but the cluster is IPv4")
@@ -32,7 +34,7 @@ def _public_network(text: str) -> str:
 def _vpc_network(text: str) -> str:
     network = ipaddress.ip_network(text)
     if network.version != 4 or not 16 <= network.prefixlen <= 22:
-        raise ValueError("must be an IPv4 network between /16 and /22")
+        raise WrongFormError("must be an IPv4 network between /16 and /22")
     return text
 
 
@@ -43,22 +45,22 @@ _DOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 
 def _namespace_name(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
-        raise ValueError("must be 1 to 63 lower-case letters, digits or dashes, with no dash at either end")
+        raise WrongFormError("must be 1 to 63 lower-case letters, digits or dashes, with no dash at either end")
     return text
 
 
 def _label_key(key: str) -> str:
     domain, slash, name = key.rpartition("/")
     if slash and not (len(domain) <= 253 and re.fullmatch(_DOMAIN, domain)):
-        raise ValueError("must have a DNS name in front of the slash, as in example.com/team")
+        raise WrongFormError("must have a DNS name in front of the slash, as in example.com/team")
     if not re.fullmatch(_LABEL_NAME, name):
-        raise ValueError("must be 1 to 63 letters, digits or ._-, with a letter or digit at both ends")
+        raise WrongFormError("must be 1 to 63 letters, digits or ._-, with a letter or digit at both ends")
     return key
 
 
 def _label_value(text: str) -> str:
     if text and not re.fullmatch(_LABEL_NAME, text):
-        raise ValueError("must be at most 63 letters, digits or ._-, with a letter or digit at both ends")
+        raise WrongFormError("must be at most 63 letters, digits or ._-, with a letter or digit at both ends")
     return text
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from sharing.section import Fix, Section
+from sharing.section import Fix, Section, WrongFormError
 from sharing.stack.go_duration import NANOSECONDS, nanoseconds
 
 
@@ -21,9 +21,9 @@ LEAST_MINUTES, MOST_MINUTES = 15, 12 * 60
 def _session_duration(text: str) -> str:
     found = nanoseconds(text)
     if found is None:
-        raise ValueError("must be numbers with the units h, m, s or ms")
+        raise WrongFormError("must be numbers with the units h, m, s or ms")
     if not LEAST_MINUTES <= found / NANOSECONDS["m"] <= MOST_MINUTES:
-        raise ValueError("must be from 15m to 12h")
+        raise WrongFormError("must be from 15m to 12h")
     return text
 
 

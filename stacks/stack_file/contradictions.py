@@ -6,7 +6,7 @@ from sharing.aws.principals import judge_principal
 from sharing.aws.tags import NODE, STACK, judge_tags
 from sharing.models.catalogue import DEFAULT_TAG, full_name, models
 from sharing.models.served import OF_CUSTOM
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import LIMIT, OBJECT, Problem, did_you_mean
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -52,13 +52,13 @@ def _admin_contradictions(config: StackConfig) -> Iterator[Problem]:
 def _count_contradictions(pool: GpuPool) -> Iterator[Problem]:
     if pool.desired > pool.max:
         rule = f"must be at most {pool.max} (`max`)"
-        yield Problem(f"{pool.path}.desired", str(pool.desired), rule, f"Raise `max` to {pool.desired}.")
+        yield Problem(f"{pool.path}.desired", str(pool.desired), rule, f"Raise `max` to {pool.desired}.", LIMIT)
     if pool.desired and pool.min > pool.desired:
         rule = f"must be at most {pool.desired} (`desired`)"
-        yield Problem(f"{pool.path}.min", str(pool.min), rule, "Write `min: 0`.")
+        yield Problem(f"{pool.path}.min", str(pool.min), rule, "Write `min: 0`.", LIMIT)
     if not pool.desired and pool.min:
         yield Problem(
-            f"{pool.path}.min", str(pool.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`."
+            f"{pool.path}.min", str(pool.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.", LIMIT
         )
 
 
@@ -84,7 +84,7 @@ def _pool_contradictions(config: StackConfig) -> Iterator[Problem]:
             fix = f"Write the name of a pool. Known: {', '.join(pools)}."
             yield Problem(path, "", "is missing, and the stack has several pools", fix)
         elif served.pool not in pools:
-            yield Problem(path, f"'{served.pool}'", "unknown pool", did_you_mean(served.pool, pools))
+            yield Problem(path, f"'{served.pool}'", "unknown pool", did_you_mean(served.pool, pools), OBJECT)
     yield from _spill_contradictions(config, pools)
 
 
@@ -94,7 +94,7 @@ def _spill_contradictions(config: StackConfig, pools: list[str]) -> Iterator[Pro
         for place, name in enumerate(served.spill):
             path = f"{served.path}.spill[{place}]"
             if name not in pools:
-                yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, pools))
+                yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, pools), OBJECT)
             elif name == served.pool:
                 yield Problem(path, name, "is the model's own pool", "Remove it.")
             elif name in served.spill[:place]:
@@ -111,7 +111,7 @@ def _model_contradictions(config: StackConfig) -> Iterator[Problem]:
         yield from wrong
         if not wrong and served.find_model() is None:
             fix = f"{did_you_mean(served.name, models())} {OF_CUSTOM}"
-            yield Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix)
+            yield Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix, OBJECT)
 
 
 def _as_ollama_reads(name: str) -> str:

@@ -16,8 +16,8 @@ from sharing.modes.layouts import LIST, PRESET
 from sharing.modes.modes import MODES, TimeSlicing, mode_names
 from sharing.names import PROJECT
 from sharing.printable import visible
-from sharing.problems import Problem, did_you_mean, foreign_letters, in_quotes, near
-from sharing.section import Fix
+from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
+from sharing.section import Fix, WrongFormError
 from sharing.stack.config import StackConfig
 from stacks.stack_file.yaml import EXAMPLE, as_yaml
 
@@ -140,18 +140,22 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         return Problem(path, "", "unknown key", UNSUPPORTED.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
-        return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()))
+        return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()), OBJECT)
     if kind in ("literal_error", "enum"):
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
         is_near = bool(near(str(value), words))
-        rule = f"must be {context['expected']}".replace("'", "`") if is_near or fix else "unknown value"
-        return Problem(path, _shown(value), rule, did_you_mean(str(value), words) if is_near or not fix else fix)
-    rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
-    return Problem(path, shown, rule, _fix(kind, value, loc, key))
+        if not is_near and not fix:
+            return Problem(path, _shown(value), "unknown value", did_you_mean(str(value), words), OBJECT)
+        rule = f"must be {context['expected']}".replace("'", "`")
+        return Problem(path, _shown(value), rule, did_you_mean(str(value), words) if is_near else fix, LIMIT)
+    rule, wording = _rule(kind, context, detail["msg"])
+    rule = rule.removeprefix(f"{value!r} ").removeprefix(f"{value} ")
+    return Problem(path, shown, rule, _fix(kind, value, loc, key), wording)
 
 
-def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
-    plain = {
+def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str]:
+    """The rule, and how it makes a sentence with the value."""
+    musts = {
         "int_type": "must be a whole number",
         "int_from_float": "must be a whole number",
         "float_type": "must be a number",
@@ -162,7 +166,6 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
         "dict_type": "must be a mapping",
         "model_type": "must be a mapping",
         "model_attributes_type": "must be a mapping",
-        "string_pattern_mismatch": "is not valid",
     }
     bounds = {
         "greater_than_equal": ("must be at least {}", "ge"),
@@ -171,12 +174,17 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
         "too_short": ("must have at least {} entries", "min_length"),
         "too_long": ("must have at most {} entries", "max_length"),
     }
-    if kind in plain:
-        return plain[kind]
+    if kind in musts:
+        return musts[kind], LIMIT
     if kind in bounds:
         text, key = bounds[kind]
-        return text.format(f"{context[key]:,}").replace("1 entries", "1 entry")
-    return str(context.get("error", message))
+        return text.format(f"{context[key]:,}").replace("1 entries", "1 entry"), LIMIT
+    if kind == "string_pattern_mismatch":
+        return "is not valid", SUBJECT
+    if kind == "value_error":
+        error = context["error"]
+        return str(error), LIMIT if isinstance(error, WrongFormError) else SUBJECT
+    return message, ASIDE
 
 
 def _fix(kind: str, value: object, loc: Loc, path: str) -> str:

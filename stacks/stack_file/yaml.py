@@ -16,7 +16,7 @@ import yaml
 
 from sharing.models.served import DECIMALS
 from sharing.names import PROJECT
-from sharing.problems import Problem, did_you_mean, near
+from sharing.problems import LIMIT, Problem, did_you_mean, near
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.provider_keys import REGION
 
@@ -122,7 +122,7 @@ def _sort(document: object, duplicates: Sequence[Problem], sections: tuple[str, 
     if not isinstance(config, dict):
         if not near("config", unknown):
             rule = "is missing" if config is None else "must be a mapping"
-            problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE))
+            problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE, LIMIT))
         return Source({}, {}, tuple(problems), everything)
     known, misspelt, unread = _sections(config, sections)
     duplicate_config = any(problem.path == "config" for problem in duplicates)

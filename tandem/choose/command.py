@@ -99,8 +99,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the cheapest first; dollars are those of the whole stack."""
-    from dataclasses import asdict
-
     holds = found.fitting or found.over_budget or found.not_judged
     miss = None if holds else found.refusal or found.nearest_miss
     return {
@@ -113,14 +111,12 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
         "setups": [_choice(choice) for choice in found.fitting],
         "not_judged": [_choice(choice) for choice in found.not_judged],
         "cheapest_over_budget": _choice(found.over_budget[0]) if found.over_budget and not found.fitting else None,
-        "nearest_miss": asdict(miss) if miss else None,
+        "nearest_miss": miss.as_json() if miss else None,
         "written": str(written) if written else None,
     }
 
 
 def _choice(choice: "Choice") -> dict[str, Any]:
-    from dataclasses import asdict
-
     from tandem.search.base_stack import sharing_values
 
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
@@ -142,7 +138,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "isolation": choice.isolation,
         "margin_mib": round(tightest.room),
         "margin_of_mib": tightest.unit_mib if tightest.share_mib is None else tightest.share_mib,
-        "warnings": [asdict(warning) for warning in cell.warnings],
+        "warnings": [warning.as_json() for warning in cell.warnings],
     }
 
 

@@ -109,8 +109,6 @@ def as_dict(config: "StackConfig", found: Sequence["Cell"]) -> dict[str, Any]:
 
 
 def _cell(cell: "Cell") -> dict[str, Any]:
-    from dataclasses import asdict
-
     instance, sharing = cell.instance, cell.pool.sharing
     return {
         "instance_type": instance.name,
@@ -126,6 +124,6 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "on_demand_usd_per_hour": round(cell.on_demand_usd_per_hour, 4),
         "shares": [{key: getattr(shares, key) for key in SHARES} for shares in cell.pool.offers],
         "rule": cell.broken,
-        "problem": asdict(cell.problem) if cell.problem else None,
-        "warnings": [asdict(warning) for warning in cell.warnings],
+        "problem": cell.problem.as_json() if cell.problem else None,
+        "warnings": [warning.as_json() for warning in cell.warnings],
     }

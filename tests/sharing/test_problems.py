@@ -7,6 +7,10 @@ import pytest
 
 from sharing.modes.modes import mode_names
 from sharing.problems import (
+    ASIDE,
+    LIMIT,
+    OBJECT,
+    SUBJECT,
     Place,
     Problem,
     abbreviate,
@@ -105,22 +109,33 @@ def test_without_a_similar_name_up_to_twelve_known_ones_are_listed(count: int, e
 
 
 def test_a_problem_has_its_path_the_value_the_rule_and_the_fix() -> None:
-    problem = Problem("sharing.replicas", "1", "must be at least 2", "Write `mode: exclusive`.")
+    problem = Problem("sharing.replicas", "1", "must be at least 2", "Write `mode: exclusive`.", LIMIT)
     assert str(problem) == "sharing.replicas: must be at least 2, not 1. Write `mode: exclusive`."
 
 
 @pytest.mark.parametrize(
-    ("rule", "sentence"),
+    ("rule", "wording", "sentence"),
     [
-        ("unknown mode", "unknown mode 'x'"),
-        ("must be at least 2", "must be at least 2, not 'x'"),
-        ("is listed twice", "'x' is listed twice"),
-        ("cannot fit one GPU", "'x' cannot fit one GPU"),
-        ("every model needs a share", "every model needs a share; found 'x'"),
+        ("unknown mode", OBJECT, "unknown mode 'x{'"),
+        ("must be at least 2", LIMIT, "must be at least 2, not 'x{'"),
+        ("is listed twice", SUBJECT, "'x{' is listed twice"),
+        ("every model needs a share", ASIDE, "every model needs a share; found 'x{'"),
     ],
 )
-def test_a_value_is_placed_where_it_reads_best(rule: str, sentence: str) -> None:
-    assert Problem("sharing.mode", "'x'", rule, "").sentence == sentence
+def test_a_value_is_placed_where_it_reads_best(rule: str, wording: str, sentence: str) -> None:
+    assert Problem("sharing.mode", "'x{'", rule, "", wording).sentence == sentence
+    assert Problem("sharing.mode", "", rule, "", wording).sentence == rule
+
+
+def test_a_problem_for_programs_has_its_parts_but_not_its_wording() -> None:
+    assert Problem("models", "1", "must be 2", "Write 2.", LIMIT, place=at(3, 9)).as_json() == {
+        "path": "models",
+        "found": "1",
+        "rule": "must be 2",
+        "fix": "Write 2.",
+        "judged": True,
+        "place": {"file": "f", "line": 3, "column": 9, "origin": ""},
+    }
 
 
 def test_a_number_that_must_be_text_is_quoted_as_it_is_written() -> None:
@@ -155,7 +170,7 @@ def at(line: int, column: int) -> Place:
 
 
 def wrong(path: str, found: str = "5") -> Problem:
-    return Problem(path, found, "must be at least 256", "Write `context: 4096`.")
+    return Problem(path, found, "must be at least 256", "Write `context: 4096`.", LIMIT)
 
 
 def test_the_same_problem_of_many_items_is_one_problem_with_every_path() -> None:
@@ -192,7 +207,7 @@ def test_paths_are_abbreviated(paths: list[str], expected: str) -> None:
 
 
 def test_a_problem_begins_with_its_place_or_names_the_origin_of_its_value() -> None:
-    wrong = Problem("sharing.replicas", "1", "must be at least 2", "Write `replicas: 2`.")
+    wrong = Problem("sharing.replicas", "1", "must be at least 2", "Write `replicas: 2`.", LIMIT)
     message = "sharing.replicas: must be at least 2, not 1. Write `replicas: 2`."
     in_file = replace(wrong, place=Place(file="Pulumi.\ndev.yaml", line=4, column=19))
     by_default = replace(wrong, place=Place(origin="default"))
@@ -203,7 +218,7 @@ def test_a_problem_begins_with_its_place_or_names_the_origin_of_its_value() -> N
 
 
 def test_a_long_path_and_a_long_value_are_shown_in_part() -> None:
-    found = str(Problem(f"tags.{'k' * 70_000}", f"'{'v' * 70_000}'", "must be short", "Shorten it."))
+    found = str(Problem(f"tags.{'k' * 70_000}", f"'{'v' * 70_000}'", "must be short", "Shorten it.", LIMIT))
     assert len(found) < 700
     assert re.fullmatch(r"tags\.k+…k+: must be short, not 'v+…v+'\. Shorten it\.", found)
     # A long ARN of a role, and the longest valid key of a tag, are shown whole.

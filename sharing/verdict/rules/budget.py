@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, Cost, cost
-from sharing.problems import Problem
+from sharing.problems import LIMIT, Problem
 from sharing.schedule.week import HOURS_PER_WEEK
 from sharing.stack.config import StackConfig
 from sharing.verdict.rules.offers import read_prices
@@ -82,7 +82,7 @@ def find_wrong_limits(config: StackConfig, bill: Cost | None) -> Iterator[Proble
     for key, limit in ((PER_HOUR, hour), (PER_MONTH, month)):
         if limit is not None and limit <= 0:
             fix = f"Write {_enough(key, bill)}, or remove the key."
-            yield Problem(f"budget.{key}", _number(limit), "must be more than 0", fix)
+            yield Problem(f"budget.{key}", _number(limit), "must be more than 0", fix, LIMIT)
     if hour is None or month is None or not _contradict(hour, month):
         return
     if bill is not None and not bill.unpriced and hour < bill.replacing_usd_per_hour:

@@ -8,7 +8,7 @@ from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.offerings import examples
 from sharing.modes.modes import MOST_TIME_SLICES
-from sharing.problems import Problem
+from sharing.problems import LIMIT, Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
@@ -44,7 +44,7 @@ def one_configuration(config: StackConfig) -> Iterator[Problem]:
             found = f"{pool.sharing.config_name} here and {first.sharing.config_name} in {first.name}"
             rule = "must have the same `strategy`, `replicas` and `allocation-policy` in all pools with MIG"
             fix = f"Copy the `sharing` of pool `{first.name}` here, with a `layout` of its own, or use a second stack."
-            yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix)
+            yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix, LIMIT)
 
 
 def ollama_on_slices(config: StackConfig) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
 from sharing.modes.modes import Mps
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, did_you_mean
 from sharing.stack import zones
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
@@ -65,7 +65,8 @@ def _known_types(config: StackConfig) -> Iterator[Problem]:
             if name in system_types():
                 yield Problem(path, name, "has no GPU", _example(pool, config))
             elif name not in instance_types():
-                yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
+                fix = did_you_mean(name, instance_types())
+                yield Problem(path, f"'{name}'", "unknown GPU instance type", fix, OBJECT)
 
 
 def _nvidia_only(config: StackConfig) -> Iterator[Problem]:
@@ -83,7 +84,7 @@ def _one_gpu_per_pool(config: StackConfig) -> Iterator[Problem]:
             if known.gpu != first.gpu or known.arch != first.arch:
                 rule = f"must have the same GPU as {first.name} ({first.gpu.title})"
                 fix = f"Keep types with {first.gpu.title} here."
-                yield Problem(path, f"{known.name} ({known.gpu.title})", rule, fix)
+                yield Problem(path, f"{known.name} ({known.gpu.title})", rule, fix, LIMIT)
 
 
 def _gpu_supports_mode(config: StackConfig) -> Iterator[Problem]:
@@ -122,7 +123,7 @@ def _system_types(config: StackConfig) -> Iterator[Problem]:
             fix = "Write t3.medium, for example; GPU types belong under `gpu-nodes`."
             yield Problem(f"{path}[{index}]", name, "has a GPU, which system nodes do not need", fix)
         elif name not in known:
-            yield Problem(f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, known))
+            yield Problem(f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, known), OBJECT)
     if len({known[name].arch for name in config.cluster.system_nodes.instance_types if name in known}) > 1:
         found = ", ".join(config.cluster.system_nodes.instance_types)
         yield Problem(path, found, "have different architectures", "Keep the amd64 or the arm64 types.")
@@ -137,7 +138,7 @@ def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
             path, version, f"is unsupported: EKS ended all support on {rows[version]['extended_until']}", newest
         )
     elif version not in versions.AMI_KUBERNETES:
-        yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest)
+        yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest, LIMIT)
     elif in_extended_support(version, config.today) and config.cluster.support == "standard":
         rule = f"lacks standard support since {rows[version]['standard_until']}, so EKS would upgrade it automatically"
         yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
@@ -156,7 +157,7 @@ def _shares_for_all(config: StackConfig) -> Iterator[Problem]:
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
         if more := mig.more_shares(pool, len(tenants), config.compared_modes):
             fix += f"; or {more}"
-        yield Problem("models", found, "every model needs a share", f"{fix}.")
+        yield Problem("models", found, "every model needs a share", f"{fix}.", ASIDE)
 
 
 def _engine_loads_models(config: StackConfig) -> Iterator[Problem]:
