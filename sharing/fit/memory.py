@@ -11,7 +11,7 @@ from math import sqrt
 from sharing.hardware.gpus import Gpu
 from sharing.models.architectures import ENCODERS
 from sharing.models.catalogue import MIB, KvType, Model
-from sharing.models.served import ServedModel
+from sharing.models.engine import ModelInEngine
 
 CELLS = 256
 """llama.cpp rounds the cells of every cache up to this. Source: llama-context.cpp, llama-kv-cache-iswa.cpp."""
@@ -67,7 +67,7 @@ class Need:
 
 
 @lru_cache(maxsize=4096)
-def need(served: ServedModel, gpu: Gpu) -> Need:
+def need(served: ModelInEngine, gpu: Gpu) -> Need:
     """GPU memory that `served` takes on `gpu` when it works on a full batch."""
     model = served.model
     weights = (model.weights_bytes - model.embedding_bytes) / MIB
@@ -100,13 +100,13 @@ def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
     return margin
 
 
-def _cells(served: ServedModel) -> int:
+def _cells(served: ModelInEngine) -> int:
     """Tokens that the cache of one slot holds."""
     cells = padded(served.total_context) // served.effective_slots
     return padded(cells)
 
 
-def _window(served: ServedModel) -> int:
+def _window(served: ModelInEngine) -> int:
     """Tokens that a layer with a sliding window holds for one slot: the window and one batch."""
     return min(_cells(served), padded(served.model.swa_window + served.effective_batch))
 
@@ -121,7 +121,7 @@ def _keeps_cache(model: Model) -> bool:
     return not model.encoder or (bool(model.architecture) and model.architecture not in ENCODERS)
 
 
-def kv_bytes(served: ServedModel) -> float:
+def kv_bytes(served: ModelInEngine) -> float:
     """The caches of all slots, in bytes. Each has its own: Ollama's `-np` makes llama-server's `kv_unified` false."""
     model = served.model
     if not _keeps_cache(model):
@@ -143,7 +143,7 @@ def _swa_values(model: Model) -> int:
     return 2 * (model.swa_kv_heads or model.kv_heads) * (model.swa_head_dim or model.head_dim)
 
 
-def compute_mib(served: ServedModel) -> float:
+def compute_mib(served: ModelInEngine) -> float:
     """The buffer, in MiB, that llama.cpp reserves at the start (`sched_reserve`): attention masks and the widest layer.
 
     Logits count for one token per slot only (llama.cpp PR 23861), which is less than a layer of a batch.
@@ -171,7 +171,7 @@ def compute_mib(served: ServedModel) -> float:
     return (bytes_in_flight + _mask_bytes(served)) / MIB
 
 
-def _scores_bytes(served: ServedModel) -> float:
+def _scores_bytes(served: ModelInEngine) -> float:
     """Attention scores of a batch, which flash attention never stores completely.
 
     Source: llama.cpp src/llama-graph.cpp, `build_attn_mha`: `kq` in f32, for each query head.
@@ -198,7 +198,7 @@ def mask_value_bytes(model: Model) -> int:
     return F16_BYTES if model.has_flash_attention else F32_BYTES
 
 
-def _mask_bytes(served: ServedModel) -> float:
+def _mask_bytes(served: ModelInEngine) -> float:
     """The tokens that each token sees; layers with a sliding window have their own mask."""
     tokens = _batch(served)
     seen = _seen(served)
@@ -207,12 +207,12 @@ def _mask_bytes(served: ServedModel) -> float:
     return mask_value_bytes(served.model) * tokens * seen
 
 
-def _seen(served: ServedModel) -> int:
+def _seen(served: ModelInEngine) -> int:
     """Tokens that one token of a batch may see: those in the cache of its slot, or those of the batch."""
     return _cells(served) if _keeps_cache(served.model) else _batch(served)
 
 
-def _scratch_bytes(served: ServedModel) -> float:
+def _scratch_bytes(served: ModelInEngine) -> float:
     """Temporary buffers of CUDA for one multiplication: activations in 8 bits if the weights are quantized.
 
     Without flash attention cuBLAS multiplies, and wants the keys of a layer in f32, and then the scores and its result
@@ -227,7 +227,7 @@ def _scratch_bytes(served: ServedModel) -> float:
     return max(scratch, keys, _scores_bytes(served) / 2 + F16_BYTES * tokens * query)
 
 
-def _batch(served: ServedModel) -> int:
+def _batch(served: ModelInEngine) -> int:
     return min(served.effective_batch, _cells(served) * served.effective_slots)
 
 

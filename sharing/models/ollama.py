@@ -1,7 +1,7 @@
 """Settings of an Ollama server that serves one model as planned, for pods and for the GPU tier."""
 
 from sharing.models.catalogue import MIB
-from sharing.models.served import ServedModel
+from sharing.models.engine import ModelInEngine
 
 ALL_LAYERS = 999
 """More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
@@ -11,7 +11,7 @@ CHECKPOINTS_MIB = 512
 """RAM for the checkpoints of all slots. The engine bounds only their number: 32 of gemma3:4b would take 3.6 GiB."""
 
 
-def server_environment(served: ServedModel) -> dict[str, str]:
+def server_environment(served: ModelInEngine) -> dict[str, str]:
     """The server's environment. Ollama derives other settings from the memory of the entire GPU."""
     bound = {"LLAMA_ARG_CTX_CHECKPOINTS": str(checkpoints(served))} if has_checkpoints(served) else {}
     return {
@@ -37,12 +37,12 @@ def server_environment(served: ServedModel) -> dict[str, str]:
     }
 
 
-def has_checkpoints(served: ServedModel) -> bool:
+def has_checkpoints(served: ModelInEngine) -> bool:
     """Whether the engine makes checkpoints: only if state cannot be rolled back (llama.cpp server-context.cpp)."""
     return not served.model.encoder and checkpoint_bytes(served) > 0
 
 
-def checkpoints(served: ServedModel) -> int:
+def checkpoints(served: ModelInEngine) -> int:
     """Checkpoints for each slot that fit into `CHECKPOINTS_MIB`; 0 switches them off.
 
     The engine makes them with and without a prompt cache.
@@ -52,7 +52,7 @@ def checkpoints(served: ServedModel) -> int:
     return min(MOST_CHECKPOINTS, int(CHECKPOINTS_MIB * MIB // (served.effective_slots * checkpoint_bytes(served))))
 
 
-def checkpoint_bytes(served: ServedModel) -> float:
+def checkpoint_bytes(served: ModelInEngine) -> float:
     """One checkpoint: the cells inside the sliding window and the recurrent state of one slot.
 
     Source: llama.cpp src/llama-kv-cache.cpp, state_write, which leaves out cells that the window masks.

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
+from sharing.models.engine import ModelInEngine
 from sharing.models.importance import Importance
 from sharing.names import model_id
 from sharing.problems import ASIDE, LIMIT, Problem
@@ -22,22 +23,6 @@ DECIMALS = 10
 """Decimals of a number of GiB that is exact to the byte."""
 MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
-LEAST_CONTEXT_WITH_PICTURES = 2048
-"""The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
-ONE_SLOT = (
-    "mllama",
-    "qwen3vl",
-    "qwen3vlmoe",
-    "qwen35",
-    "qwen35moe",
-    "qwen3next",
-    "lfm2",
-    "lfm2moe",
-    "nemotron_h",
-    "nemotron_h_moe",
-    "nemotron_h_omni",
-)
-"""Architectures that Ollama serves one request at a time. Source: ollama v0.32.15 `server/sched.go` load."""
 PROMPT_CACHE_MIB = 0
 """Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
 DEFAULT_CONTEXT = 4096
@@ -52,7 +37,7 @@ MODEL_NAME = (
 """`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 
 
-class ServedModel(Section):
+class ServedModel(Section, ModelInEngine):
     """One model and how it is served."""
 
     name: Annotated[str, Fix("Write a tag as in `ollama pull`, e.g. llama2:7b.")] = Field(
@@ -265,48 +250,6 @@ class ServedModel(Section):
     def volume_gib(self) -> int:
         """Size of its own EBS volume; 0 if its files are on the node."""
         return 0 if self.cache == "node" else self.model.volume_gib
-
-    @property
-    def effective_prompt_cache_mib(self) -> int:
-        """0 for an embedding model, which would fill the cache without ever reusing a prompt."""
-        return 0 if self.model.encoder else self.prompt_cache_mib
-
-    @property
-    def effective_context(self) -> int:
-        """Tokens per request that Ollama actually allows.
-
-        At most the maximum of the model, and for a vision model at least `LEAST_CONTEXT_WITH_PICTURES`.
-        """
-        least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
-        context = max(self.context, least)
-        return min(context, self.model.max_context or context)
-
-    @property
-    def effective_slots(self) -> int:
-        """Ollama serves embedding models and some architectures one request at a time, regardless of the setting."""
-        return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
-
-    @property
-    def total_context(self) -> int:
-        """Tokens of all slots in total: the size of the KV cache."""
-        return self.effective_context * self.effective_slots
-
-    @property
-    def effective_batch(self) -> int:
-        """Tokens per step: `model_start.sh` writes them as `num_batch`.
-
-        Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
-        the memory of its neighbours at that moment. An embedding model must take a text in one step, or Ollama cuts it.
-
-        Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
-        """
-        if self.batch:
-            return self.batch
-        if self.model.encoder:
-            return self.effective_context
-        if self.total_context <= 4096 or not self.model.has_flash_attention:
-            return 512
-        return 1024 if self.total_context <= 32768 else 2048
 
     @property
     def own_numbers(self) -> dict[str, Any]:

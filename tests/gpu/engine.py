@@ -14,14 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sharing.models.catalogue import KvType
+from sharing.models.catalogue import KvType, Model
+from sharing.models.engine import ModelInEngine
 from sharing.models.ollama import ALL_LAYERS
-from sharing.models.served import ServedModel
 from tests.gpu.progress import FailedError
 
 END_SECONDS = 20
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Ignores any proxy of the environment: all servers are on this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served(ModelInEngine):
+    """A model and its settings. `ServedModel` would need pydantic, and this tier needs no package."""
+
+    model: Model
+    context: int
+    slots: int = 1
+    kv_type: KvType = KvType.F16
+    batch: int | None = None
+    prompt_cache_mib: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Server:
         return "\n".join(self.lines()[-lines:])
 
 
-def llama_arguments(served: ServedModel, model: Path, port: int) -> list[str]:
+def llama_arguments(served: ModelInEngine, model: Path, port: int) -> list[str]:
     """The arguments that Ollama gives to llama-server for a model with these settings.
 
     Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` or `off` because

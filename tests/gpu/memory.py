@@ -9,8 +9,7 @@ from pathlib import Path
 
 from sharing.fit.memory import need
 from sharing.models.catalogue import KvType
-from sharing.models.served import ServedModel
-from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_until_ready
+from tests.gpu.engine import Served, Server, free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
 from tests.gpu.machine import Machine, in_catalogue
 from tests.gpu.progress import FailedError, Result
@@ -40,10 +39,10 @@ class Case:
     def __str__(self) -> str:
         return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type}"
 
-    def served(self, shape: Shape) -> ServedModel:
+    def served(self, shape: Shape) -> Served:
         """The same settings in the form of the rules."""
         kv_type = KvType(self.kv_type)
-        return ServedModel.of(shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
+        return Served(model=shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
     }
 
 
-def fill(server: Server, served: ServedModel) -> int:
+def fill(server: Server, served: Served) -> int:
     """Uses every slot's whole context at the same time; returns the tokens of one slot.
 
     The engine allocates some memory only when it computes (cuBLAS, the pool of its CUDA backend), and keeps it

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sharing.models.ollama import ALL_LAYERS, server_environment
-from sharing.models.served import ServedModel
-from tests.gpu.engine import Server, free_port, serving, wait_until_ready
+from tests.gpu.engine import Served, Server, free_port, serving, wait_until_ready
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files
 from tests.gpu.mps import mps_daemon
@@ -119,7 +118,7 @@ class Pair:
     def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str], log: Path) -> Iterator[Server]:
         """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
         port = free_port()
-        served = ServedModel.of(shape.model, context=CONTEXT, slots=SLOTS)
+        served = Served(model=shape.model, context=CONTEXT, slots=SLOTS)
         environment = {
             "HOME": str(self.folder),
             "OLLAMA_HOST": f"127.0.0.1:{port}",
