@@ -187,8 +187,15 @@ def test_a_lock_is_cancelled_only_where_one_is_left(fake: Fake, folder: Path) ->
     assert (one.release(), fake.calls) == (True, [[str(folder), "cancel", "--yes", "--stack", "dev"]])
 
 
-def sleeper(home: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)})
+def waiting(home: Path) -> "subprocess.Popen[bytes]":
+    """A process that has begun: `Popen` returns before the kernel shows the environment of the new program."""
+    environment = {"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)}
+    process = subprocess.Popen(
+        ["sh", "-c", "echo; read line"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout
+    process.stdout.readline()
+    return process
 
 
 def test_the_remains_of_a_killed_command_are_removed(
@@ -199,20 +206,20 @@ def test_the_remains_of_a_killed_command_are_removed(
     attributes.touch()
     kept.touch()
     (proc / "1").symlink_to("/proc/that/ended/meanwhile")
-    sleepers = ours, _ = sleeper(folder / "home"), sleeper(folder / "home2")
-    for one in sleepers:
-        (proc / str(one.pid)).symlink_to(f"/proc/{one.pid}")
+    processes = ours, _ = waiting(folder / "home"), waiting(folder / "home2")
+    for process in processes:
+        (proc / str(process.pid)).symlink_to(f"/proc/{process.pid}")
     killed: list[tuple[int, int]] = []
     try:
         with monkeypatch.context() as patch:
             patch.setattr(os, "kill", lambda *call: killed.append(call))
             Pulumi(folder, "dev").clear()
     finally:
-        for one in sleepers:
-            one.kill()
-            one.wait()
+        for process in processes:
+            process.kill()
+            process.communicate()
     assert killed == [(ours.pid, signal.SIGKILL)]
-    assert [one.name for one in attributes.parent.iterdir()] == [kept.name]
+    assert [file.name for file in attributes.parent.iterdir()] == [kept.name]
 
 
 def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
