@@ -1,7 +1,6 @@
 """What commands print of what they found in an account, a cluster or a benchmark. What they found is written here."""
 
 import datetime
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +33,7 @@ from tandem.verify.verify import Verdict
 from tandem.watch import screen as watch
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
+from tests.tandem.json_lines import laid_out
 from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady, timed
 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
@@ -84,7 +84,7 @@ def quotas() -> None:
     problem, doubt = "gpu-nodes: no zone sells g4dn.xlarge. Write others.", "P6 is not documented"
     quota_screen.show(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE)
     quota_screen.show(Answer(checks=checks[:1], problems=(), warnings=()), "dev", HERE)
-    print(json.dumps(as_dict(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE), indent=1))
+    print(laid_out(as_dict(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE)))
 
 
 def prices() -> None:
@@ -127,7 +127,7 @@ VERDICTS = (
 def verdicts() -> None:
     for one in VERDICTS:
         verify.verdict(one)
-        print(json.dumps(one.as_dict(), indent=1))
+        print(laid_out(one.as_dict()))
 
 
 def model(id: str, **changes: Any) -> ModelLook:
@@ -189,16 +189,17 @@ GPUS = (
 LOOKS = (
     Look(at=NOON, stack="dev", models=LOADED, gpus=GPUS, trouble=()),
     Look(at=NOON, stack="dev", models=IDLE, gpus=(), trouble=("no GPU node",), events=("idle: started again",)),
-    Look(at=NOON, stack="dev", models=(LOADED[1],), gpus=(), trouble=()),
+    Look(at=NOON, stack="dev", models=(LOADED[1],), gpus=GPUS[:1], trouble=()),
 )
 
 
 def look() -> None:
     console = open_console()
     for one in LOOKS:
-        for width in (watch.NARROW, watch.NARROW - 1):
-            console.print(watch.render(one, ["12:00:00 pod moved"], width))
-        print(json.dumps(one.as_dict(), indent=1))
+        console.print(watch.render(one, ["12:00:00 pod moved"], watch.NARROW))
+    for one in LOOKS[1:]:
+        console.print(watch.render(one, ["12:00:00 pod moved"], watch.NARROW - 1))
+        print(laid_out(one.as_dict()))
     # On a terminal each look is in the memory of the one before; six events are one too many.
     watch.live([replace(LOOKS[1], events=tuple(f"event {number}" for number in range(6))), LOOKS[2]])
 
@@ -226,7 +227,7 @@ def bench() -> None:
     bench_screen.show(summary(timed(printed, 20.0)))
     for each in (one, alone):
         bench_screen.show(summary(each))
-        print(json.dumps(summary(each).as_dict(), indent=1))
+        print(laid_out(summary(each).as_dict()))
 
 
 def chat() -> None:
@@ -265,7 +266,7 @@ def findings() -> None:
     doctor.show(case, answers)
     for some in (answers[:1], answers[:1] + answers[2:3], answers[5:6], answers[1:2]):
         doctor.show(replace(case, stack=stack), some)
-    print(json.dumps(doctor.as_dict(case, answers), indent=1))
+    print(laid_out(doctor.as_dict(case, answers)))
 
 
 SHOWN = (leftovers, quotas, prices, verdicts, look, runs, bench, chat, findings)

@@ -20,6 +20,7 @@ from tests.command import ROOT, Screen, call, on_screen
 from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.shipped import copy_project
+from tests.tandem.json_lines import laid_out
 from tests.tandem.outputs import outputs
 from tests.tandem.shown import NOON, SHOWN, runs
 
@@ -62,14 +63,15 @@ SCREENS = {
     "modes-type": ("modes", "--type", "g4dn.xlarge"),
     "modes-type-mig": ("modes", "--type", "p4d.24xlarge", "--region", "eu-west-1"),
     "modes-slices-json": ("modes", "--type", "p5.4xlarge", "--mode", "mig", "--provisioner", "node-group", "--json"),
-    "models": ("models",),
+    "models": ("models", "--filter", "qwen3-e"),
     # Ollama 0.32.15 loads no `mllama` (integration/reg_release_test.go): it is marked.
+    "models-not-loaded": ("models", "--filter", "vision"),
     "models-json": ("models", "--filter", "llama3.2", "--json"),
-    "gpus": ("gpus",),
+    "gpus": ("gpus", "--filter", "g4"),
     "gpus-abroad": ("gpus", "--region", "eu-central-2", "--filter", "g6"),
     # AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables).
     "gpus-in-china": ("gpus", "--region", "cn-north-1", "--filter", "p"),
-    "gpus-json": ("gpus", "--filter", "g4", "--json"),
+    "gpus-json": ("gpus", "--filter", "g4ad", "--json"),
 }
 REFUSED = """config:
   aws:region: us-east-1
@@ -136,7 +138,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: Golden) -> None:
     done = call(*SCREENS[name], cwd=folder, columns=80)
-    said = re.sub(r"\d+ days ago", "N days ago", f"{done.stdout}{done.stderr}exit code {done.returncode}\n")
+    shown = f"{laid_out(done.json)}\n" if "--json" in SCREENS[name] else done.stdout
+    said = re.sub(r"\d+ days ago", "N days ago", f"{shown}{done.stderr}exit code {done.returncode}\n")
     golden(f"screens/{name}.txt", said.replace(str(folder), "FOLDER"))
 
 
@@ -168,7 +171,7 @@ def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Pa
     report = ended.json
     jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
     report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
-    said = re.sub(r'(?<="price_age_days": )\d+', "0", json.dumps(report, indent=1, ensure_ascii=False))
+    said = re.sub(r'(?<="price_age_days": )\d+', "0", laid_out(report))
     golden(f"plans/{re.sub(r'[ .-]+', '-', arguments)}.json", f"{said}\n".replace(str(folder), "FOLDER"))
 
 

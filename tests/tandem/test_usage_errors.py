@@ -2,6 +2,7 @@
 missing. `--regen` writes `usage-errors.txt`.
 """
 
+import re
 import shlex
 from pathlib import Path
 
@@ -82,23 +83,26 @@ def test_every_usage_error_is_reported_as_in_the_golden(
     copy_project(tmp_path)
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")
-    shown = []
+    calls: dict[str, list[str]] = {}
     for words in CALLS:
         ended = call(*shlex.split(words), cwd=tmp_path)
         lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
         assert (ended.returncode, ended.stdout) == (2, ""), words
         assert lines, words
-        if usage := ended.stderr.partition("\n\n")[2]:
-            assert usage.startswith("usage: tandem "), words
         if "--" not in words.split():
-            said = call(*shlex.split(words), "--json", cwd=tmp_path)
-            assert (said.returncode, said.json.keys()) == (2, {"schema_version", "error", "problems"}), words
+            printed = call(*shlex.split(words), "--json", cwd=tmp_path)
+            assert (printed.returncode, printed.json.keys()) == (2, {"schema_version", "error", "problems"}), words
             if not words.startswith(("sandbox pulumi", "sandbox preview")):
-                assert [f"error: {line}" for line in said.json["error"].splitlines()] == lines, words
-        lines += usage.splitlines()
-        shown += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
+                assert [f"error: {line}" for line in printed.json["error"].splitlines()] == lines, words
+        if usage := ended.stderr.partition("\n\n")[2]:
+            named = re.fullmatch(r"usage: (tandem .*)\nRun `(tandem.*) --help` for more\.\n", usage)
+            assert named, words
+            assert named[1].startswith(f"{named[2]} "), words
+            lines[-1] += f" [usage of {named[2]}]"
+        calls.setdefault("\n".join(lines), []).append(f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}")
     assert not (tmp_path / ".tandem").exists()
-    golden("usage-errors.txt", "\n".join(shown).replace(str(tmp_path), "FOLDER") + "\n")
+    said = "".join("\n".join([*same, error, ""]) for error, same in calls.items())
+    golden("usage-errors.txt", said.replace(str(tmp_path), "FOLDER"))
 
 
 LONG = "x" * 300
