@@ -1,12 +1,9 @@
 """The proof that shares are counted: one pod more than there are free shares stays Pending."""
 
 import secrets
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from sharing import artifacts
@@ -196,13 +193,11 @@ def _removed(
     cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> Iterator[None]:
     """Deletes the pods after the block in any case, and those of an earlier call that was killed."""
-    with _ended_as_by_ctrl_c():
-        try:
-            _remove(cluster, namespace, clock, sleep)
-            yield
-        finally:
-            with _undisturbed():
-                _remove(cluster, namespace, clock, sleep)
+    try:
+        _remove(cluster, namespace, clock, sleep)
+        yield
+    finally:
+        _remove(cluster, namespace, clock, sleep)
 
 
 def _remove(cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
@@ -214,38 +209,3 @@ def _remove(cluster: "Cluster", namespace: str, clock: Callable[[], float], slee
         if clock() > ends:
             return
         sleep(POLL_SECONDS)
-
-
-@contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """SIGTERM and a closed terminal end the block as Ctrl-C does, so that `finally` runs."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    with _signals(end, signal.SIGTERM, signal.SIGHUP):
-        yield
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C does not stop the removal, which has its own time limit."""
-
-    def go_on(number: int, frame: FrameType | None) -> None:
-        pass
-
-    with _signals(go_on, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        yield
-
-
-@contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

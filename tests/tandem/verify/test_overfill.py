@@ -1,7 +1,5 @@
 """One pod more than there are free shares: it waits, or an expectation fails. It is always deleted afterwards."""
 
-import os
-import signal
 from dataclasses import replace
 from typing import Any
 
@@ -73,33 +71,18 @@ def test_a_scheduler_that_says_nothing_is_waited_for_and_then_reported() -> None
     assert cluster.made == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_no_pod_is_left_however_the_command_ends(number: signal.Signals) -> None:
-    cluster = well()
-    # As in a terminal; a process started in the background may ignore Ctrl-C.
-    began = signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.getsignal(number)
-    cluster.on_create = lambda: os.kill(os.getpid(), number)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            overfilled(cluster)
-        assert signal.getsignal(number) is before
-    finally:
-        signal.signal(signal.SIGINT, began)
-    assert len(cluster.deleted) == 1
-    assert cluster.made == []
-
-
-def test_an_error_leaves_no_pod() -> None:
+@pytest.mark.parametrize("ended", [NotConnectedError("gone"), KeyboardInterrupt(), SystemExit(143)])
+def test_no_pod_is_left_however_the_command_ends(ended: BaseException) -> None:
+    """SIGTERM and SIGHUP are a SystemExit (`tandem.main.end_on_signals`)."""
     cluster = well()
 
-    def fail() -> None:
-        raise NotConnectedError("gone")
+    def end() -> None:
+        raise ended
 
-    cluster.on_create = fail
-    with pytest.raises(NotConnectedError):
+    cluster.on_create = end
+    with pytest.raises(type(ended)):
         overfilled(cluster)
-    assert cluster.made == []
+    assert (len(cluster.deleted), cluster.made) == (1, [])
 
 
 def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
