@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
-from tandem.deployed.expected import ExpectedStack
 from tandem.deployed.kubeconfig import Chosen
 from tandem.deployed.objects import INSTANCE_LABEL
 from tandem.deployed.outputs import project_of, stack_outputs
@@ -18,6 +18,7 @@ from tandem.deployed.patience import Patience
 from tandem.lookup import accepted, stack_file
 
 if TYPE_CHECKING:
+    from stacks.stack_file.judge import Plan
     from tandem.deployed.forwarding import Forward
     from tandem.deployed.kubernetes import Cluster
 
@@ -35,15 +36,15 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A deployed stack: its cluster, what is expected of it, and Pulumi's outputs."""
+    """A deployed stack: its cluster, its accepted stack file, and Pulumi's outputs."""
 
     cluster: "Cluster"
-    expected: ExpectedStack
+    plan: "Plan"
     outputs: Mapping[str, Any] | None = None
 
 
 @contextmanager
-def connect(expected: ExpectedStack, way: Way, patience: Patience | None = None) -> Iterator[Connected]:
+def connect(plan: "Plan", way: Way, patience: Patience | None = None) -> Iterator[Connected]:
     """The stack while the block runs; raises `NotConnectedError` if its cluster does not answer.
 
     Waits while patience lasts for one that may answer soon.
@@ -51,7 +52,7 @@ def connect(expected: ExpectedStack, way: Way, patience: Patience | None = None)
     from tandem.deployed.kubernetes import cluster
 
     with cluster(way.chosen, patience) as reached:
-        yield Connected(reached, expected, way.outputs)
+        yield Connected(reached, plan, way.outputs)
 
 
 @contextmanager
@@ -62,10 +63,10 @@ def forwards(connected: Connected, port: int | None = None) -> Iterator[dict[str
     """
     with ExitStack() as stack:
         yield {
-            model.id: stack.enter_context(
-                connected.cluster.forward(model.id, model.namespace, {INSTANCE_LABEL: model.id}, port or model.port)
+            served.id: stack.enter_context(
+                connected.cluster.forward(served.id, OLLAMA_NAMESPACE, {INSTANCE_LABEL: served.id}, port or OLLAMA_PORT)
             )
-            for model in connected.expected.models
+            for served in connected.plan.config.models
         }
 
 
@@ -73,7 +74,7 @@ def forwards(connected: Connected, port: int | None = None) -> Iterator[dict[str
 def endpoints(connected: Connected) -> Iterator[list[Endpoint]]:
     """The local address of each model of the stack while the block runs."""
     with forwards(connected) as open_:
-        yield [Endpoint(model.id, open_[model.id].url, model.tag) for model in connected.expected.models]
+        yield [Endpoint(each.id, open_[each.id].url, each.model.name) for each in connected.plan.config.models]
 
 
 def by_kubeconfig(path: Path, context: str | None) -> Way:
@@ -116,16 +117,12 @@ def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "
     """The stack that the arguments mean; raises what `tandem.lookup.accepted` raises, and `NotConnectedError`."""
     if parsed.context and parsed.kubeconfig is None:
         raise NotConnectedError("--context selects from a kubeconfig. Pass --kubeconfig FILE, too.")
-    judged = accepted(parsed.stack)
-
-    from tandem.deployed.expected import expect
-
-    expected = expect(judged)
+    plan = accepted(parsed.stack)
     if parsed.kubeconfig is not None:
         way = by_kubeconfig(Path(parsed.kubeconfig), parsed.context)
     else:
-        way = by_pulumi(judged.stack, stack_file(parsed.stack))
-    with connect(expected, way, patience) as connected:
+        way = by_pulumi(plan.stack, stack_file(parsed.stack))
+    with connect(plan, way, patience) as connected:
         yield connected
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sharing.names import POOL_LABEL
 from sharing.printable import one_line
-from tandem.deployed.expected import BATCH, Daemon, ExpectedModel
+from tandem.deployed.expected import BATCH, Daemon
 
 Object = Mapping[str, Any]
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
@@ -166,11 +166,11 @@ def state(pod: Object) -> str:
     return ", ".join(filter(None, map(one_line, parts)))
 
 
-def mps_daemon_of(pod: Object | None, model: ExpectedModel, facts: Facts) -> Daemon | None:
-    """The MPS daemon for a model's pod: that of its node's pool. None without a node, or on a pool of another mode."""
+def daemon_at(pod: Object | None, daemons: Mapping[str, Daemon], nodes: Sequence[Object]) -> Daemon | None:
+    """Of daemons by pool, the one for a pod: that of its node's pool. None without a node, or on another pool."""
     node = node_of(pod) if pod else ""
-    daemons = (daemon for pool, daemon in model.mps_daemons.items() if node in map(name, nodes_of(pool, facts)))
-    return next(daemons, None)
+    here = (daemon for pool, daemon in daemons.items() if node in map(name, nodes_of(pool, nodes)))
+    return next(here, None)
 
 
 def outside_mps(pod: Object, daemon_set: str, pods: Sequence[Object]) -> str:
@@ -217,9 +217,9 @@ def _phase(pod: Object) -> str:
     return "Running, not ready" if phase == "Running" else phase
 
 
-def nodes_of(pool: str, facts: Facts) -> list[Object]:
-    """The nodes of a pool, ready or not."""
-    return [node for node in facts.nodes if labels(node).get(POOL_LABEL) == pool]
+def nodes_of(pool: str, nodes: Sequence[Object]) -> list[Object]:
+    """Those of a pool, ready or not."""
+    return [node for node in nodes if labels(node).get(POOL_LABEL) == pool]
 
 
 def pod_of(model: str, pods: Sequence[Object]) -> Object | None:

@@ -73,13 +73,13 @@ def _by_url(endpoint: Endpoint) -> Server:
 @contextmanager
 def _of_stack(connected: Connected) -> Iterator[list[Server]]:
     """Only the exporter in the pod reaches the engine. A stack without metrics has none."""
-    has_exporters = all(model.config.monitoring.has_metrics for model in connected.expected.models)
+    has_exporters = connected.plan.config.monitoring.has_metrics
     with connection.forwards(connected, METRICS_PORT if has_exporters else None) as ports:
         yield [
-            _by_exporter(model.id, ports[model.id])
+            _by_exporter(served.id, ports[served.id])
             if has_exporters
-            else _by_forward(Endpoint(model.id, ports[model.id].url, model.tag), ports[model.id])
-            for model in connected.expected.models
+            else _by_forward(Endpoint(served.id, ports[served.id].url, served.model.name), ports[served.id])
+            for served in connected.plan.config.models
         ]
 
 

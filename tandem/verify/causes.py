@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from sharing.names import MODE_TAINT, POOL_LABEL
-from tandem.deployed.expected import Daemon, ExpectedModel, ExpectedPool
+from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL
+from sharing.stack.pools import GpuPool
+from sharing.verdict.judgement import Fit
+from stacks.stack_file.judge import Plan
+from tandem.deployed.expected import Daemon, mps_daemons, what_would_fit
 from tandem.deployed.objects import (
     FORWARD_REFUSED,
     Object,
@@ -36,7 +39,7 @@ SHARES = (
 )
 
 
-def of_nodes(pool: ExpectedPool, nodes: Sequence[Object], strays: Sequence[Object]) -> str:
+def of_nodes(plan: Plan, pool: GpuPool, nodes: Sequence[Object], strays: Sequence[Object]) -> str:
     """Why a pool has too few ready nodes."""
     away = [node for node in nodes if not is_ready(node)]
     if strays:
@@ -54,10 +57,10 @@ def of_nodes(pool: ExpectedPool, nodes: Sequence[Object], strays: Sequence[Objec
             f"{name(away[0])} is not ready{said}. Run `kubectl describe node {name(away[0])}`. If the node does not "
             "recover, terminate its instance."
         )
-    if pool.has_schedule:
+    if plan.config.park:
         return (
-            f"The schedule of `park` may have parked the stack. Run `tandem wake {pool.stack}`. If no node starts, run "
-            f"`tandem doctor {pool.stack}`."
+            f"The schedule of `park` may have parked the stack. Run `tandem wake {plan.stack}`. If no node starts, run "
+            f"`tandem doctor {plan.stack}`."
         )
     if pool.provisioner == "karpenter":
         return (
@@ -70,70 +73,70 @@ def of_nodes(pool: ExpectedPool, nodes: Sequence[Object], strays: Sequence[Objec
     )
 
 
-def of_daemon(daemon: Daemon, pool: ExpectedPool, desired: int | None) -> str:
+def of_daemon(plan: Plan, daemon: Daemon, desired: int | None) -> str:
     """Why a DaemonSet is not ready; `desired` is None where there is none."""
     if desired is None:
-        return f"{daemon.namespace} has no DaemonSet {daemon.name}. Run `pulumi up --stack {pool.stack}`."
+        return f"{daemon.namespace} has no DaemonSet {daemon.name}. Run `pulumi up --stack {plan.stack}`."
     if not desired:
         return f"{daemon.needs} Run `kubectl get nodes --show-labels`."
     return f"Its pods are not ready. Run `kubectl -n {daemon.namespace} describe pods`."
 
 
-def of_missing_pod(model: ExpectedModel, deployment: Object | None) -> str:
+def of_missing_pod(plan: Plan, fit: Fit, deployment: Object | None) -> str:
     """Why a model has no pod."""
     if deployment is None:
-        return f"Namespace {model.namespace} has no release of this model. Run `pulumi up --stack {model.stack}`."
+        return f"Namespace {OLLAMA_NAMESPACE} has no release of this model. Run `pulumi up --stack {plan.stack}`."
     if deployment.get("spec", {}).get("replicas") == 0:
-        if model.config.park:
-            return f"The schedule of `park` has scaled its Deployment to 0. Run `tandem wake {model.stack}`."
-        return f"Its Deployment is scaled to 0. {_kubectl(model, 'scale --replicas=1')}"
-    return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
+        if plan.config.park:
+            return f"The schedule of `park` has scaled its Deployment to 0. Run `tandem wake {plan.stack}`."
+        return f"Its Deployment is scaled to 0. {_kubectl(fit, 'scale --replicas=1')}"
+    return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(fit, 'describe')}"
 
 
-def of_waiting_pod(model: ExpectedModel, pod: Object, nodes: Sequence[Object], pods: Sequence[Object]) -> str:
+def of_waiting_pod(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object], pods: Sequence[Object]) -> str:
     """Why a model's pod is not ready; `nodes` are those of its pool, and `pods` those of all models."""
-    if above := outranked(pod, pods, model.resource):
+    if above := outranked(pod, pods, fit.verdict.shares.resource):
         return (
             f"{above[0].upper()}{above[1:]}. It starts when one is free: when all nodes are ready, and models that "
             "have spilled have restarted on their own pool."
         )
-    return next(_waits(model, pod, nodes), f"Run `kubectl -n {model.namespace} describe pod {name(pod)}`.")
+    return next(_waits(plan, fit, pod, nodes), f"Run `kubectl -n {OLLAMA_NAMESPACE} describe pod {name(pod)}`.")
 
 
-def _waits(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
+def _waits(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
     """Causes, the most specific first. The scheduler counts the nodes by reason, one for each."""
     found, mode = state(pod), tolerated(pod, MODE_TAINT)
     # Kubernetes 1.36 does not name the taint (plugins/tainttoleration/taint_toleration.go).
     if "untolerated taint" in found and mode and any(taint(node, MODE_TAINT) not in ("", mode) for node in nodes):
-        yield f"Its node has another mode: a switch did not finish. Run `pulumi up --stack {model.stack}`."
+        yield f"Its node has another mode: a switch did not finish. Run `pulumi up --stack {plan.stack}`."
     if "were unschedulable" in found:
         cordoned = next((name(node) for node in nodes if is_cordoned(node)), "NODE")
         yield f"Its node is cordoned. Run `kubectl uncordon {cordoned}`."
-    if f"Insufficient {model.resource}" in found:
+    if f"Insufficient {fit.verdict.shares.resource}" in found:
         yield "Other pods hold the shares. Check Non-terminated Pods in `kubectl describe node`."
     if "Insufficient memory" in found or "Insufficient cpu" in found:
         yield "Other pods hold the node's memory or CPU. Check `kubectl describe node`."
     if "volume node affinity conflict" in found:
-        yield f"Its volume and its node are in different zones. Run `pulumi up --stack {model.stack}`."
+        yield f"Its volume and its node are in different zones. Run `pulumi up --stack {plan.stack}`."
     if "untolerated taint" in found and nodes:
         yield f"A taint of its node repels it. Run `kubectl describe node {name(nodes[0])}`."
     if "ImagePull" in found or "InvalidImageName" in found:
         yield _image(found)
     if "no MPS daemon" in found:
-        yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {model.stack}`."
-    if "MPS daemon" in found and model.mps_daemons:
-        yield _without_daemon(next(iter(model.mps_daemons.values())))
+        yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {plan.stack}`."
+    if "MPS daemon" in found and (daemons := mps_daemons(plan, fit)):
+        yield _without_daemon(next(iter(daemons.values())))
     if "spilled" in found or "did not load" in found:
-        yield f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(0))}"
+        yield f"The GPU had less memory for it than planned.{_would_fit(what_would_fit(plan, fit, 0))}"
     if "cannot pull" in found:
         yield (
-            f"Its container cannot pull {model.tag} from Ollama's registry. Check the tag, and the node's internet "
-            "access."
+            f"Its container cannot pull {fit.served.model.name} from Ollama's registry. Check the tag, and the node's "
+            "internet access."
         )
     if "CrashLoopBackOff" in found or "restart" in found:
-        yield f"Its container keeps restarting. {_kubectl(model, 'logs')}"
+        yield f"Its container keeps restarting. {_kubectl(fit, 'logs')}"
     if "ContainerCreating" in found or "PodInitializing" in found or "not ready" in found:
-        logs = _kubectl(model, "logs --all-containers")[4:]
+        logs = _kubectl(fit, "logs --all-containers")[4:]
         yield f"Pulling a model takes minutes. Run this again with --wait, or check {logs}"
 
 
@@ -154,44 +157,46 @@ def _image(found: str) -> str:
     return "The image cannot be pulled. Check its name, and the node's internet access (NAT, routes)."
 
 
-def of_server(model: ExpectedModel, step: str, found: str) -> str:
+def of_server(fit: Fit, step: str, found: str) -> str:
     """Why a server fails a `step` of its test."""
     if found.startswith(FORWARD_REFUSED):
         if "(403)" in found:
             return (
                 # A WebSocket is a GET; from Kubernetes 1.35 it also needs `create` (kubernetes#134577).
                 f"Your user may not forward ports. Request `get` and `create` on pods/portforward in namespace "
-                f"{model.namespace}, or the policy AmazonEKSClusterAdminPolicy."
+                f"{OLLAMA_NAMESPACE}, or the policy AmazonEKSClusterAdminPolicy."
             )
         return "The control plane cannot reach kubelet. Open TCP port 10250 from it to the nodes."
     if step == "held":
-        return f"Its container pulls it at each start. {_kubectl(model, 'rollout restart')}"
+        return f"Its container pulls it at each start. {_kubectl(fit, 'rollout restart')}"
     if step == "loaded" and "memory" in found:
-        return f"Another process uses the GPU. {_kubectl(model, 'logs')}"
-    return _kubectl(model, "logs")
+        return f"Another process uses the GPU. {_kubectl(fit, 'logs')}"
+    return _kubectl(fit, "logs")
 
 
-def of_context(model: ExpectedModel) -> str:
+def of_context(fit: Fit) -> str:
     """Why a server has loaded its model with another context than its settings."""
     return (
         "A client requests another num_ctx, or the tag sets one: check `kubectl -n "
-        f"{model.namespace} exec deployment/{model.id} -- ollama show {model.tag} --parameters`. Set that context in "
-        f"the file, or reload the model with {_kubectl(model, 'rollout restart')[4:]}"
+        f"{OLLAMA_NAMESPACE} exec deployment/{fit.served.id} -- ollama show {fit.served.model.name} --parameters`. "
+        f"Set that context in the file, or reload the model with {_kubectl(fit, 'rollout restart')[4:]}"
     )
 
 
-def of_spill(model: ExpectedModel, spilled: int) -> str:
+def of_spill(plan: Plan, fit: Fit, spilled: int) -> str:
     """What helps a model with this many bytes on the CPU."""
-    return f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(spilled))}"
+    return f"The GPU had less memory for it than planned.{_would_fit(what_would_fit(plan, fit, spilled))}"
 
 
 def _would_fit(offers: Sequence[str]) -> str:
     return f" It would fit with {'; or '.join(offers)}." if offers else " Choose a smaller model."
 
 
-def _kubectl(model: ExpectedModel, verb: str) -> str:
+def _kubectl(fit: Fit, verb: str) -> str:
     command, _, option = verb.partition(" --")
-    return f"Run `kubectl -n {model.namespace} {command} deployment/{model.id}{f' --{option}' if option else ''}`."
+    return (
+        f"Run `kubectl -n {OLLAMA_NAMESPACE} {command} deployment/{fit.served.id}{f' --{option}' if option else ''}`."
+    )
 
 
 def mode_of(node: Object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharing import artifacts
 from sharing.names import POOL_LABEL, tolerations
-from tandem.deployed.expected import ExpectedPool
+from sharing.stack.pools import GpuPool
 from tandem.deployed.objects import (
     AdmissionError,
     Object,
@@ -45,7 +45,7 @@ ENDED = ("Succeeded", "Failed")
 
 def overfill(
     cluster: "Cluster",
-    pool: ExpectedPool,
+    pool: GpuPool,
     nodes: Sequence[Object],
     namespace: str,
     *,
@@ -55,7 +55,7 @@ def overfill(
 ) -> Iterator[Check]:
     """A check for each resource of a pool with these nodes. Deletes its pods before it returns or raises."""
     ready = [node for node in nodes if is_ready(node)]
-    for resource in pool.shares:
+    for resource in (kind.resource for kind in pool.offers):
         with _removed(cluster, namespace, clock, sleep):
             pods = cluster.pods()
             free, importance = free_shares(resource, ready, pods), least_important(resource, ready, pods)
@@ -153,7 +153,7 @@ def pod(
     }
 
 
-def judged(pool: ExpectedPool, resource: str, free: int, pods: Sequence[Object]) -> Check:
+def judged(pool: GpuPool, resource: str, free: int, pods: Sequence[Object]) -> Check:
     """The result: all pods but one have a node, and that one waits for a share."""
     placed, words = [node_of(pod) for pod in pods if node_of(pod)], list(filter(None, map(unplaced, pods)))
     too_few = f"Insufficient {resource}"
@@ -172,7 +172,7 @@ def judged(pool: ExpectedPool, resource: str, free: int, pods: Sequence[Object])
     return _check(pool, resource, free, held, found, OTHER_NUMBER)
 
 
-def _check(pool: ExpectedPool, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
+def _check(pool: GpuPool, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
     return Check(
         about=f"pool {pool.name}",
         what=f"one pod too many stays Pending for {resource} ({free} free)",

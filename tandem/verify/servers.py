@@ -22,22 +22,22 @@ class Server:
     memory: Memory | None = None
 
 
-def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str, Server]:
+def examine(servers: Mapping[str, Ollama]) -> dict[str, Server]:
     """Tests all servers of a stack, by id.
 
     Loads all before it judges any: a model may fit on the GPU only until its neighbour is loaded.
     """
     examined = {id: Server() for id in servers}
-    steps: tuple[tuple[str, Callable[[Ollama, str], Outcome]], ...] = (
-        ("version", lambda server, _: Outcome(True, f"Ollama {server.version()}")),
+    steps: tuple[tuple[str, Callable[[Ollama], Outcome]], ...] = (
+        ("version", lambda server: Outcome(True, f"Ollama {server.version()}")),
         ("held", _held),
-        ("loaded", lambda server, _: Outcome(True, f"in {server.load():.1f} s")),
+        ("loaded", lambda server: Outcome(True, f"in {server.load():.1f} s")),
         ("answered", _answered),
     )
     for step, taken in steps:
         for id, server in servers.items():
             if all(outcome.fine for outcome in examined[id].outcomes.values()):
-                examined[id].outcomes[step] = _outcome(taken, server, tags[id])
+                examined[id].outcomes[step] = _outcome(taken, server)
     for id, server in servers.items():
         if "loaded" in examined[id].outcomes:
             try:
@@ -47,21 +47,21 @@ def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str,
     return examined
 
 
-def _outcome(taken: Callable[[Ollama, str], Outcome], server: Ollama, tag: str) -> Outcome:
+def _outcome(taken: Callable[[Ollama], Outcome], server: Ollama) -> Outcome:
     try:
-        return taken(server, tag)
+        return taken(server)
     except OllamaError as error:
         return Outcome(False, error.what)
 
 
-def _held(server: Ollama, tag: str) -> Outcome:
-    tags = [model.name for model in server.models()]
+def _held(server: Ollama) -> Outcome:
+    tag, tags = server.endpoint.model, [model.name for model in server.models()]
     if any(same_tag(held, tag) for held in tags):
         return Outcome(True, tag)
     return Outcome(False, f"it has {', '.join(tags) or 'no model'}")
 
 
-def _answered(server: Ollama, _: str) -> Outcome:
+def _answered(server: Ollama) -> Outcome:
     tokens, speed = server.probe()
     if not tokens:
         return Outcome(False, "an empty answer")

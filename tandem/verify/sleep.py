@@ -1,10 +1,12 @@
 """Models that scale to zero: one without a pod is as it should be, if KEDA can start it."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
 
 from sharing.names import KEDA_NAMESPACE
-from tandem.deployed.expected import ExpectedModel, ExpectedPool, ExpectedStack
+from sharing.stack.pools import GpuPool
+from sharing.verdict.rules.scale_to_zero import sleepers
+from stacks.stack_file.judge import Plan
+from tandem.deployed.expected import shares_of
 from tandem.deployed.objects import Facts, name
 from tandem.verify.checks import Check
 
@@ -12,31 +14,26 @@ WAKERS = ("keda-operator", "keda-add-ons-http-interceptor", "keda-add-ons-http-e
 """Deployments of KEDA and its HTTP add-on (charts keda 2.20.2 and keda-add-ons-http 0.15.0)."""
 
 
-def without_sleepers(expected: ExpectedStack, facts: Facts) -> ExpectedStack:
-    """What is expected now: models that have scaled to zero have no pod, and pools no nodes for them."""
-    asleep = {model.id for model in expected.models if model.sleeps and _is_at_zero(model, facts)}
-    if not asleep:
-        return expected
-    models = tuple(replace(model, running=model.running and model.id not in asleep) for model in expected.models)
-    return replace(expected, models=models, pools=tuple(_smaller(pool, models) for pool in expected.pools))
+def asleep(plan: Plan, facts: Facts) -> set[str]:
+    """Ids of the models that have scaled to zero."""
+    at_zero = {name(each) for each in facts.deployments if each.get("spec", {}).get("replicas") == 0}
+    return at_zero & {served.id for served in sleepers(plan.config)}
 
 
-def _is_at_zero(model: ExpectedModel, facts: Facts) -> bool:
-    own = (each for each in facts.deployments if name(each) == model.id)
-    return any(each.get("spec", {}).get("replicas") == 0 for each in own)
+def nodes_due(plan: Plan, pool: GpuPool, sleeping: Collection[str]) -> int:
+    """How many nodes a pool must have: enough for the models that run."""
+    nodes = plan.config.nodes_of(pool)
+    if not sleeping:
+        return nodes
+    running = sum(served.id not in sleeping for served in plan.config.models_of(pool))
+    per_node = max(1, sum(shares_of(pool, "").values()))
+    return min(nodes, -(-running // per_node))
 
 
-def _smaller(pool: ExpectedPool, models: tuple[ExpectedModel, ...]) -> ExpectedPool:
-    """The pool with enough nodes for the models that run."""
-    running = sum(model.running and model.pool == pool.name for model in models)
-    per_node = max(1, sum(pool.allocatable("").values()))
-    return replace(pool, nodes=min(pool.nodes, -(-running // per_node)))
-
-
-def sleep_check(model: ExpectedModel) -> Check:
+def sleep_check(id: str) -> Check:
     """A model that has scaled to zero."""
     return Check(
-        about=f"model {model.id}",
+        about=f"model {id}",
         what="scaled to zero",
         held=True,
         expected="starts with the next request",

@@ -5,16 +5,18 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sharing.names import KEDA_NAMESPACE
+from sharing.names import DEVICE_PLUGIN_NAMESPACE, KEDA_NAMESPACE, OLLAMA_NAMESPACE
+from sharing.verdict.rules.scale_to_zero import sleepers
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.expected import daemons_of
 from tandem.deployed.objects import Facts, is_ready, nodes_of, pod_of
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.patience import Patience
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.overfill import overfill
 from tandem.verify.servers import Server, examine
-from tandem.verify.sleep import sleep_check, waker_checks, without_sleepers
+from tandem.verify.sleep import asleep, nodes_due, sleep_check, waker_checks
 
 SCHEMA_VERSION = 1
 
@@ -77,74 +79,67 @@ def verify(connected: Connected, *, patience: Patience, overfill: bool = False, 
     if overfill:
         patience.tell("Starting one pod too many …")
         checks += _overfilled(connected, checks)
-    return Verdict(
-        stack=connected.expected.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
-    )
+    return Verdict(stack=connected.plan.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited)
 
 
 def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Iterator[Check]:
     """Checks everything once: causes before effects."""
-    expected = connected.expected
-    yield from stack_checks(expected, connected.outputs)
+    plan = connected.plan
+    yield from stack_checks(plan, connected.outputs)
     tell("Checking nodes and pods …")
     facts = facts_of(connected)
-    expected = without_sleepers(expected, facts)
-    for pool in expected.pools:
-        yield from pool_checks(pool, facts)
-    if any(model.sleeps for model in expected.models):
-        yield from waker_checks(expected.stack, facts)
-    ready = [
-        model.id for model in expected.models if model.running and is_ready(pod_of(model.id, facts.pods) or NO_POD)
-    ]
+    sleeping = asleep(plan, facts)
+    for pool in plan.config.pools:
+        yield from pool_checks(plan, pool, nodes_due(plan, pool, sleeping), facts)
+    if sleepers(plan.config):
+        yield from waker_checks(plan.stack, facts)
+    pods = {fit.served.id: pod_of(fit.served.id, facts.pods) for fit in plan.assessment.fits if fit.pool.desired}
+    ready = [id for id, pod in pods.items() if pod and is_ready(pod) and id not in sleeping]
     servers = _examined(connected, ready, tell, reach) if ready else {}
-    for model in expected.models:
-        if model.sleeps and not model.running:
-            yield sleep_check(model)
+    for fit in plan.assessment.fits:
+        if fit.served.id in sleeping:
+            yield sleep_check(fit.served.id)
             continue
-        yield from model_checks(model, facts)
-        yield from server_checks(model, servers.get(model.id))
-
-
-NO_POD: dict[str, Any] = {"metadata": {}}
+        yield from model_checks(plan, fit, facts)
+        yield from server_checks(plan, fit, servers.get(fit.served.id))
 
 
 def facts_of(connected: Connected) -> Facts:
     """The current state of the stack in Kubernetes."""
-    cluster, expected = connected.cluster, connected.expected
-    namespaces = {daemon.namespace for pool in expected.pools for daemon in pool.daemons}
-    homes = {model.namespace for model in expected.models}
-    daemons = {daemon.namespace for model in expected.models for daemon in model.mps_daemons.values()}
-    wakers = {KEDA_NAMESPACE} if any(model.sleeps for model in expected.models) else set()
+    cluster, config = connected.cluster, connected.plan.config
+    namespaces = {daemon.namespace for pool in config.pools for daemon in daemons_of(pool)}
+    has_mps = any(pool.sharing.needs_mps_daemon for pool in config.pools)
+    homes = [*([KEDA_NAMESPACE] if sleepers(config) else []), OLLAMA_NAMESPACE]
     return Facts(
         nodes=cluster.nodes(),
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
-        pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
-        mps_pods=[pod for namespace in sorted(daemons) for pod in cluster.pods(namespace)],
-        deployments=[each for namespace in sorted({*homes, *wakers}) for each in cluster.deployments(namespace)],
+        pods=cluster.pods(OLLAMA_NAMESPACE),
+        mps_pods=cluster.pods(DEVICE_PLUGIN_NAMESPACE) if has_mps else (),
+        deployments=[each for namespace in homes for each in cluster.deployments(namespace)],
     )
 
 
 def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], None], reach: Reach) -> dict[str, Server]:
     tell(f"Loading {' and '.join(ids)} …")
-    models = [model for model in connected.expected.models if model.id in ids]
+    models = [served for served in connected.plan.config.models if served.id in ids]
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
-        for model in models:
-            way = reached[model.id]
-            server = Ollama(Endpoint(model.id, way.url, model.tag), encoder=model.encoder, trouble=trouble_of(way))
-            servers[model.id] = stack.enter_context(closing(server))
-        return examine(servers, {model.id: model.tag for model in models})
+        for served in models:
+            way = reached[served.id]
+            endpoint = Endpoint(served.id, way.url, served.model.name)
+            server = Ollama(endpoint, encoder=served.model.encoder, trouble=trouble_of(way))
+            servers[served.id] = stack.enter_context(closing(server))
+        return examine(servers)
 
 
 def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check]:
     """Only for a pool that passes its other checks: otherwise a wrong number of shares would be reported twice."""
-    facts = facts_of(connected)
-    namespace = connected.expected.models[0].namespace
-    for pool in connected.expected.pools:
+    nodes = connected.cluster.nodes()
+    for pool in connected.plan.config.pools:
         about = f"pool {pool.name}"
         broken = any(check.held is False for check in checks if check.about == about)
-        if pool.nodes and not broken:
-            yield from overfill(connected.cluster, pool, nodes_of(pool.name, facts), namespace)
+        if connected.plan.config.nodes_of(pool) and not broken:
+            yield from overfill(connected.cluster, pool, nodes_of(pool.name, nodes), OLLAMA_NAMESPACE)
         else:
             why = "not tried: another check of the pool failed" if broken else "not tried: the pool is parked"
             yield Check(about=about, what="one pod too many stays Pending", held=None, expected="Pending", found=why)

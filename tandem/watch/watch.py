@@ -2,19 +2,24 @@
 
 import datetime
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sharing.names import OLLAMA_NAMESPACE
 from tandem.deployed import objects
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
-from tandem.deployed.expected import ExpectedModel
-from tandem.deployed.objects import Facts, nodes_of, pod_of
+from tandem.deployed.expected import mps_daemons
+from tandem.deployed.objects import Object, nodes_of, pod_of
 from tandem.deployed.ollama import Memory, Ollama, OllamaError
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
+
+if TYPE_CHECKING:
+    from sharing.verdict.judgement import Fit
+    from stacks.stack_file.judge import Plan
 
 ANSWER_SECONDS = 5.0
 """A healthy server answers quickly, however busy its model is."""
@@ -74,12 +79,11 @@ def looks(
     """Endless looks, or one if `once`. Raises `NotConnectedError` if the first fails; later looks contain the error."""
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
-        for model in connected.expected.models:
-            endpoint = Endpoint(model.id, reached[model.id].url, model.tag)
-            server = Ollama(
-                endpoint, encoder=model.encoder, trouble=trouble_of(reached[model.id]), timeout=ANSWER_SECONDS
-            )
-            servers[model.id] = stack.enter_context(closing(server))
+        for served in connected.plan.config.models:
+            way = reached[served.id]
+            endpoint = Endpoint(served.id, way.url, served.model.name)
+            server = Ollama(endpoint, encoder=served.model.encoder, trouble=trouble_of(way), timeout=ANSWER_SECONDS)
+            servers[served.id] = stack.enter_context(closing(server))
         before: Look | None = None
         while True:
             try:
@@ -97,19 +101,20 @@ def looks(
 
 
 def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> Look:
-    expected, pods, nodes = connected.expected, connected.cluster.pods(), connected.cluster.nodes()
-    facts = Facts(nodes=nodes, daemon_sets={}, pods=pods)
-    models = tuple(_model(model, facts, servers[model.id], probe) for model in expected.models)
-    gpu_nodes = [objects.name(node) for pool in expected.pools for node in nodes_of(pool.name, facts)]
+    plan, pods, nodes = connected.plan, connected.cluster.pods(), connected.cluster.nodes()
+    models = tuple(_model(plan, fit, pods, nodes, servers[fit.served.id], probe) for fit in plan.assessment.fits)
+    gpu_nodes = [objects.name(node) for pool in plan.config.pools for node in nodes_of(pool.name, nodes)]
     seen_gpus, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
         notes.append("no GPU node")
-    return Look(at=now(), stack=expected.stack, models=models, gpus=tuple(seen_gpus), trouble=tuple(notes))
+    return Look(at=now(), stack=plan.stack, models=models, gpus=tuple(seen_gpus), trouble=tuple(notes))
 
 
-def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> ModelLook:
-    pods = facts.pods
-    pod = pod_of(model.id, [each for each in pods if each["metadata"].get("namespace") == model.namespace])
+def _model(
+    plan: "Plan", fit: "Fit", pods: Sequence[Object], nodes: Sequence[Object], server: Ollama, probe: bool
+) -> ModelLook:
+    id, resource = fit.served.id, fit.verdict.shares.resource
+    pod = pod_of(id, [each for each in pods if each["metadata"].get("namespace") == OLLAMA_NAMESPACE])
     memory, speed, trouble = None, None, ""
     if pod is not None and objects.is_ready(pod):
         try:
@@ -118,22 +123,22 @@ def _model(model: ExpectedModel, facts: Facts, server: Ollama, probe: bool) -> M
                 _, speed = server.probe()
         except OllamaError as error:
             trouble = error.what
-    above = objects.outranked(pod, pods, model.resource) if pod else ""
-    daemon = objects.mps_daemon_of(pod, model, facts)
+    above = objects.outranked(pod, pods, resource) if pod else ""
+    daemon = objects.daemon_at(pod, mps_daemons(plan, fit), nodes)
     return ModelLook(
-        id=model.id,
-        tag=model.tag,
+        id=id,
+        tag=fit.served.model.name,
         pod=objects.name(pod) if pod else "",
         node=objects.node_of(pod) if pod else "",
         state=", ".join(filter(None, (objects.state(pod), above)))
         if pod
         else "parked"
-        if not model.running
+        if not fit.pool.desired
         else "no pod",
         ready=pod is not None and objects.is_ready(pod),
         restarts=objects.restarts(pod) if pod else 0,
         trouble=trouble,
-        outside_mps=objects.outside_mps(pod, daemon.name, facts.pods) if pod and daemon else "",
+        outside_mps=objects.outside_mps(pod, daemon.name, pods) if pod and daemon else "",
         memory=memory,
         tokens_per_s=speed or None,
     )

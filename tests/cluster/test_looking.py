@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from sandbox.graph import Graph
+from sharing.modes.modes import TimeSlicing
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected, endpoints
 from tandem.deployed.endpoints import NotConnectedError
@@ -32,7 +33,7 @@ from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
 from tests.control_plane.running import ControlPlane
 from tests.tandem.fake_ollama import FakeOllama, loaded, ollama
-from tests.tandem.seen import expected
+from tests.tandem.seen import planned
 
 GPU_NODE = "tandem-gpu-group-0"
 FOUND_OUT = {
@@ -101,7 +102,7 @@ def overfilling(stack: Stack) -> list[Any]:
 
 @pytest.fixture
 def reached(stack: Stack) -> Iterator[Connected]:
-    with connection.connect(expected(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+    with connection.connect(planned(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
         yield connected
 
 
@@ -133,7 +134,7 @@ def test_a_node_of_another_mode_is_the_first_broken_expectation(
 
 def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached: Connected) -> None:
     stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 4)
-    pool = replace(reached.expected.pools[0], shares={"nvidia.com/gpu": 4})
+    pool = reached.plan.config.pools[0].placed("gpu-nodes", TimeSlicing(replicas=4))
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
     [check] = overfill(reached.cluster, pool, at, "ollama")
     assert check.held is True
@@ -146,7 +147,7 @@ def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, re
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     stack.cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}})
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
-    [check] = overfill(reached.cluster, reached.expected.pools[0], at, "strict")
+    [check] = overfill(reached.cluster, reached.plan.config.pools[0], at, "strict")
     assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (0 free)")
     assert overfilling(stack) == []
 
@@ -203,7 +204,7 @@ def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
     """Ctrl-C is possible while a port is being opened or closed."""
 
     def leave() -> None:
-        with connection.connect(expected(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+        with connection.connect(planned(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
             opened.append(connection.forwards(connected))
             opened[0].__enter__()
 
@@ -371,7 +372,7 @@ def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
         path = tmp_path / "config"
         path.write_text(json.dumps(config))
         with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
-            connection.connect(expected(), connection.by_kubeconfig(path, None)).__enter__()
+            connection.connect(planned(), connection.by_kubeconfig(path, None)).__enter__()
         assert error.value.passing
 
 

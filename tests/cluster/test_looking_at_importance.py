@@ -38,7 +38,7 @@ def test_one_pod_too_many_takes_no_share_of_a_less_important_model(stack: Stack,
     stack.cluster.wait_for("both models were of low importance", lambda: ranks(stack) == [-10, -10])
     before = {one["metadata"]["uid"] for one in stack.cluster.pods("ollama")}
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
-    [check] = overfill(reached.cluster, reached.expected.pools[0], at, "ollama")
+    [check] = overfill(reached.cluster, reached.plan.config.pools[0], at, "ollama")
     assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (0 free)")
     assert {one["metadata"]["uid"] for one in stack.cluster.pods("ollama")} == before
     assert overfilling(stack) == []

@@ -10,16 +10,20 @@ from tandem.deployed.ollama import Ollama
 from tandem.verify.checks import Check, server_checks
 from tandem.verify.servers import examine
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, fake_gpu
-from tests.tandem.seen import expected
+from tests.tandem.seen import planned
 
 __all__ = ["fake_gpu"]
 
 
 def checks(server: Server, context: int) -> dict[str, Check]:
-    model = replace(expected().models[0], tag=OWN, context=context)
+    plan = planned()
+    fit = plan.assessment.fits[0]
+    served = fit.served.with_model(replace(fit.served.model, name=OWN, max_context=context)).changed(context=context)
     endpoint = Endpoint("a", f"http://{server.environment['OLLAMA_HOST']}", OWN)
     with closing(Ollama(endpoint)) as asked:
-        return {check.what: check for check in server_checks(model, examine({"a": asked}, {"a": OWN})["a"])}
+        return {
+            check.what: check for check in server_checks(plan, replace(fit, served=served), examine({"a": asked})["a"])
+        }
 
 
 def test_the_context_of_a_slot_is_compared(fake_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:

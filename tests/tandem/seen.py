@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stacks.stack_file.judge import judge_file
-from tandem.deployed.expected import ExpectedStack, expect
+from stacks.stack_file.judge import Plan, judge_file
 from tandem.deployed.objects import Facts
 from tandem.verify.checks import Check, model_checks, pool_checks
 
@@ -16,8 +15,8 @@ NODE = "ip-10-0-1-2"
 
 
 @cache
-def expected(stack: str = "timeslice") -> ExpectedStack:
-    return expect(judge_file(ROOT / f"Pulumi.{stack}.yaml").plan())
+def planned(stack: str = "timeslice") -> Plan:
+    return judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
 
 
 def ready(is_ready: bool = True) -> dict[str, Any]:
@@ -176,9 +175,9 @@ def changed(entity: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 
 def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
     """The checks of what Kubernetes shows of a stack."""
-    made = expected(stack)
-    found = [check for pool in made.pools for check in pool_checks(pool, seen)]
-    found += [check for model in made.models for check in model_checks(model, seen)]
+    plan = planned(stack)
+    found = [check for pool in plan.config.pools for check in pool_checks(plan, pool, plan.config.nodes_of(pool), seen)]
+    found += [check for fit in plan.assessment.fits for check in model_checks(plan, fit, seen)]
     return {(check.about, check.what): check for check in found}
 
 

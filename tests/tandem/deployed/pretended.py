@@ -10,7 +10,7 @@ from tandem.deployed.connection import Connected, Reach
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.objects import AdmissionError, Facts, labels, requested
 from tests.tandem.fake_ollama import FakeOllama
-from tests.tandem.seen import NODE, expected, facts
+from tests.tandem.seen import NODE, facts, planned
 
 TOO_FEW = "0/3 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available."
 
@@ -70,7 +70,7 @@ class Cluster:
 
 def connected(cluster: Cluster, outputs: Mapping[str, Any] | None = None, stack: str = "timeslice") -> Connected:
     pretended: Any = cluster
-    return Connected(pretended, expected(stack), outputs)
+    return Connected(pretended, planned(stack), outputs)
 
 
 def well() -> Cluster:

@@ -24,7 +24,7 @@ from tandem.main import end_on_signals, main
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
 from tests.tandem.deployed.pretended import Clock
-from tests.tandem.seen import ROOT, expected, facts
+from tests.tandem.seen import ROOT, facts, planned
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ def test_wait_waits_for_a_server_that_does_not_exist_yet(tmp_path: Path) -> None
     words: list[str] = []
     patience = Patience(60, tell=words.append, clock=Clock(), sleep=pause)
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
-    with connection.connect(expected(), way, patience) as connected:
+    with connection.connect(planned(), way, patience) as connected:
         assert connected.cluster.nodes() == []
     begun[0].__exit__(None, None, None)
     assert len(words) == 1
@@ -174,7 +174,7 @@ def test_wait_ends_after_the_given_time(tmp_path: Path) -> None:
     fake.port = 1
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
     patience = Patience(12, clock=clock, sleep=clock.sleep)
-    with pytest.raises(NotConnectedError, match="cannot be reached"), connection.connect(expected(), way, patience):
+    with pytest.raises(NotConnectedError, match="cannot be reached"), connection.connect(planned(), way, patience):
         pass
     assert clock.slept == [5, 5, 2]
 
@@ -224,7 +224,7 @@ def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
 ) -> None:
     """asyncio logs the callback of a connection that is cancelled twice, with a traceback (Python 3.11, streams.py)."""
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
-    with suppress(KeyboardInterrupt), connection.connect(expected(), way) as connected:
+    with suppress(KeyboardInterrupt), connection.connect(planned(), way) as connected:
         leads = connection.forwards(connected)
         port = int(leads.__enter__()["llama2-7b"].url.rpartition(":")[2])
         asking = socket.create_connection(("127.0.0.1", port))

@@ -114,8 +114,8 @@ def stack(
     """The text and the troubles of a stack whose ports lead to these servers, and the forwarded ports."""
     asked: list[Any] = []
     plain = connected(well())
-    models = [replace(one, config=replace(one.config, metrics=metrics)) for one in plain.expected.models]
-    reached = replace(plain, expected=replace(plain.expected, models=tuple(models)))
+    config = replace(plain.plan.config, metrics=metrics)
+    reached = replace(plain, plan=replace(plain.plan, config=config))
 
     @contextmanager
     def forwards(of: Connected, port: int | None = None) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from sharing.stack.park import ParkSettings
+from stacks.stack_file.judge import Plan
+from tandem.deployed.expected import what_would_fit
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
@@ -24,10 +26,10 @@ from tests.tandem.seen import (
     checks,
     daemon_set,
     deployment,
-    expected,
     facts,
     node,
     pending,
+    planned,
     pod,
     ready,
     restarting,
@@ -215,15 +217,20 @@ def rows(checks: Iterable[Check]) -> list[str]:
     ]
 
 
+def of_pool(plan: Plan, due: int, seen: Facts) -> list[Check]:
+    """With this number of nodes."""
+    return [*pool_checks(plan, plan.config.pools[0], due, seen)]
+
+
 def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
-    made = expected(stack)
-    model = made.models[0]
-    return rows([*(check for pool in made.pools for check in pool_checks(pool, seen)), *model_checks(model, seen)])
+    plan = planned(stack)
+    [pool] = plan.config.pools
+    return rows([*of_pool(plan, plan.config.nodes_of(pool), seen), *model_checks(plan, plan.assessment.fits[0], seen)])
 
 
 def other_pool(**changes: Any) -> dict[str, Any]:
     """The outputs of the stack according to its file, with some of its pool changed."""
-    shown = outputs(expected().config)
+    shown = outputs(planned().config)
     shown["pools"]["gpu"].update(changes)
     return shown
 
@@ -246,11 +253,14 @@ OUTPUTS = {
 
 def found() -> dict[str, list[str]]:
     """All rows of a healthy stack; of any other, the rows that differ."""
-    well, model = of_cluster(facts()), expected().models[0]
-    parked = replace(model, running=False)
+    well, plan = of_cluster(facts()), planned()
+    model = plan.assessment.fits[0]
+    parked = replace(model, pool=model.pool.changed(desired=0))
     nights = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
-    at_times = replace(model, config=replace(model.config, park=nights))
-    asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
+    at_times = replace(plan, config=replace(plan.config, park=nights))
+    asleep = [
+        deployment(model.served.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})
+    ]
     under = of_cluster(under_mps(), "mps")
 
     def new(seen: Facts) -> list[str]:
@@ -276,17 +286,17 @@ def found() -> dict[str, list[str]]:
         "exclusive": of_cluster(
             running("exclusive", DISCOVERY, gpu_sharing_strategy="none", gpu_replicas="1"), "exclusive"
         ),
-        **{f"server {name}": rows(server_checks(model, server)) for name, server in SERVERS.items()},
+        **{f"server {name}": rows(server_checks(plan, model, server)) for name, server in SERVERS.items()},
         **{
-            f"parked {number}": rows(model_checks(parked, Facts([], {}, [], [one])))
+            f"parked {number}": rows(model_checks(plan, parked, Facts([], {}, [], [one])))
             for number, one in enumerate(asleep)
         },
-        "parked and there": rows([*model_checks(parked, facts()), *server_checks(parked, None)]),
-        "pool of no nodes": rows(pool_checks(replace(expected().pools[0], nodes=0), nodes())),
-        "pool parked by its schedule": rows(pool_checks(replace(expected().pools[0], has_schedule=True), nodes())),
-        "model parked by its schedule": rows(model_checks(at_times, Facts([], {}, [], asleep[:1]))),
-        "parked and nowhere": rows(model_checks(parked, Facts([], {}, []))),
-        **{f"stack {name}": rows(stack_checks(expected(), shown)) for name, shown in OUTPUTS.items()},
+        "parked and there": rows([*model_checks(plan, parked, facts()), *server_checks(plan, parked, None)]),
+        "pool of no nodes": rows(of_pool(plan, 0, nodes())),
+        "pool parked by its schedule": rows(of_pool(at_times, 1, nodes())),
+        "model parked by its schedule": rows(model_checks(at_times, model, Facts([], {}, [], asleep[:1]))),
+        "parked and nowhere": rows(model_checks(plan, parked, Facts([], {}, []))),
+        **{f"stack {name}": rows(stack_checks(planned(), shown)) for name, shown in OUTPUTS.items()},
     }
 
 
@@ -297,15 +307,14 @@ def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
 
 
 def test_a_larger_spill_gets_stronger_advice() -> None:
-    def offered(missing_mib: int) -> list[str]:
-        return expected().models[0].what_would_fit(missing_mib * 2**20)
+    def offered(missing_mib: int, stack: str = "timeslice") -> list[str]:
+        plan = planned(stack)
+        return what_would_fit(plan, plan.assessment.fits[0], missing_mib * 2**20)
 
     assert "`models[0].context: 1792`" in offered(100)
     assert "`models[0].context: 1024`" in offered(500)
     assert not any("context" in offer or "kv-type" in offer for offer in offered(3000)[:1])
-    assert "`models[0].context: 1792`" in expected("mps").models[0].what_would_fit(100 * 2**20), (
-        "of its share, not of the GPU"
-    )
+    assert "`models[0].context: 1792`" in offered(100, "mps"), "of its share, not of the GPU"
     assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))
 
 

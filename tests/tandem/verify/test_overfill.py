@@ -1,6 +1,5 @@
 """One pod more than there are free shares: it waits, or an expectation fails. It is always deleted afterwards."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,14 +8,16 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.verify.checks import Check
 from tandem.verify.overfill import MARK, free_shares, overfill, pod
 from tests.tandem.deployed.pretended import Clock, Cluster, well
-from tests.tandem.seen import NODE, changed, expected, facts, node
+from tests.tandem.seen import NODE, changed, facts, node, planned
 from tests.tandem.seen import pod as model_pod
 
 
 def overfilled(cluster: Cluster) -> Check:
     pretended: Any = cluster
     clock = Clock()
-    [check] = overfill(pretended, expected().pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep)
+    [check] = overfill(
+        pretended, planned().config.pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep
+    )
     return check
 
 
@@ -162,10 +163,9 @@ def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() ->
 
 
 def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
-    pool = replace(expected().pools[0], shares={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1})
     cluster: Any = well()
     cluster.refuses = "not of interest"
-    rows = [check.what for check in overfill(cluster, pool, [], "ollama")]
+    rows = [check.what for check in overfill(cluster, planned("mig-mixed").config.pools[0], [], "ollama")]
     assert rows == [
         "one pod too many stays Pending for nvidia.com/mig-1g.24gb (0 free)",
         "one pod too many stays Pending for nvidia.com/mig-2g.48gb (0 free)",

@@ -24,7 +24,7 @@ def examined(fake: FakeOllama, tag: str = TAG, *, encoder: bool = False, trouble
     known: dict[str, Any] = {} if fake.url else {"transport": transport(network), "clock": network.now}
     endpoint = Endpoint("a", fake.url or "http://a", tag)
     with closing(Ollama(endpoint, encoder=encoder, trouble=lambda: trouble, **known)) as server:
-        return examine({"a": server}, {"a": tag})["a"]
+        return examine({"a": server})["a"]
 
 
 def shown(server: Server) -> dict[str, tuple[bool, str]]:
@@ -100,7 +100,7 @@ def test_all_servers_are_loaded_before_any_is_judged() -> None:
             closing(Ollama(Endpoint("a", one.url, "a:1"))) as first,
             closing(Ollama(Endpoint("b", other.url, "b:1"))) as second,
         ):
-            examine({"a": first, "b": second}, {"a": "a:1", "b": "b:1"})
+            examine({"a": first, "b": second})
     assert [step for step in order if "generate" in step or step == "/api/ps"] == [
         "/api/generate",
         "/api/generate",

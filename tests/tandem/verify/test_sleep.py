@@ -3,17 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
-from tandem.deployed.expected import ExpectedStack
+import pytest
+
+from sharing.modes.modes import Exclusive
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts
-from tandem.verify.sleep import sleep_check, waker_checks, without_sleepers
-from tests.tandem.seen import deployment, expected, facts
+from tandem.verify.sleep import asleep, nodes_due, sleep_check, waker_checks
+from tests.tandem.seen import deployment, facts, planned
 
 KEDA = ("keda-operator", "keda-add-ons-http-interceptor", "keda-add-ons-http-external-scaler")
 
 
-def sleeping() -> ExpectedStack:
-    stack = expected()
-    return replace(stack, models=tuple(replace(model, sleeps=True) for model in stack.models))
+def sleeping() -> Plan:
+    plan = planned()
+    return replace(plan, config=plan.config.changed(scale_to_zero=ScaleToZeroSettings(enabled=True)))
 
 
 def scaled(**replicas: int) -> Facts:
@@ -26,24 +30,36 @@ def scaled(**replicas: int) -> Facts:
     return replace(facts(), deployments=made)
 
 
-def test_a_model_at_zero_is_expected_to_have_no_pod_and_its_pool_no_node() -> None:
-    found = without_sleepers(sleeping(), scaled(llama2_7b=0, mistral_7b=0))
-    assert [model.running for model in found.models] == [False, False]
-    assert [pool.nodes for pool in found.pools] == [0]
-    check = sleep_check(found.models[0])
-    assert (check.about, check.held) == ("model llama2-7b", True)
+@pytest.mark.parametrize(
+    ("replicas", "ids", "nodes"),
+    [
+        ({"llama2_7b": 0, "mistral_7b": 0}, {"llama2-7b", "mistral-7b"}, 0),
+        ({"llama2_7b": 0, "mistral_7b": 1}, {"llama2-7b"}, 1),
+        ({"llama2_7b": 1, "other": 0}, set(), 1),
+        ({}, set(), 1),
+    ],
+)
+def test_models_at_zero_need_no_node(replicas: dict[str, int], ids: set[str], nodes: int) -> None:
+    plan = sleeping()
+    found = asleep(plan, scaled(**replicas))
+    assert (found, nodes_due(plan, plan.config.pools[0], found)) == (ids, nodes)
 
 
-def test_one_model_that_runs_needs_the_node() -> None:
-    found = without_sleepers(sleeping(), scaled(llama2_7b=0, mistral_7b=1))
-    assert [model.running for model in found.models] == [False, True]
-    assert [pool.nodes for pool in found.pools] == [1]
+def test_a_pool_needs_no_more_nodes_than_its_models_that_run() -> None:
+    plan = sleeping()
+    shared = plan.config.pools[0].changed(desired=3, max=3)
+    exclusive = shared.placed("gpu-nodes", Exclusive())
+    for pool, sleeps, nodes in ((shared, {"llama2-7b"}, 1), (exclusive, {"other"}, 2), (exclusive, set(), 3)):
+        assert nodes_due(plan, pool, sleeps) == nodes
 
 
 def test_a_model_that_does_not_scale_to_zero_must_run() -> None:
-    asked = scaled(llama2_7b=0, mistral_7b=0)
-    assert without_sleepers(expected(), asked) == expected()
-    assert without_sleepers(sleeping(), replace(asked, deployments=[])) == sleeping()
+    assert asleep(planned(), scaled(llama2_7b=0, mistral_7b=0)) == set()
+
+
+def test_a_model_that_sleeps_is_as_it_should_be() -> None:
+    check = sleep_check("llama2-7b")
+    assert (check.about, check.held, check.fix) == ("model llama2-7b", True, "")
 
 
 def test_keda_must_run_or_no_request_starts_a_model() -> None:
