@@ -33,13 +33,6 @@ ANSWER_SECONDS = 30.0
 SHOW_SECONDS = 120.0
 LOAD_SECONDS = 600.0
 """Ollama itself stops a load without progress after five minutes."""
-MOST_BYTES = 8 * 2**20
-"""Of a reply: a list of 10,000 models has half as many. The parsed reply needs up to 16 times its size."""
-MOST_SHOWN_BYTES = 64 * 2**20
-"""Of a description. A vocabulary of 262,144 tokens has 20 MiB."""
-MOST_SAID_BYTES = 256 * 2**10
-BYTES_PER_TOKEN = 2**10
-"""Of a streamed answer: the line of a token has about 250 bytes; the last line of `/api/generate` has 8 per token."""
 NOT_FOUND = 404
 PROBE = "Say hello."
 PROBE_TOKENS = 16
@@ -129,7 +122,7 @@ class Ollama:
     def show(self) -> Shown:
         """All that the server knows about the model: metadata with every list, tensors, projector."""
         asked = {"model": self.endpoint.model, "verbose": True}
-        return self._ask(Shown, "POST", "/api/show", asked, seconds=SHOW_SECONDS, most_bytes=MOST_SHOWN_BYTES)
+        return self._ask(Shown, "POST", "/api/show", asked, seconds=SHOW_SECONDS)
 
     def with_model(self) -> Endpoint:
         """The endpoint with its model's name; raises `OllamaError` if the model is missing or ambiguous."""
@@ -185,8 +178,7 @@ class Ollama:
     def chat(self, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> Iterator[Piece]:
         """The answer to `messages`, as it arrives. Raises `OllamaError` if it stops early or times out."""
         asked = {"model": self.endpoint.model, "messages": list(messages), "stream": True, "options": dict(options)}
-        most = most_said_bytes(options.get("num_predict", 0))
-        with self._answer("POST", "/api/chat", asked, self._timeout, most) as answer:
+        with self._answer("POST", "/api/chat", asked, self._timeout) as answer:
             if answer.status >= ERROR:
                 raise self._refused(answer.status, answer.body())
             for line in answer.lines():
@@ -216,20 +208,17 @@ class Ollama:
         body: Mapping[str, Any] | None = None,
         *,
         seconds: float | None = None,
-        most_bytes: int | None = None,
     ) -> Shape:
-        with self._answer(method, path, body, seconds or self._timeout, most_bytes or MOST_BYTES) as answer:
+        with self._answer(method, path, body, seconds or self._timeout) as answer:
             status, content = answer.status, answer.body()
         if status >= ERROR or self._checked(Failure, path, content).error:
             raise self._refused(status, content)
         return self._checked(shape, path, content)
 
     @contextmanager
-    def _answer(
-        self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float, most_bytes: int
-    ) -> Iterator[Answer]:
+    def _answer(self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float) -> Iterator[Answer]:
         try:
-            with self._wire.answer(method, path, body, seconds=seconds, most_bytes=most_bytes) as answer:
+            with self._wire.answer(method, path, body, seconds=seconds) as answer:
                 yield answer
         except NotReachedError as error:
             what = self._trouble() or str(error)
@@ -258,11 +247,6 @@ class Ollama:
     def _not_pulled(self, model: str, held: Sequence[str]) -> OllamaError:
         has = f"; it has {', '.join(held)}" if held else ""
         return OllamaError(self.endpoint, f"has no model {model}{has}", f"Run `ollama pull {model}` there.")
-
-
-def most_said_bytes(tokens: int) -> int:
-    """The maximum size of a streamed answer of this many tokens."""
-    return min(MOST_SAID_BYTES + BYTES_PER_TOKEN * max(0, tokens), MOST_SHOWN_BYTES)
 
 
 def speaks_no_tls(what: str) -> bool:

@@ -11,6 +11,8 @@ import httpx
 from sharing.printable import one_line
 
 CONNECT_SECONDS = 10.0
+MOST_BYTES = 64 * 2**20
+"""Of an answer. The description of a model with a vocabulary of 262,144 tokens has 20 MiB."""
 ERROR = 400
 """The first HTTP status that means an error."""
 
@@ -30,8 +32,8 @@ class LateError(WireError):
 class Answer:
     """A response whose body has not arrived yet."""
 
-    def __init__(self, response: httpx.Response, most_bytes: int, is_late: Callable[[], bool]) -> None:
-        self._response, self._most, self._is_late = response, most_bytes, is_late
+    def __init__(self, response: httpx.Response, is_late: Callable[[], bool]) -> None:
+        self._response, self._is_late = response, is_late
         self.status = response.status_code
 
     def body(self) -> bytes:
@@ -51,8 +53,8 @@ class Answer:
         received = 0
         for part in self._response.iter_bytes():
             received += len(part)
-            if received > self._most:
-                raise WireError(f"answered with more than {self._most // 1024:,} KiB")
+            if received > MOST_BYTES:
+                raise WireError(f"answered with more than {MOST_BYTES // 2**20} MiB")
             yield part
 
 
@@ -76,23 +78,21 @@ class Wire:
         """Closes all connections."""
         self._client.close()
 
-    def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
-    ) -> tuple[int, bytes]:
+    def get(self, path: str, seconds: float) -> tuple[int, bytes]:
         """Status and body of an answer that completes within this many seconds; raises `WireError`."""
-        with self.answer(method, path, body, seconds=seconds, most_bytes=most_bytes) as answer:
+        with self.answer("GET", path, seconds=seconds) as answer:
             return answer.status, answer.body()
 
     @contextmanager
     def answer(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float
     ) -> Iterator[Answer]:
         """An answer that arrives while the block runs, which raises `WireError` if it stops."""
         late = self._clock() + seconds
         limit = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         try:
             with self._client.stream(method, f"{self._url}{path}", json=body, timeout=limit) as response:
-                yield Answer(response, most_bytes, lambda: self._clock() > late)
+                yield Answer(response, lambda: self._clock() > late)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise NotReachedError(f"cannot be reached ({reason(error)})") from None
         except httpx.TimeoutException:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 EXPORTER_SECONDS = 10.0
 """Prometheus' default time limit of a scrape."""
-MOST_BYTES = 2**20
 UP = "tandem_ollama_up"
 SAMPLES = TypeAdapter(list[Sample])
 
@@ -94,7 +93,7 @@ def _by_exporter(id: str, forward: "Forward") -> Server:
 def from_exporter(id: str, url: str) -> list[Sample]:
     """The metrics that the exporter at this address serves, made safe to print. Raises `WireError`."""
     with closing(Wire(url)) as exporter:
-        status, body = exporter.ask("GET", "/metrics.json", seconds=EXPORTER_SECONDS, most_bytes=MOST_BYTES)
+        status, body = exporter.get("/metrics.json", EXPORTER_SECONDS)
     if status >= ERROR:
         raise WireError(f"it answered with {status}")
     try:

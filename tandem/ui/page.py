@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 START_SECONDS = 330.0
 """How long to wait for the page: its startup probe gives it 300 s (`components.open_webui`)."""
 ANSWER_SECONDS = 10.0
-HEALTH, FINE_STATUS, MOST_BYTES = "/health", 200, 4096
+HEALTH, FINE_STATUS = "/health", 200
 """The answer is `{"status": true}` (Open WebUI 0.11.4, main.py)."""
 SCHEMA_VERSION = 1
 API = "/api"
@@ -56,7 +56,7 @@ def wait_for_page(forward: "Reached", patience: Patience) -> None:
     with closing(Wire(forward.url)) as wire:
         while True:
             try:
-                code, _ = wire.ask("GET", HEALTH, seconds=ANSWER_SECONDS, most_bytes=MOST_BYTES)
+                code, _ = wire.get(HEALTH, ANSWER_SECONDS)
                 why = "" if code == FINE_STATUS else f"it answers {HEALTH} with {code}"
             except WireError as error:
                 why = forward.trouble or str(error)

@@ -23,8 +23,6 @@ EXPORTERS: tuple[tuple[str, str], ...] = (
 """Labels of the exporter's pods: of its own chart, and of the GPU Operator."""
 EXPORTER_PORT = 9400
 METRICS_SECONDS = 10.0
-MOST_METRICS_BYTES = 8 * 2**20
-"""A GPU has some 30 series of 400 bytes, each repeated for each pod."""
 PLUGIN_CONTAINERS = ("nvidia-device-plugin-ctr", "nvidia-device-plugin")
 """Names of the plugin's container, in which the driver is visible: of its own chart, and of the GPU Operator."""
 QUERY = ("uuid", "name", "memory.used", "memory.total", "utilization.gpu")
@@ -79,7 +77,7 @@ def _of_node(cluster: "Cluster", node: str, pods: Sequence[Object]) -> list[Gpu]
 def _metrics(leads: "AbstractContextManager[Forward]") -> str:
     with leads as forward, closing(Wire(forward.url)) as exporter:
         try:
-            status, body = exporter.ask("GET", "/metrics", seconds=METRICS_SECONDS, most_bytes=MOST_METRICS_BYTES)
+            status, body = exporter.get("/metrics", METRICS_SECONDS)
         except WireError as error:
             raise NotConnectedError(forward.trouble or f"the DCGM exporter {error}") from None
     if status >= ERROR:
