@@ -8,8 +8,6 @@ noderesources, volumebinding) and types.go, FitError. Of kubelet: pkg/kubelet/im
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
-
 from sharing.stack.park import ParkSettings
 from stacks.stack_file.judge import Plan
 from tandem.deployed.expected import what_would_fit
@@ -23,7 +21,6 @@ from tests.tandem.outputs import outputs
 from tests.tandem.seen import (
     NODE,
     changed,
-    checks,
     daemon_set,
     deployment,
     facts,
@@ -97,6 +94,14 @@ def running(stack: str, *names: str, **labels: str) -> Facts:
     return replace(facts(), nodes=made, daemon_sets={PLUGIN: daemons})
 
 
+def ranked(priority: int, *, mistral: int, llama: int) -> Facts:
+    """A model that waits for a share, and the priorities of all; one that waits, too, holds none."""
+    made = pending("llama2-7b", NO_SPACE.format("Insufficient nvidia.com/gpu")), pod("mistral-7b"), pod("llama3-2-1b")
+    some = zip(made, (priority, mistral, llama), strict=True)
+    ranks = [changed(each, "spec", "priority", to=rank) for each, rank in some]
+    return replace(facts(), pods=[*ranks, changed(pending("qwen", "Insufficient"), "spec", "priority", to=0)])
+
+
 LIMIT = "failed to pull and unpack image: 429 Too Many Requests - toomanyrequests: You have reached your limit"
 DISCOVERY, MPS_DAEMON = "-gpu-feature-discovery", "-mps-control-daemon"
 MPS_NODES = {"gpu_sharing_strategy": "mps", "mps_capable": "true"}
@@ -158,6 +163,8 @@ SEEN = {
     "half a switch": pods(tolerating("timeslice-2-ffffffff")),
     "another taint": pods(tolerating("timeslice-2-1a2b3c4d")),
     "too many pods": pods(pending("llama2-7b", "0/3 nodes are available: 3 Too many pods.")),
+    "more important models": ranked(-10, mistral=0, llama=-5),
+    "models of equal or lower importance": ranked(-5, mistral=-5, llama=-10),
     "image limit": holding("ErrImagePull", LIMIT),
     "image limit of the sidecar": holding("ErrImagePull", LIMIT, sidecar=True),
     "image not found": holding("ImagePullBackOff", 'Back-off pulling image "x": not found'),
@@ -258,10 +265,21 @@ def found() -> dict[str, list[str]]:
     parked = replace(model, pool=model.pool.changed(desired=0))
     nights = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
     at_times = replace(plan, config=replace(plan.config, park=nights))
+    rest = model.pool.changed(name="rest")
+    two = replace(plan, config=plan.config.changed(pools=[model.pool, rest]))
+    other = node("b", labels={"tandem/pool": "rest"})
+    elsewhere = replace(facts(), nodes=[node(), other], pods=[pod("llama2-7b", on="b")])
+    spilling = replace(model, served=model.served.changed(spill=["rest"]))
     asleep = [
         deployment(model.served.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})
     ]
     under = of_cluster(under_mps(), "mps")
+
+    answers = rows(server_checks(plan, model, SERVERS["well"]))
+
+    def of_server(name: str) -> list[str]:
+        found = rows(server_checks(plan, model, SERVERS[name]))
+        return [row for row in found if name == "well" or row not in answers]
 
     def new(seen: Facts) -> list[str]:
         return [row for row in of_cluster(seen, "mps") if row not in under]
@@ -269,14 +287,16 @@ def found() -> dict[str, list[str]]:
     return {
         **{name: [row for row in of_cluster(seen) if name == "well" or row not in well] for name, seen in SEEN.items()},
         **{f"{stack} without nodes": of_cluster(nodes(), stack) for stack in ("karpenter", "mps", "mig", "exclusive")},
-        "mps on nodes of timeslice": of_cluster(nodes(node(labels=dict(MPS_NODES))), "mps"),
-        "mps without its daemon": of_cluster(running("mps-2", DISCOVERY, **MPS_NODES), "mps"),
-        "mps": of_cluster(running("mps-2", DISCOVERY, MPS_DAEMON, **MPS_NODES), "mps"),
+        "mps on nodes of timeslice": new(nodes(node(labels=dict(MPS_NODES)))),
+        "mps without its daemon": new(running("mps-2", DISCOVERY, **MPS_NODES)),
+        "mps on two nodes": new(running("mps-2", DISCOVERY, MPS_DAEMON, **MPS_NODES)),
         "mps with its daemon": of_cluster(under_mps(), "mps"),
         "mps with a newer daemon": new(under_mps("10:01")),
+        "mps with a daemon of the same second": new(under_mps("10:00", "10:00")),
         "mps with a daemon that starts": new(under_mps("")),
         "mps with a daemon that leaves": new(under_mps(deletionTimestamp="now")),
         "mps with a daemon of another pool": new(under_mps(ownerReferences=[{"name": "other"}])),
+        "mps without a server": new(under_mps(server="")),
         "mps waiting for its daemon": new(
             under_mps(server="", message="llama2:7b is outside MPS: its MPS daemon ended")
         ),
@@ -286,11 +306,13 @@ def found() -> dict[str, list[str]]:
         "exclusive": of_cluster(
             running("exclusive", DISCOVERY, gpu_sharing_strategy="none", gpu_replicas="1"), "exclusive"
         ),
-        **{f"server {name}": rows(server_checks(plan, model, server)) for name, server in SERVERS.items()},
+        **{f"server {name}": of_server(name) for name in SERVERS},
         **{
             f"parked {number}": rows(model_checks(plan, parked, Facts([], {}, [], [one])))
             for number, one in enumerate(asleep)
         },
+        "on a pool to which it may not spill": rows(model_checks(two, model, elsewhere))[2:3],
+        "on a pool to which it may spill": rows(model_checks(two, spilling, elsewhere))[2:3],
         "parked and there": rows([*model_checks(plan, parked, facts()), *server_checks(plan, parked, None)]),
         "pool of no nodes": rows(of_pool(plan, 0, nodes())),
         "pool parked by its schedule": rows(of_pool(at_times, 1, nodes())),
@@ -316,27 +338,3 @@ def test_a_larger_spill_gets_stronger_advice() -> None:
     assert not any("context" in offer or "kv-type" in offer for offer in offered(3000)[:1])
     assert "`models[0].context: 1792`" in offered(100, "mps"), "of its share, not of the GPU"
     assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))
-
-
-@pytest.mark.parametrize(
-    ("seen", "held", "found"),
-    [
-        (under_mps(), True, "a client of the MPS daemon"),
-        (under_mps("10:00", "10:00"), True, "a client of the MPS daemon"),
-        (under_mps("10:01"), False, f"the MPS daemon on {NODE} started at 2026-11-26T10:01:00Z, after the server"),
-        (under_mps(""), False, f"no MPS daemon runs on {NODE}"),
-        (under_mps(deletionTimestamp="now"), False, f"no MPS daemon runs on {NODE}"),
-        (under_mps(server=""), None, "not running"),
-    ],
-    ids=["older daemon", "in the same second", "newer daemon", "daemon starts", "daemon leaves", "no server"],
-)
-def test_a_model_that_is_outside_mps_is_found_by_the_age_of_its_daemon(
-    seen: Facts, held: bool | None, found: str
-) -> None:
-    check = checks(seen, "mps")["model llama2-7b", "in MPS"]
-    assert check.held is held
-    assert check.found == (f"outside MPS: {found}" if held is False else found)
-
-
-def test_a_model_of_another_mode_needs_no_mps_daemon() -> None:
-    assert ("model llama2-7b", "in MPS") not in checks(facts())
