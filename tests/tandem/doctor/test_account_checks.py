@@ -1,4 +1,4 @@
-"""The doctor's requests to AWS for each check, and its findings, word for word: moto accepts even wrong ones."""
+"""The doctor's requests to AWS for each check, word for word: moto accepts even wrong ones."""
 
 import pytest
 
@@ -16,6 +16,10 @@ def test_every_request_matches_the_golden(case: Cases, requests: Requests, golde
     for stack in ("timeslice", "karpenter"):
         for check in ASKING:
             requests.clear()
-            found = findings(check, case(stack))
-            said += [f"{stack} {check}", *(f"  {one}" for one in found), *lines(requests)]
+            findings(check, case(stack))
+            # All ask for the identity, as the first one does.
+            said += [
+                f"{stack} {check}",
+                *(line for line in lines(requests) if check == ASKING[0] or "sts." not in line),
+            ]
     golden("doctor-requests.txt", "\n".join([*said, ""]))

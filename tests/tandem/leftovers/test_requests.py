@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from tandem.leftovers import inventory
-from tests.conftest import Golden
+from tests.conftest import Golden, as_rows
 from tests.tandem.aws.asked import Requests, lines
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.slow_deletions import Delays
-from tests.tandem.json_lines import laid_out
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +45,7 @@ def test_the_requests_of_a_deletion(delays: Delays, cleaning: Cleaning, requests
     searched = by_arguments(sorted(set(lines(requests))))
     listed = inventory.as_dict(found, cleaning.account)
     listed["left"].sort(key=lambda one: (one["kind"], one["detail"]))  # within a kind AWS lists them in any order
-    golden("leftovers.json", PLACE.sub("…", RANDOM.sub(r"\1-…", laid_out(listed))) + "\n")
+    golden("leftovers.yaml", PLACE.sub("…", RANDOM.sub(r"\1-…", as_rows(listed))))
     requests.clear()
     cleaning.delete(found)
     kinds = [f"{one.title}: {'slow, ' * one.slow}{one.minutes} minutes. {one.note}".rstrip() for one in inventory.KINDS]

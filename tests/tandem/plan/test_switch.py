@@ -6,6 +6,7 @@
 import io
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
-from tandem.plan.switch import Switch, switches
+from tandem.plan.switch import Switch, Switches, switches
 from tandem.plan.switch_screen import show
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, replace, setup, tenants
@@ -185,30 +186,35 @@ def of_pools() -> Iterator[Scene]:
     )
 
 
-def lines(before: StackConfig | StackOutputs, after: StackConfig, *, proof: bool = True) -> Iterator[str]:
-    found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
+def lines(found: Switches) -> Iterator[str]:
+    """A line for each pool whose mode changes: its steps, while models answer or are away, and the downtime."""
     for switch in found.pools:
-        yield f"{switch.pool}: {switch.before} → {switch.after}{', parks' * switch.parks}"
-        yield f"  stops: {', '.join(switch.stops)}; replaced: {', '.join(switch.replaced)}"
-        for step in switch.steps:
-            state, time = "away" if step.away else "answer", f"{step.minutes:6.3f} ± {step.plus_minus:.3f}"
-            yield f"  {step.kind:6} {state:6} {time} {step.what} {f'[{step.model}]' * bool(step.model)}".rstrip()
-        yield from (
-            f"  {one.model} is unavailable {one.minutes:.3f} ± {one.plus_minus:.3f}" for one in switch.downtimes
-        )
-        yield from (f"  {one.quota.name}: {one.most} vCPUs" for one in switch.vcpus)
+        parts = [f"{len(switch.stops)} stop"] if switch.stops else []
+        parts += [f"replaced {', '.join(switch.replaced)}"] if switch.replaced else []
+        for away, steps in itertools.groupby(switch.steps, lambda step: step.away):
+            named = ", ".join(f"{step.kind} {step.minutes:.3f}" for step in steps)
+            parts.append(f"{'away' if away else 'answering'}: {named}")
+        parts += [f"= {', '.join(f'{each.minutes:.3f}' for each in switch.downtimes)}"] * bool(switch.downtimes)
+        parts += [f"{each.quota.name} {each.most}" for each in switch.vcpus]
+        yield f"{switch.pool} {switch.before} → {switch.after}{', parks' * switch.parks}; {'; '.join(parts)}"
     for what in ("new", "gone", "gone_models", "untold"):
         if names := getattr(found, what):
             yield f"{what}: {', '.join(names)}"
 
 
 def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
-    scenes = [*of_modes(), *of_nodes(), *of_slices(), *of_pools()]
-    shown = [(title, lines(before, after)) for title, before, after in scenes]
+    """The steps of each switch, and below them how often each step occurs, in words."""
+    scenes = [(*scene, True) for scene in (*of_modes(), *of_nodes(), *of_slices(), *of_pools())]
     planned = stack(sharing=Mps(replicas=2), provisioner="karpenter")
-    shown.append(("without a proof the models bring Karpenter's node", lines(stack(), planned, proof=False)))
-    shown.append(("without a proof none is reported", lines(stack(), stack(sharing=Exclusive()), proof=False)))
-    golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in shown))
+    scenes.append(("without a proof the models bring Karpenter's node", stack(), planned, False))
+    scenes.append(("without a proof none is reported", stack(), stack(sharing=Exclusive()), False))
+    text, words = "", Counter[str]()
+    for title, before, after, proof in scenes:
+        found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
+        text += f"{title}\n" + "".join(f"  {line}\n" for line in lines(found))
+        steps = [step for switch in found.pools for step in switch.steps]
+        words.update(f"{step.kind} ± {step.plus_minus:.3f} {step.what} [{step.model}]" for step in steps)
+    golden("switches.txt", text + "".join(f"{times} × {word}\n" for word, times in sorted(words.items())))
 
 
 def changed(before: StackConfig, after: StackConfig) -> Switch:
