@@ -9,14 +9,14 @@ from sharing import tables
 from sharing.cost import quotas
 from sharing.cost.quotas import Need
 from sharing.hardware.gpus import instance_types
+from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack import zones
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
-from sharing.stack.zones import NoZoneError
+from sharing.stack.zones import Group, NoZoneError
 from tandem.aws import clusters
 from tandem.aws.clusters import owner_of
-from tandem.aws.placed import NOWHERE, Placed
 from tandem.aws.resources import Owner, from_list
 from tandem.aws.session import Account, code, explained
 
@@ -76,6 +76,19 @@ class Answer:
     def unknown(self) -> bool:
         """Whether AWS does not report one of the limits."""
         return any(check.verdict == "unknown" for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The zones of a deployed stack."""
+
+    zones: tuple[str, ...]
+    groups: dict[str, Group]
+    """The node group of each pool that has one."""
+
+
+NOWHERE = Placed((), {})
+"""The zones of a stack that is not deployed."""
 
 
 def answer(account: Account, stack: str, config: StackConfig) -> Answer:
@@ -152,6 +165,21 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
         ):
             vcpus |= {raw["InstanceType"]: raw["VCpuInfo"]["DefaultVCpus"] for raw in page["InstanceTypes"]}
     return vcpus
+
+
+def zones_of(account: Account, cluster: Any) -> Placed:
+    """Asks EC2 and EKS, from EKS's description of the cluster; raises boto3's exceptions."""
+    ec2 = account.client("ec2")
+    # The cluster names only the subnets of the control plane.
+    [first, *_] = ec2.describe_subnets(SubnetIds=cluster["resourcesVpcConfig"]["subnetIds"])["Subnets"]
+    own = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [first["VpcId"]]}])["Subnets"]
+    groups = {}
+    for name in clusters.node_groups(account, cluster["name"]):
+        raw = account.client("eks").describe_nodegroup(clusterName=cluster["name"], nodegroupName=name)["nodegroup"]
+        zones = (raw.get("tags") or {}).get(TAG_ZONES, "").split()
+        if pool := (raw.get("labels") or {}).get(POOL_LABEL):
+            groups[pool] = Group(zones=tuple(zones), types=frozenset(raw.get("instanceTypes") or ()))
+    return Placed(tuple(sorted({subnet["AvailabilityZone"] for subnet in own})), groups)
 
 
 def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:

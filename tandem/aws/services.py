@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from sharing.aws.partitions import COMMERCIAL, partition_of
-from sharing.cost.bill import HOURS_PER_MONTH, in_extended_support
+from sharing.cost.bill import in_extended_support
 from sharing.hardware import prices
 from sharing.names import PROJECT
 from tandem.aws.clusters import cluster, clusters, there
+from tandem.aws.ec2 import gib_day
 from tandem.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.aws.session import Account, InUseError
 
@@ -17,6 +18,37 @@ DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
 """Where EKS writes its logs; the tagging service finds log groups elsewhere."""
 ALL_REGIONS = "{} is shared by all regions, so it stays while the stack has a cluster in any region."
+
+
+TagsOf = Callable[[Account, Resource], Tags | None]
+
+
+def _id(resource: Resource) -> str:
+    return resource.id
+
+
+def _arn(resource: Resource) -> str:
+    return str(resource.raw["Arn"])
+
+
+def _in_list(answer: Any) -> Tags:
+    return from_list(answer["Tags"])
+
+
+def _tags_by(
+    service: str,
+    operation: str,
+    argument: str,
+    value: Callable[[Resource], str],
+    read: Callable[[Any], Tags] = _in_list,
+) -> TagsOf:
+    """The tags in the answer to `operation`, whose argument is the value; None if there is no such resource."""
+
+    def tags(account: Account, resource: Resource) -> Tags | None:
+        answer = there(lambda: getattr(account.client(service), operation)(**{argument: value(resource)}))
+        return None if answer is None else read(answer)
+
+    return tags
 
 
 def _find_clusters(account: Account, owner: Owner) -> Iterator[Resource]:
@@ -37,11 +69,6 @@ def _find_clusters(account: Account, owner: Owner) -> Iterator[Resource]:
 def _cluster_day(version: str, region: str) -> float:
     support = "extended" if in_extended_support(version, datetime.date.today()) else "standard"
     return 24 * prices.service(f"eks-{support}", region).usd_per_hour
-
-
-def _cluster_tags(account: Account, resource: Resource) -> Tags | None:
-    raw = cluster(account, resource.id)
-    return None if raw is None else raw.get("tags") or {}
 
 
 def _named(resource: Resource, kind: str) -> dict[str, str]:
@@ -67,7 +94,7 @@ def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterat
                 yield Resource(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
 
 
-def _part_tags(kind: str) -> Callable[[Account, Resource], Tags | None]:
+def _part_tags(kind: str) -> TagsOf:
     def tags(account: Account, resource: Resource) -> Tags | None:
         raw = _part(account, resource, kind)
         return None if raw is None else raw.get("tags") or {}
@@ -96,7 +123,7 @@ ADDONS = Kind(
 CLUSTERS = Kind(
     title="EKS clusters",
     find=_find_clusters,
-    tags=_cluster_tags,
+    tags=_tags_by("eks", "describe_cluster", "name", _id, lambda answer: answer["cluster"].get("tags") or {}),
     delete=lambda account, resource: account.client("eks").delete_cluster(name=resource.id),
     # Not after add-ons: one that cannot be deleted is deleted with its cluster.
     after=("node groups",),
@@ -108,26 +135,25 @@ CLUSTERS = Kind(
 def _find_logs(account: Account, owner: Owner) -> Iterator[Resource]:
     for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=LOG_GROUPS):
         for raw in page["logGroups"]:
-            tags = _log_tags_of(account, raw["arn"])
-            if tags and owner.owns(tags):
+            resource = Resource(kind="log groups", id=raw["logGroupName"], tags={}, raw=raw)
+            if (tags := _log_tags(account, resource)) and owner.owns(tags):
                 gigabytes = raw.get("storedBytes", 0) / 1e9
-                usd = gigabytes * prices.service("log-storage", account.region).usd_per_hour * 24 / HOURS_PER_MONTH
-                detail = f"{gigabytes:.2f} GB"
-                yield Resource(
-                    kind="log groups", id=raw["logGroupName"], tags=tags, detail=detail, usd_per_day=usd, raw=raw
-                )
+                usd = gib_day("log-storage", gigabytes, account.region)
+                yield replace(resource, tags=tags, detail=f"{gigabytes:.2f} GB", usd_per_day=usd)
 
 
-def _log_tags_of(account: Account, arn: str) -> Tags | None:
+_log_tags = _tags_by(
+    "logs",
+    "list_tags_for_resource",
+    "resourceArn",
     # The ARN for tags lacks the `:*` that stands for the streams.
-    answer = there(lambda: account.client("logs").list_tags_for_resource(resourceArn=arn.removesuffix(":*")))
-    return None if answer is None else dict(answer["tags"])
-
-
+    lambda resource: str(resource.raw["arn"].removesuffix(":*")),
+    lambda answer: dict(answer["tags"]),
+)
 LOGS = Kind(
     title="log groups",
     find=_find_logs,
-    tags=lambda account, resource: _log_tags_of(account, resource.raw["arn"]),
+    tags=_log_tags,
     delete=lambda account, resource: account.client("logs").delete_log_group(logGroupName=resource.id),
     # EKS writes to it until the cluster is deleted, and creates it again (terraform-aws-modules/terraform-aws-eks#920).
     after=("EKS clusters",),
@@ -141,7 +167,7 @@ def _without_tags(
     key: str,
     id_key: str = "",
     *,
-    tags: Callable[[Account, Resource], Tags | None],
+    tags: TagsOf,
     detail: str = "",
     asked: Mapping[str, Any] | None = None,
     **how: Any,
@@ -159,11 +185,6 @@ def _without_tags(
     return Kind(title=title, find=find, tags=tags, **how)
 
 
-def _rule_tags(account: Account, resource: Resource) -> Tags | None:
-    answer = there(lambda: account.client("events").list_tags_for_resource(ResourceARN=resource.raw["Arn"]))
-    return None if answer is None else from_list(answer["Tags"])
-
-
 def _delete_rule(account: Account, resource: Resource) -> None:
     client = account.client("events")
     pages = account.pages("events", "list_targets_by_rule", Rule=resource.id)
@@ -173,17 +194,22 @@ def _delete_rule(account: Account, resource: Resource) -> None:
 
 
 RULES = _without_tags(
-    "EventBridge rules", "events", "list_rules", "Rules", "Name", tags=_rule_tags, delete=_delete_rule
+    *("EventBridge rules", "events", "list_rules", "Rules", "Name"),
+    tags=_tags_by("events", "list_tags_for_resource", "ResourceARN", _arn),
+    delete=_delete_rule,
+)
+
+
+_listed_tags = _tags_by(
+    "scheduler", "list_tags_for_resource", "ResourceArn", _arn, lambda answer: from_list(answer["Tags"])
 )
 
 
 def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
-    client = account.client("scheduler")
     # Tags alone do not tell whether the group exists.
-    if there(lambda: client.get_schedule_group(Name=resource.id)) is None:
+    if there(lambda: account.client("scheduler").get_schedule_group(Name=resource.id)) is None:
         return None
-    answer = there(lambda: client.list_tags_for_resource(ResourceArn=resource.raw["Arn"]))
-    return None if answer is None else from_list(answer["Tags"])
+    return _listed_tags(account, resource)
 
 
 SCHEDULE_GROUPS = _without_tags(
@@ -196,16 +222,11 @@ SCHEDULE_GROUPS = _without_tags(
 )
 
 
-def _queue_tags(account: Account, resource: Resource) -> Tags | None:
-    answer = there(lambda: account.client("sqs").list_queue_tags(QueueUrl=resource.id))
-    return None if answer is None else answer.get("Tags", {})
-
-
 QUEUES = _without_tags(
     *("SQS queues", "sqs", "list_queues", "QueueUrls"),
     # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
     asked={"MaxResults": 1000},
-    tags=_queue_tags,
+    tags=_tags_by("sqs", "list_queue_tags", "QueueUrl", _id, lambda answer: answer.get("Tags", {})),
     delete=lambda account, resource: account.client("sqs").delete_queue(QueueUrl=resource.id),
     # SQS deletes it at any time, and what is sent there is lost (EventBridge User Guide, eb-monitoring;
     # EventBridge Scheduler User Guide, monitoring-cloudwatch).
@@ -219,11 +240,6 @@ def _find_roles(account: Account, owner: Owner) -> Iterator[Resource]:
         for raw in page["RoleDetailList"]:
             if owner.owns(tags := from_list(raw.get("Tags"))):
                 yield Resource(kind="IAM roles", id=raw["RoleName"], tags=tags)
-
-
-def _role_tags(account: Account, resource: Resource) -> Tags | None:
-    answer = there(lambda: account.client("iam").get_role(RoleName=resource.id))
-    return None if answer is None else from_list(answer["Role"].get("Tags"))
 
 
 def _delete_role(account: Account, resource: Resource) -> None:
@@ -244,7 +260,7 @@ def _delete_role(account: Account, resource: Resource) -> None:
 ROLES = Kind(
     title="IAM roles",
     find=_find_roles,
-    tags=_role_tags,
+    tags=_tags_by("iam", "get_role", "RoleName", _id, lambda answer: from_list(answer["Role"].get("Tags"))),
     delete=_delete_role,
     # EKS then reports IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
     # A schedule assumes its role for each call (EventBridge Scheduler User Guide, setting-up).

@@ -184,9 +184,7 @@ def _plan(stack: str) -> dict[str, Any]:
     from stacks.stack_file.judge import judge_file
     from tandem.dry_run.report import report
 
-    plan = report(judge_file(existing(stack)), None).as_dict()
-    del plan["resources"]
-    return plan
+    return report(judge_file(existing(stack)), None).model_dump(exclude={"resources"})
 
 
 def _memory(asked: Ollama) -> Memory | None:

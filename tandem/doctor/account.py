@@ -11,8 +11,9 @@ from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
 def check_region(case: Case) -> Iterator[Finding]:
     """The account may use the region."""
+    enable = f"aws account enable-region --region-name {case.region}"
     if case.access.region_closed:
-        yield stops(f"{case.region} is not enabled in this account", _enable(case.region))
+        yield stops(f"{case.region} is not enabled in this account", enable)
         return
     client = case.account().client("ec2")
     regions = client.describe_regions(RegionNames=[case.region], AllRegions=True)["Regions"]
@@ -20,11 +21,7 @@ def check_region(case: Case) -> Iterator[Finding]:
     if status in ("opt-in-not-required", "opted-in"):
         yield ok(case.region)
     else:
-        yield stops(f"{case.region} is {status} in this account", _enable(case.region))
-
-
-def _enable(region: str) -> str:
-    return f"aws account enable-region --region-name {region}"
+        yield stops(f"{case.region} is {status} in this account", enable)
 
 
 def check_quotas(case: Case) -> Iterator[Finding]:
@@ -38,18 +35,17 @@ def check_quotas(case: Case) -> Iterator[Finding]:
         title = f"{need.quota.title} ({need.quota.unit})"
         limit = "an unknown limit" if check.limit is None else f"{check.limit:,.0f}"
         used = f"{check.used:,} of {limit} used by others"
+        needed = {
+            "short": f"{need.now:,} needed",
+            "short at max": f"{need.most:,} needed at most",
+            "short while replacing": f"{need.replacing:,} needed while nodes are updated or replaced",
+        }
         if check.verdict == "unknown":
-            yield unknown(
-                f"{title}: AWS does not report the limit",
-                f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}",
-            )
-        elif check.verdict == "short":
-            yield stops(f"{title}: {used}, {need.now:,} needed", check.command(case.region))
-        elif check.verdict == "short at max":
-            yield warning(f"{title}: {used}, {need.most:,} needed at most", check.command(case.region))
-        elif check.verdict == "short while replacing":
-            needed = f"{need.replacing:,} needed while nodes are updated or replaced"
-            yield warning(f"{title}: {used}, {needed}", check.command(case.region))
+            fix = f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}"
+            yield unknown(f"{title}: AWS does not report the limit", fix)
+        elif check.verdict in needed:
+            found = stops if check.verdict == "short" else warning
+            yield found(f"{title}: {used}, {needed[check.verdict]}", check.command(case.region))
     if all(check.verdict == "ok" for check in checks):
         yield ok(f"{len(checks)} quotas are enough")
 
@@ -57,10 +53,9 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 def check_offerings(case: Case) -> Iterator[Finding]:
     """The zones of the deployed stack, or those of a new one, offer its instance types."""
     from tandem.aws import quota
-    from tandem.aws.placed import NOWHERE, placed
 
     account, cluster = case.account(), case.cluster
-    where = placed(account, cluster) if cluster else NOWHERE
+    where = quota.zones_of(account, cluster) if cluster else quota.NOWHERE
     problems, warnings = quota.offers(account, _config(case), where)
     for problem in problems:
         yield stops(problem.reason, problem.fix)
@@ -75,28 +70,20 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
     # `destroy` would delete it, so no stack creates it.
     from tandem.aws import quota
 
-    config = _config(case)
+    config, lacks = _config(case), f"the account has no role {quota.SPOT_ROLE}"
     if not quota.spot_role_missing(case.account(), config):
         yield ok(f"{quota.SPOT_ROLE} exists")
     elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in config.pools):
         # Karpenter does not create it: CreateFleet fails (karpenter-provider-aws, pkg/providers/instance/instance.go).
-        yield stops(f"the account has no role {quota.SPOT_ROLE}, so Karpenter cannot start spot nodes", _spot_fix())
+        yield stops(f"{lacks}, so Karpenter cannot start spot nodes", quota.SPOT_ROLE_COMMAND)
     else:
         # EC2 Auto Scaling may create it for a node group (AWS managed policy AutoScalingServiceRolePolicy).
-        yield warning(
-            f"the account has no role {quota.SPOT_ROLE}, and Auto Scaling may be unable to create it", _spot_fix()
-        )
+        yield warning(f"{lacks}, and Auto Scaling may be unable to create it", quota.SPOT_ROLE_COMMAND)
 
 
 def wants_spot(case: Case) -> bool:
     """Whether a pool of the stack uses spot instances."""
     return any(pool.capacity == "spot" for pool in _config(case).pools)
-
-
-def _spot_fix() -> str:
-    from tandem.aws import quota
-
-    return quota.SPOT_ROLE_COMMAND
 
 
 def check_cost_tag(case: Case) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -119,7 +120,8 @@ def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Futur
 def _findings(check: Check, case: Case) -> list[Finding]:
     findings: list[Finding] = []
     try:
-        findings.extend(check.run(case))
+        with _explained(check, case):
+            findings.extend(check.run(case))
     except ModuleNotFoundError as error:
         findings.append(unknown(*parts_of(missing(error, "doctor"))))
     except CallError as error:
@@ -128,23 +130,14 @@ def _findings(check: Check, case: Case) -> list[Finding]:
         findings.append(unknown(str(error), "Run the command yourself to see why."))
     except OSError as error:
         findings.append(unknown(str(error)))
-    except Exception as error:
-        if not _is_of_aws(error):
-            raise
-        from tandem.aws.session import reason
-
-        findings.append(unknown(*parts_of(reason(error, case.region))))
     # In one line, without control characters and passwords: servers and variables wrote parts of it.
-    return [replace(each, text=_clean(each.text), fix=one_line(each.fix)) for each in findings]
+    return [replace(each, text=without_secrets(one_line(each.text)), fix=one_line(each.fix)) for each in findings]
 
 
-def _clean(text: str) -> str:
-    return without_secrets(one_line(text))
+def _explained(check: Check, case: Case) -> AbstractContextManager[None]:
+    """AWS's errors as `AccountError`. Checks of the machine also run without boto3."""
+    if check.source == "machine":
+        return nullcontext()
+    from tandem.aws.session import explained
 
-
-def _is_of_aws(error: Exception) -> bool:
-    try:
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ModuleNotFoundError:
-        return False
-    return isinstance(error, BotoCoreError | ClientError)
+    return explained(case.region)

@@ -11,7 +11,6 @@ from semver import Version
 
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
-from tandem.doctor.ranges import satisfies, shown, version_in
 
 OLDEST_PYTHON = (3, 11)
 """`requires-python` of pyproject.toml."""
@@ -23,6 +22,10 @@ OLDEST_AWS_CLI = {1: Version(1, 24), 2: Version(2, 7)}
 PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
 AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 PROGRAM_SECONDS = 60
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
+_COMPARATOR = re.compile(r"(>=|<=|!=|==|>|<|=|!|)\s*v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)(?:\s+|$)")
+_OPERATORS = {"": "==", "=": "==", "!": "!="}
+"""Those of blang/semver that the library writes in another way."""
 
 
 class ProgramError(Exception):
@@ -127,3 +130,32 @@ def _version_of(program: str, argument: str, page: str) -> Version | Finding:
         raise ProgramError(f"{command} failed with exit code {done.returncode}: {said[:80]!r}")
     no_version = unknown(f"{command} prints no version: {said[:60]!r}", f"Install a released build: {page}")
     return version_in(said) or no_version
+
+
+def version_in(text: str) -> Version | None:
+    """The first version in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
+    parts = _VERSION.search(text)
+    if not parts:
+        return None
+    major, minor, patch, before = parts.groups()
+    return Version(int(major), int(minor), int(patch), before)
+
+
+def shown(version: Version) -> str:
+    """The usual notation, without what follows a `-`."""
+    return f"{version.major}.{version.minor}.{version.patch}"
+
+
+def satisfies(version: Version, wanted: str) -> bool:
+    """Whether the version is in a range like `>=3.217.0 <4.0.0 || 5.0.0`; raises ValueError for other notations.
+
+    The notation is that of blang/semver, with which Pulumi reads `requiredPulumiVersion`.
+    """
+    return any(_satisfies_all(version, part.strip()) for part in wanted.split("||"))
+
+
+def _satisfies_all(version: Version, wanted: str) -> bool:
+    comparators = list(_COMPARATOR.finditer(wanted))
+    if not wanted or "".join(each[0] for each in comparators) != wanted:
+        raise ValueError(wanted)
+    return all(version.match(_OPERATORS.get(each[1], each[1]) + each[2]) for each in comparators)

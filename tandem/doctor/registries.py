@@ -6,7 +6,6 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +27,6 @@ PULL_FIX = (
 DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
-@dataclass(frozen=True, slots=True)
-class LoginFile:
-    """A file with a program's logins."""
-
-    path: Path
-    logout: str
-    """The command that removes a login from it, without the registry's name."""
-
-
 def pulls_from_registries(case: Case) -> bool:
     """Whether Helm pulls a chart of the stack from a registry."""
     return bool(_registries(case))
@@ -52,14 +42,15 @@ def check_logins(case: Case) -> Iterator[Finding]:
     """No login on this machine has expired for a registry from which Helm pulls charts."""
     # Helm sends an expired one anyway, and public charts are then refused (403).
     for host in _registries(case):
-        findings = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
+        found = (_judge(host, path, f"{logout} {host}", case.now) for path, logout in _login_files())
+        findings = [finding for finding in found if finding]
         yield from findings or [ok(f"no login for {host}, and none is needed")]
 
 
-def _login_files() -> list[LoginFile]:
-    """Helm's own file, then Docker's, in which Helm looks next (helm, pkg/registry/client.go)."""
+def _login_files() -> list[tuple[Path, str]]:
+    """Helm's own file, then Docker's, in which Helm looks next (helm, pkg/registry/client.go); and how to log out."""
     docker = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
-    return [LoginFile(_helm_file(), "helm registry logout"), LoginFile(docker, "docker logout")]
+    return [(_helm_file(), "helm registry logout"), (docker, "docker logout")]
 
 
 def _helm_file() -> Path:
@@ -75,18 +66,17 @@ def _helm_file() -> Path:
     return Path.home() / own / "helm" / "registry" / "config.json"
 
 
-def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None:
-    """The finding for the login for `host`; None if this file has none."""
+def _judge(host: str, path: Path, logout: str, now: datetime.datetime) -> Finding | None:
+    """The finding for the login for `host`; None if the file at `path` has none."""
     try:
-        text = file.path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     try:
         config = json.loads(text)
         logins, helpers = dict(config.get("auths") or {}), dict(config.get("credHelpers") or {})
     except (ValueError, AttributeError, TypeError):
-        return unknown(f"{file.path} is not valid JSON", "Repair it, or move it to another folder.")
-    logout = f"{file.logout} {host}"
+        return unknown(f"{path} is not valid JSON", "Repair it, or move it to another folder.")
     if helper := helpers.get(host):
         if helper in RENEWING:
             return ok(f"{host}: {helper} renews the login")
@@ -95,10 +85,10 @@ def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None
         return None
     expires = _expiry(logins[host])
     if expires is None:
-        return warning(f"{host}: the login in {file.path} may have expired", logout)
+        return warning(f"{host}: the login in {path} may have expired", logout)
     if expires <= now:
-        return stops(f"{host}: the login in {file.path} expired at {expires:%Y-%m-%d %H:%M} UTC", logout)
-    return ok(f"{host}: the login in {file.path} lasts until {expires:%Y-%m-%d %H:%M} UTC")
+        return stops(f"{host}: the login in {path} expired at {expires:%Y-%m-%d %H:%M} UTC", logout)
+    return ok(f"{host}: the login in {path} lasts until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 def _expiry(login: object) -> datetime.datetime | None:

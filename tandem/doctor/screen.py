@@ -16,7 +16,7 @@ from tandem.terminal import in_markup, open_console, say
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "error", "unknown": "not checked"}
 MARKS = {"ok": "✓", "warning": "!", "stops": "✗", "unknown": "-"}
-"""Before the words, on a terminal that can show them all."""
+"""Before the words, on a terminal."""
 STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "bold yellow"}
 VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
@@ -26,7 +26,8 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
     same reason share one."""
     console = open_console()
     width = max(len(answered.check.title) for answered in answers)
-    marks = _marks(console)
+    # None in a pipe, whose reader may look for lines with a word.
+    marks = MARKS if console.is_terminal else {}
     room = max(map(len, WORDS.values())) + 2 * bool(marks)
     first: dict[str, str] = {}
     alike: dict[Finding, list[str]] = {}
@@ -53,17 +54,6 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         styled = f"[{STYLES[finding.verdict]}]{word:<{room}}[/]"
         console.print(f"{styled}  {title}  {in_markup(text)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
-
-
-def _marks(console: Console) -> dict[str, str]:
-    """The marks; none in a pipe, whose reader may look for lines with a word, and in an encoding that lacks one."""
-    if not console.is_terminal:
-        return {}
-    try:
-        "".join(MARKS.values()).encode(console.encoding)
-    except UnicodeEncodeError:
-        return {}
-    return MARKS
 
 
 def _show_folded(console: Console, verdict: str, word: str, title: str, text: str) -> None:

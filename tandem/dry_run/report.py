@@ -301,10 +301,6 @@ class PlanReport(Report):
     switch: SwitchReport | None = None
     """Null if the call did not ask for the running stack, or if the file is refused and nothing changes."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The report in types that JSON has."""
-        return self.model_dump()
-
 
 def report(judged: Judged, planned: "Planned | None", switch: object = None) -> PlanReport:
     """The plan as data. `planned` is None for a refused stack; `SwitchReport` reads its fields from `switch`."""

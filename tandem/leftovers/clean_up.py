@@ -12,7 +12,7 @@ from tandem.leftovers import screen as show
 from tandem.leftovers.deletion import Clock, Deletion, Outcome
 from tandem.leftovers.inventory import Inventory
 from tandem.leftovers.record import Record
-from tandem.terminal import CallError, complain, in_markup, open_console, print_line
+from tandem.terminal import complain, in_markup, open_console, print_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +28,14 @@ class Done:
         return {"outcomes": [_as_dict(outcome) for outcome in self.outcomes], "record": self.record}
 
 
-@dataclass(slots=True)
-class Screen:
-    """Shows each outcome once. A screen that fails, because of a full disk or a bug, stops no deletion."""
-
-    to_stderr: bool
-    failure: Exception | None = None
-
-    def show(self, outcome: Outcome) -> None:
-        """One line."""
-        self._try(lambda: show.outcome(outcome, to_stderr=self.to_stderr))
-
-    def counts(self, outcomes: list[Outcome]) -> None:
-        """The last line."""
-        self._try(lambda: show.counts(outcomes, to_stderr=self.to_stderr))
-
-    def _try(self, write: Any) -> None:
-        if self.failure is None:
-            try:
-                write()
-            except Exception as error:
-                self.failure = error
-
-
 def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
-    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record or the screen fails."""
+    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record fails."""
     if not _confirm_destroyed(account, inventory):
         return None
     if not yes:
         complain("warning: delete leftovers only after `pulumi destroy`")
     agreed = [kind for kind in deletion.kinds_of(inventory.resources) if yes or _agrees(kind, inventory)]
     record = Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC))
-    screen = Screen(to_stderr)
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
     with open_console(stderr=True).status("Deleting …") as status:
@@ -69,7 +45,7 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             # Otherwise rich would print the line where the status is.
             status.stop()
             shown.add((outcome.resource.kind, outcome.resource.id))
-            screen.show(outcome)
+            show.outcome(outcome, to_stderr=to_stderr)
             status.start()
 
         going = Deletion(
@@ -85,16 +61,14 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             going.run(inventory.resources, agreed)
         finally:
             # Also after Ctrl-C, a full disk, and a bug.
+            record.close()
             status.stop()
+            outcomes = list(going.outcomes.values())
             for key, outcome in going.outcomes.items():
                 if key not in shown:
-                    screen.show(outcome)
-            screen.counts(list(going.outcomes.values()))
-            record.close()
-    if screen.failure is not None:
-        why = getattr(screen.failure, "strerror", None) or f"unexpected {type(screen.failure).__name__}"
-        raise CallError(f"the output cannot be written ({why}). Read the outcomes in {record.path}.")
-    return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
+                    show.outcome(outcome, to_stderr=to_stderr)
+            show.counts(outcomes, to_stderr=to_stderr)
+    return Done(outcomes=outcomes, record=str(record.path))
 
 
 def _confirm_destroyed(account: Account, inventory: Inventory) -> bool:
@@ -103,13 +77,13 @@ def _confirm_destroyed(account: Account, inventory: Inventory) -> bool:
         signs = regions.standing(account, inventory)
     if not signs:
         return True
-    _print(f"{'; '.join(signs)}: the stack is probably running. Run `pulumi destroy` first.")
+    print_line(f"{'; '.join(signs)}: the stack is probably running. Run `pulumi destroy` first.", sys.stderr)
     if not sys.stdin.isatty():
         complain("A script cannot delete a stack that may be running. Run `pulumi destroy`, or answer in a terminal.")
         return False
     if _ask(f"To delete it anyway, type the stack's name, {inventory.owner.stack}: ") == inventory.owner.stack:
         return True
-    _print("Nothing was deleted.")
+    print_line("Nothing was deleted.", sys.stderr)
     return False
 
 
@@ -129,7 +103,3 @@ def _ask(question: str) -> str:
 
 def _as_dict(outcome: Outcome) -> dict[str, str]:
     return {"kind": outcome.resource.kind, "id": outcome.resource.id, "outcome": outcome.what, "why": outcome.why}
-
-
-def _print(line: str) -> None:
-    print_line(line, sys.stderr)

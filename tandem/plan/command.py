@@ -111,7 +111,7 @@ def _run(parsed: argparse.Namespace) -> int:
         planned = None if judged.refused else run(judged.plan())
         if planned and parsed.graph:
             write_graph(parsed.graph, planned, judged.plan().stack)
-        print_json(report(judged, planned, switch).as_dict())
+        print_json(report(judged, planned, switch).model_dump())
         return FAILED if _fails(judged, strict=parsed.strict) else FINE
     if judged.refused:
         print_problems(judged, parsed.stack, all_warnings=parsed.verbose)

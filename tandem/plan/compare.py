@@ -174,7 +174,7 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
                 "name": option.name,
                 "cheapest": option in best,
                 "isolation": None if option.judged.refused else option.isolation,
-                "plan": {**report(option.judged, option.planned).as_dict(), "resources": []},
+                "plan": {**report(option.judged, option.planned).model_dump(), "resources": []},
             }
             for option in options
         ],

@@ -36,7 +36,6 @@ REPORTED = ("config", "gpu", "provisioner", "instance_types", "capacity")
 """Outputs of a pool besides mode and shares; stacks of older programs lack them."""
 
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
-Plugin = Literal["operator", "chart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +124,6 @@ def switches(config: StackConfig, running: StackOutputs, *, proof: bool = True) 
         gone_models=compared.gone_models,
         untold=tuple(key for key in REPORTED if any(key not in pool.was.model_fields_set for pool in compared.pools)),
     )
-
-
-def _exchange(change: Change) -> Plugin | None:
-    """What installs the device plugin from now on: the operator with MIG, else the chart; None if nothing changes."""
-    after = change.pool.sharing.needs_mig_manager
-    if cuts(change.was.mode) == after:
-        return None
-    return "operator" if after else "chart"
 
 
 def _switch(change: Change, *, proof: bool) -> Switch:
@@ -243,9 +234,10 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
     """The nodes start to offer the new shares, and the proof checks them."""
     if not change.lives:
         return
-    if plugin := _exchange(change):
+    if cuts(change.was.mode) != change.pool.sharing.needs_mig_manager:
+        # The operator installs the device plugin with MIG, the chart without.
         names = ("the GPU Operator", "the device plugin's chart")
-        comes, goes = names if plugin == "operator" else names[::-1]
+        comes, goes = names[::-1] if cuts(change.was.mode) else names
         yield _step("plugin", f"{comes} replaces {goes}", RELEASE, away=away)
     elif change.pool.sharing.needs_mps_daemon:
         yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)

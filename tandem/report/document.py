@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from html import escape
-from typing import Any, TypeVar
+from typing import Any
 
 from sharing.printable import one_line
 from tandem.bench_results.comparison import Comparison
@@ -16,7 +16,6 @@ from tandem.report.figures import draw, number
 from tandem.report.page import bullets, frame, paragraph, picture, table
 from tandem.terminal import count, in_words
 
-Data = TypeVar("Data")
 MANY_TIMES = 10
 """A ratio above it is only called that: the interval of wild repeats has no end that means anything."""
 MOST_NAMED = 3
@@ -27,8 +26,8 @@ def document(results: Sequence[Result], shown: Sequence[Summary], goals: Goals |
     """The whole page; `note` is HTML below its title. A result may come from anybody: its text stays text."""
     figures = draw(shown)
     # No text needs the rows, which are many.
-    results = [_in_html(replace(result, runs=[replace(run, rows=[]) for run in result.runs])) for result in results]
-    shown = _in_html(list(shown))
+    results = [_escaped(replace(result, runs=[replace(run, rows=[]) for run in result.runs])) for result in results]
+    shown = _escaped(list(shown))
     title = (
         f"{in_words([server.id for server in results[0].servers])}: {' vs. '.join(summary.label for summary in shown)}"
     )
@@ -51,13 +50,8 @@ def document(results: Sequence[Result], shown: Sequence[Summary], goals: Goals |
     return frame(title, filter(None, parts))
 
 
-def _in_html(value: Data) -> Data:
-    """A copy in which every text is escaped and in one line: in dataclasses, lists, tuples and mappings, keys too."""
-    copy: Data = _escaped(value)
-    return copy
-
-
 def _escaped(value: Any) -> Any:
+    """A copy in which every text is escaped and in one line: in dataclasses, lists, tuples and mappings, keys too."""
     if isinstance(value, str):
         return escape(one_line(value))
     if is_dataclass(value) and not isinstance(value, type):

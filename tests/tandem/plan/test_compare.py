@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.command import ROOT, call, on_screen
+from tests.command import ROOT, call
 
 STACK = {
     "aws:region": "us-east-1",
@@ -75,12 +75,6 @@ def test_a_mode_that_the_gpu_lacks_is_refused_and_the_others_are_shown(file: Pat
     assert call("plan", str(file), "--compare", "mig").returncode == 1
 
 
-def test_the_comparison_says_that_ollama_does_not_support_mps(file: Path) -> None:
-    shown = " ".join(call("plan", str(file), "--compare", "timeslice,mps").stdout.split())
-    assert re.search(r"mps: \S+ +sharing\.mode: mps is not officially supported by Ollama", shown)
-    assert "timeslice: " not in shown
-
-
 def test_a_budget_refuses_a_mode_that_exceeds_it(tmp_path: Path) -> None:
     file = written(tmp_path / "mine.yaml", budget={"max-usd-per-hour": 1})
     found = options(str(file), "--compare", "timeslice,exclusive")
@@ -97,11 +91,6 @@ def test_a_refused_mode_is_not_led_to_the_other_rows(tmp_path: Path) -> None:
     assert "`sharing.mode: timeslice`" in alone
     assert "sharing.mode" not in among
     assert "`gpu-nodes.replacement: delete-first`" in among
-
-
-@pytest.mark.parametrize(("modes", "title"), [("mps", "1 sharing mode"), ("mps,timeslice", "2 sharing modes")])
-def test_the_title_counts_the_modes(modes: str, title: str, file: Path) -> None:
-    assert call("plan", str(file), "--compare", modes).stdout.splitlines()[0] == f"mine.yaml in {title}"
 
 
 def test_a_parked_stack_stays_parked_in_every_mode(tmp_path: Path) -> None:
@@ -156,12 +145,3 @@ def test_a_list_of_pools_and_a_misspelt_type_are_errors(tmp_path: Path) -> None:
     assert "list of pools" in ended.stderr
     wrong = written(tmp_path / "wrong.yaml", **{"gpu-nodes": {"instance-types": ["g4dn.xlage"]}})
     assert call("plan", str(wrong), "--compare", "mps").returncode == 1
-
-
-@pytest.mark.parametrize("columns", [60, 80])
-def test_no_number_is_cut_on_a_narrow_screen(columns: int, file: Path) -> None:
-    code, screen = on_screen("plan", str(file), "--compare", "timeslice,exclusive", columns=columns)
-    assert code == 0
-    table = screen.partition("in 2 sharing modes")[2]  # after the progress
-    assert "…" not in table
-    assert table.count(" min ") == 2

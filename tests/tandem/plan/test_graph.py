@@ -87,12 +87,6 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
     assert thin == {("b+c", "d")}
 
 
-def test_a_resource_of_no_component_is_in_the_group_of_the_stack() -> None:
-    made = planned({"once": 1}, resource("once", "top"))
-    groups, _, _ = shown(make_diagram(made, "dev"))
-    assert groups == {"top": ["once"]}
-
-
 def test_the_title_counts_what_the_plan_counts_and_what_is_drawn() -> None:
     made = planned(
         {"a": 1},

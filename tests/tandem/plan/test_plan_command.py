@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from functools import cache
@@ -177,28 +176,6 @@ def test_a_closed_pipe_ends_without_a_traceback(arguments: tuple[str, ...]) -> N
     assert process.returncode == (2 if "nosuch.yaml" in arguments else 0)
     assert "Traceback" not in err
     assert "BrokenPipe" not in err
-
-
-def test_a_real_ctrl_c_while_the_program_runs_ends_with_130() -> None:
-    program = "from tandem import main, terminal; terminal.PATIENCE_SECONDS = 0.01; main.entry()"
-    command, pipe = [sys.executable, "-c", program, "plan", "timeslice"], subprocess.PIPE
-    process = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
-    assert process.stderr
-    assert process.stderr.readline().startswith("Planning Pulumi.timeslice.yaml … ")
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=900)
-    assert (process.returncode, out) == (130, ""), err
-    assert "Traceback" not in err
-    assert err.endswith("Interrupted.\n")
-
-
-@pytest.mark.slow
-def test_a_path_works_from_anywhere_and_a_process_of_its_own_prints_the_same(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [*TANDEM, "plan", str(ROOT / "Pulumi.mps.yaml"), "--json"]
-    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert json.loads(ended.stdout) == report("mps")
 
 
 def test_timeslice_is_planned_by_default_and_two_plans_are_equal() -> None:

@@ -115,17 +115,6 @@ def test_outputs_that_cannot_be_used_are_one_line_with_the_fix(
     assert (shown.returncode, line.count("\n")) == (2, 0)
 
 
-def test_a_folder_is_not_a_file_of_outputs(tmp_path: Path) -> None:
-    ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path))
-    assert ended.returncode == 2
-    assert f"cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
-
-
-def test_a_file_with_a_byte_order_mark_is_read(up: Path) -> None:
-    up.write_bytes(b"\xef\xbb\xbf" + up.read_bytes())
-    assert call("plan", "mps", "--outputs", str(up)).returncode == 0
-
-
 def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project: Path) -> None:
     pulumi(project, prints=json.dumps(TIMESLICE))
     ended = call("plan", "timeslice", "--running", cwd=project)
@@ -155,3 +144,8 @@ def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_fix(
     if code:
         assert "--outputs FILE" in ended.stderr
         assert "kubeconfig" not in ended.stderr
+
+
+def test_a_file_with_a_byte_order_mark_is_read(up: Path) -> None:
+    up.write_bytes(b"\xef\xbb\xbf" + up.read_bytes())
+    assert call("plan", "mps", "--outputs", str(up)).returncode == 0

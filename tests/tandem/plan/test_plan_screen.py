@@ -1,9 +1,6 @@
 """The output of `tandem plan` for an accepted stack: one screen, in any terminal and any encoding."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -18,7 +15,6 @@ from tests.command import ROOT, call, on_screen
 from tests.shipped import STACKS
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-COLOUR = re.compile(r"\x1b\[[0-9;]*\b3[0-7]m")
 
 
 @cache
@@ -42,13 +38,6 @@ def words_with(folder: Path, stack: str, sections: Mapping[str, object]) -> str:
     file = folder / f"Pulumi.{stack}.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     return " ".join(" ".join(lines(str(file))).split())
-
-
-@pytest.fixture
-def parked(tmp_path: Path) -> str:
-    file = tmp_path / "Pulumi.parked.yaml"
-    file.write_text((ROOT / "Pulumi.timeslice.yaml").read_text().replace("desired: 1", "desired: 0"))
-    return str(file)
 
 
 @pytest.fixture
@@ -138,18 +127,6 @@ def test_a_gpus_bar_is_as_full_as_the_gpu(stack: str, bars: int) -> None:
     assert sum(float(re.findall(r"([\d.]+) of", line)[0]) for line in found) == pytest.approx(needed, abs=0.1 * bars)
 
 
-def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parked: str) -> None:
-    done = call("plan", parked, "--verbose")
-    report = call("plan", parked, "--json").json
-    assert "parked" in done.stdout
-    assert not re.search(r"ready in|Startup|First start|GPU for each model", done.stdout)
-    assert report["time_to_ready"] is None
-    assert (report["cost"]["first_start_usd"], report["cost"]["usd_per_hour"]) == (0.0, 0.2376)
-    # The cost of `timeslice` with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 per month.
-    assert report["cost"]["awake_usd_per_hour"] == 0.5754
-    assert "$0.575 when no pool is parked" in done.stdout
-
-
 def test_one_model_is_compared_with_no_other(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
     stack = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())
@@ -183,52 +160,6 @@ def test_prices_that_may_have_changed_are_marked_in_the_headline() -> None:
     assert re.search(
         r"\x1b\[33m  GPU prices of us-east-1, 2026-06-18, \d+ days ago; newer: --live-prices", shown("dev")
     )
-
-
-@pytest.mark.slow
-def test_colour_shows_the_verdict_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[1;32m✓ dev:" in shown("dev")
-    assert not COLOUR.search(call("plan", "dev").stdout)
-    env = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tandem", "plan", "mps"]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    assert not COLOUR.search(done.stdout)
-
-
-@pytest.mark.slow
-def test_an_encoding_without_the_symbols_gets_question_marks_and_no_error() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "tandem", "plan", "dev", "--verbose", "--resources"]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=900, check=True)
-    text = done.stdout.decode("ascii")
-    assert text.startswith("? dev: llama2:7b and mistral:7b on 1 ? ")
-    assert max(map(len, text.splitlines())) <= 80
-    assert b"Traceback" not in done.stderr
-
-
-def test_long_work_reports_progress_in_a_pipe_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)
-    said = ""
-    with terminal.status("Planning dev"):
-        while said.count("\n") < 2:
-            time.sleep(0.01)
-            said += capsys.readouterr().err
-    assert re.match(r"Planning dev … \(0 s so far\)\nPlanning dev … \(0 s so far\)\n", said)
-    capsys.readouterr()
-    time.sleep(0.05)
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.slow
-def test_json_has_no_progress_beside_it() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = "from tandem import main, terminal; terminal.PATIENCE_SECONDS = 1e-4; main.entry()"
-    for more, is_reported in ((["--json"], False), ([], True)):
-        command = [sys.executable, "-c", program, "plan", "dev", *more]
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-        assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_reported
 
 
 @pytest.mark.parametrize(("cold_requests", "answer"), [("wait", "waits"), ("refuse", "gets status 503 for")])
@@ -278,3 +209,18 @@ def test_an_alert_says_its_limit_and_how_late_it_is(tmp_path: Path, alert: dict[
     assert f"Alert e-mail at 80 % and 100 % of {said}" in text
     assert "AWS reports costs up to a day late. The e-mail warns; it stops nothing." in text
     assert "ops@example.com" not in text
+
+
+def test_long_work_reports_progress_in_a_pipe_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)
+    said = ""
+    with terminal.status("Planning dev"):
+        while said.count("\n") < 2:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    assert re.match(r"Planning dev … \(0 s so far\)\nPlanning dev … \(0 s so far\)\n", said)
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")

@@ -3,7 +3,6 @@
 `--regen` writes `tests/golden/switches.txt`, whose titles name what each must show.
 """
 
-import io
 import itertools
 import math
 from collections import Counter
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
@@ -21,7 +19,6 @@ from sharing.stack.config import StackConfig
 from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, Switches, switches
-from tandem.plan.switch_screen import show
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, replace, setup, tenants
 from tests.tandem.outputs import outputs, running
@@ -276,14 +273,3 @@ def test_a_change_needs_quota_for_what_runs_at_once(
     before: StackConfig, after: StackConfig, vcpus: dict[str, int]
 ) -> None:
     assert {each.quota.name: each.most for each in changed(before, after).vcpus} == vcpus
-
-
-def test_at_60_columns_the_steps_fold_and_no_number_is_cut() -> None:
-    console = Console(file=io.StringIO(), width=60, color_system=None)
-    found = switches(stack(sharing=MODES["mps-2"]), running(stack(sharing=MODES["timeslice-2"])))
-    show(console, found)
-    assert isinstance(console.file, io.StringIO)
-    shown = [line.rstrip() for line in console.file.getvalue().splitlines()]
-    assert max(map(len, shown)) <= 60
-    rows = [line.split()[-2:] for line in shown if line.endswith("unavailable")]
-    assert [row[0] for row in rows] == ["0.5", "0.5", "1.0", "0.5", "0.5", "1.0", "1.1"]

@@ -12,7 +12,7 @@ from sharing.problems import Problem
 from tandem.aws.quota import SPOT_ROLE
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
-from tests.tandem.aws.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
+from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
 
 pytestmark = pytest.mark.slow
 
@@ -137,18 +137,6 @@ def test_a_refused_file_is_reported_before_any_request(emulated: Emulated, tmp_p
     code, out, _ = tandem("quota", stack(tmp_path, types="g4dn.extra"))
     assert (code, "gpu-nodes.instance-types[0]" in out) == (1, True)
     assert emulated.calls == []
-
-
-def test_the_table_and_the_fix_are_reported_for_people(generous: Emulated, tmp_path: Path, tandem: Run) -> None:
-    generous.quotas["L-3819A6DF"] = 0.0
-    code, out, _ = tandem("quota", stack(tmp_path))
-    assert code == 1
-    assert f"Quotas for `tried` in account 123456789012 ({REGION})" in out
-    assert "--quota-code L-3819A6DF --desired-value 16\n" in out
-    [header] = [line for line in out.splitlines() if line.strip().startswith("quota ")]
-    assert header.split() == ["quota", "limit", "used", "needed", "at", "max", "replacing", "verdict"]
-    assert [line for line in out.splitlines() if len(line) > 80 and not line.startswith("  aws ")] == []
-    assert CLUSTER not in out
 
 
 @pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
