@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tandem
 from components.containers import NOBODY
 from sharing import versions
 from sharing.aws import tags
@@ -156,6 +157,12 @@ def test_the_image_of_a_batch_job_is_pinned_and_has_no_root() -> None:
     lock = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
     assert set(re.findall(r"pip install --no-cache-dir (\S+)", dockerfile)) <= set(re.findall(r"^\S+==\S+", lock, re.M))
     assert dockerfile.endswith(f"\nUSER {NOBODY}\n")
+
+
+def test_the_reference_of_the_components_has_every_public_name() -> None:
+    named = re.findall(r"^::: (?:components|tandem)\.(\w+)$", read("docs/reference/components.md"), flags=re.MULTILINE)
+    described = {"KvType", "Model"}  # text and numbers, which the page of stack files describes
+    assert sorted([*named, *described]) == tandem.__all__
 
 
 def test_every_decision_record_has_a_number_of_its_own_a_status_and_a_date() -> None:
