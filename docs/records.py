@@ -1,31 +1,56 @@
-"""The index of the decision records."""
+"""The index of the decision records, and which of them the site's search leaves out."""
 
 import re
 from pathlib import Path
+from typing import Any
 
-HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by \d{4})\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
+HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by (\d{4}))\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
+SUPERSEDED = re.compile(r"^Status: superseded by \d{4}\.", flags=re.MULTILINE)
 INTRODUCTION = """# Decisions
 
 Each record gives a decision with its reasons and its evidence. A new record takes the next free number. A decision that
-is no longer valid gets the status `superseded by NNNN`. Records 0101 to 0130 are older than the others. They had no
-files of their own at first. `make docs` writes this page.
+is no longer valid gets the status `superseded by NNNN`, and the site's search leaves it out. Records 0101 to 0130 are
+older than the others. They had no files of their own at first. `make docs` writes this page.
 
-| record | status | date |
+| record | date |
+| --- | --- |
+"""
+NO_LONGER_VALID = """
+## No longer valid
+
+| record | superseded by | date |
 | --- | --- | --- |
 """
 
 
 def index(folder: Path) -> str:
     """The text of the index, by number. Raises ValueError if a record has no title, status or date."""
-    return INTRODUCTION + "".join(_row(path) for path in sorted(folder.glob("[0-9]*.md")))
+    valid, superseded = "", ""
+    names = {path.name[:4]: path.name for path in sorted(folder.glob("[0-9]*.md"))}
+    for name in names.values():
+        number, title, _, successor, date = _head(folder / name)
+        record = f"| [{number}]({name}) {title} |"
+        if successor:
+            superseded += f"{record} [{successor}]({names[successor]}) | {date} |\n"
+        else:
+            valid += f"{record} {date} |\n"
+    return INTRODUCTION + valid + NO_LONGER_VALID + superseded
 
 
-def _row(path: Path) -> str:
+def _head(path: Path) -> tuple[str, ...]:
     head = HEAD.match(path.read_text(encoding="utf-8"))
     if not head or not path.name.startswith(f"{head[1]}-"):
         raise ValueError(
             f"{path.name} has no proper head. Begin it with `# {path.name[:4]}. Title`, an empty line, and "
             "`Status: accepted. Date: YYYY-MM-DD.`"
         )
-    number, title, status, date = head.groups()
-    return f"| [{number}]({path.name}) {title} | {status} | {date} |\n"
+    return head.groups(default="")
+
+
+def on_page_markdown(markdown: str, page: Any, **_: object) -> None:
+    """Takes superseded records out of the site's search. MkDocs calls it for each page (`hooks` in mkdocs.yml).
+
+    Front matter in the files would do the same, but GitHub shows it as a table above the title.
+    """
+    if page.file.src_uri.startswith("decisions/") and SUPERSEDED.search(markdown):
+        page.meta["search"] = {"exclude": True}

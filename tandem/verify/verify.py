@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, KEDA_NAMESPACE, OLLAMA_NAMESPACE
-from sharing.verdict.rules.scale_to_zero import sleepers
+from sharing.verdict.features.scale_to_zero import sleepers
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
 from tandem.deployed.expected import daemons_of

@@ -1,7 +1,9 @@
 """The documentation site in a browser, at the width of a desktop and of a phone, and its strict build."""
 
+import json
 import re
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -45,6 +47,20 @@ def test_search_finds_a_page_without_another_host(browser: Browser, site: str) -
     assert found.errors == []
 
 
+def test_the_search_leaves_out_decisions_that_are_no_longer_valid(site: str) -> None:
+    with urlopen(f"{site}/search/search_index.json") as answer:
+        pages = {entry["location"].partition("#")[0] for entry in json.load(answer)["docs"]}
+    superseded = {
+        f"decisions/{path.stem}.html"
+        for path in DOCS.glob("decisions/0*.md")
+        if "\nStatus: superseded by " in path.read_text(encoding="utf-8")
+    }
+    assert superseded
+    assert {page for page in pages if page.startswith("decisions/0")} == {
+        f"decisions/{path.stem}.html" for path in DOCS.glob("decisions/0*.md")
+    } - superseded
+
+
 def test_what_the_checks_look_for_is_found(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<div style='width:2000px'>x</div><img src=no.png><script>nope()</script>")
     with served(tmp_path) as address:
@@ -77,7 +93,7 @@ def failure(folder: Path, pages: dict[str, str], nav: str) -> str:
         (folder / "docs" / name).write_text(text, encoding="utf-8")
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[0]
     config = re.sub(r"^docs_dir: .*$", "docs_dir: docs", config, flags=re.MULTILINE)
-    config = config.replace("paths: [.]", f"paths: [{ROOT}]")
+    config = config.replace("paths: [.]", f"paths: [{ROOT}]").replace("hooks: [", f"hooks: [{ROOT}/")
     (folder / "mkdocs.yml").write_text(f"{config}\nnav: {nav}\n", encoding="utf-8")
     done = build(folder / "site", folder / "mkdocs.yml")
     assert done.returncode != 0, done.stderr
