@@ -128,6 +128,32 @@ def test_the_package_of_a_command_imports_no_other_command() -> None:
         assert rooms <= {*below, own}, module
 
 
+def test_the_page_about_the_code_has_these_floors_and_rooms() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    assert [set(row) for row in rows(page, "Rooms of the rules")] == [*FLOORS]
+    assert rows(page, "Rooms that commands share") == [[room] for room in SHARED]
+    assert {name.strip("/") for [name] in rows(page, "Floors")} == set(MAY_IMPORT) - {"catalogue"}
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The code in the first column of the table below `heading`."""
+    table = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return [re.findall("`([^`]+)`", cell) for cell in cells]
+
+
+def test_the_walks_through_the_code_name_what_their_files_have() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\d+\. .+(?:\n +.+)*", page, flags=re.MULTILINE)
+    assert len(steps) > 30
+    for step in steps:
+        code = re.findall("`([^`]+)`", step)
+        files = "".join((ROOT / name).read_text(encoding="utf-8") for name in code if name.endswith(".py"))
+        for name in code:
+            if re.fullmatch(r"\w+\(\)|[a-z]+_[a-z_]+|[A-Z][a-z]+[A-Za-z]*", name):
+                assert re.search(rf"\b(def|class) {name.removesuffix('()')}\b|^{name} =", files, re.MULTILINE), step
+
+
 def test_a_room_of_the_rules_imports_only_from_lower_floors() -> None:
     floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
     assert {path.stem for path in (ROOT / "sharing").iterdir()} - {"__init__", "__pycache__", "data", "py"} == set(

@@ -1,1 +1,1 @@
-"""The way to a deployed stack: its outputs, its cluster, forwarded ports, the Ollama servers, the AWS account."""
+"""The way to a deployed stack: its outputs, its cluster, forwarded ports, the Ollama servers."""
