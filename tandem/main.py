@@ -38,7 +38,7 @@ GROUPS = {
     "Measure": {
         "chat": ("chat", "Let the two models talk to each other"),
         "bench": ("bench", "Measure the models alone and together"),
-        "report": ("report", "Turn benchmark results into a report (Markdown and HTML)"),
+        "report": ("report", "Turn benchmark results into one HTML page"),
     },
     "Try": {
         "sandbox": ("sandbox", "Run the real `pulumi` against an emulated AWS, free of charge"),
