@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import architecture
 import cli
 import effects
 import emulation
 import errors
 import modes
+import picture
 import real_world
 import records
 import regions
@@ -106,8 +106,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
     yield ROOT / "docs" / schema.FILE, json.dumps(schema.stack_schema(), indent=1) + "\n"
-    for scheme in architecture.SCHEMES:
-        yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", architecture.draw(scheme)
+    for scheme in picture.SCHEMES:
+        yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", picture.draw(scheme)
     yield ROOT / "docs" / "benchmarks" / "sample-report.html", sample_report.page()
     yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
