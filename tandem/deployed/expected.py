@@ -12,7 +12,6 @@ from sharing.models.served import ServedModel
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, OPERATOR_NAMESPACE, plugin_release
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import advise
-from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.judgement import Fit, judge
 
 if TYPE_CHECKING:
