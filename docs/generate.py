@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import cli
 import effects
@@ -30,16 +30,9 @@ from pydantic.fields import FieldInfo
 
 from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
-from sharing.models.served import ServedModel
 from sharing.modes.modes import TimeSlicing, mode_names
-from sharing.stack.budget import Alert, Budget
-from sharing.stack.cluster import ClusterSettings, SystemNodes
 from sharing.stack.config import StackConfig
-from sharing.stack.monitoring import MonitoringSettings
-from sharing.stack.park import ParkSettings
 from sharing.stack.pools import GpuNodes, GpuPool
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.stack.ui import UiSettings
 from sharing.verdict.assessment import assess
 from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
@@ -62,22 +55,32 @@ WHERE = {
 # As in tests/shipped.py.
 STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
 
-SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
-    "sharing": (TimeSlicing, {"mode": "timeslice"}),
-    "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}),
-    "models": (ServedModel, {"name": "llama2:7b", "context": 2048}),
-    "ui": (UiSettings, {}),
-    "monitoring": (MonitoringSettings, {}),
-    "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
-    "cluster.system-nodes": (SystemNodes, {"count": 1}),
-    "park": (ParkSettings, {}),
-    "scale-to-zero": (ScaleToZeroSettings, {}),
-    "budget": (Budget, {"max-usd-per-hour": 1.25, "max-usd-per-month": 450}),
-    "budget.alert": (Alert, {}),
-}
-"""Each section of a stack file, and its values in the stack `dev`, the cheapest that works; it has no empty ones."""
 VALUES = ("models-clients", "proof", "tags")
 """Keys of a stack file that are not sections."""
+SEVERAL_KINDS: dict[str, type[BaseModel]] = {"sharing": TimeSlicing, "gpu-nodes": GpuNodes}
+"""The kind of a section that the stack `dev` has, where a section has several."""
+IN_DEV: dict[str, dict[str, Any]] = {
+    "sharing": {"mode": "timeslice"},
+    "gpu-nodes": {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]},
+    "models": {"name": "llama2:7b", "context": 2048},
+    "cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]},
+    "cluster.system-nodes": {"count": 1},
+    "budget": {"max-usd-per-hour": 1.25, "max-usd-per-month": 450},
+}
+"""Values of the stack `dev`, the cheapest that works."""
+
+
+def find_sections(model: type[BaseModel] = StackConfig, above: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """Each section of a stack file, with the keys that contain it: `cluster.system-nodes`."""
+    for key, field in _fields(model):
+        path = f"{above}{key}"
+        parts = (field.annotation, *get_args(field.annotation))
+        kinds = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+        if path in SEVERAL_KINDS:
+            yield path, SEVERAL_KINDS[path]
+        elif kinds and path not in VALUES and not key.startswith("aws:"):
+            yield path, kinds[0]
+            yield from find_sections(kinds[0], f"{path}.")
 
 
 def main(arguments: list[str]) -> int:
@@ -133,7 +136,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 def dev_stack() -> str:
     """The stack file that shows every key: set keys as they are, the others as comments with their defaults."""
-    sections = {key: chosen for key, (_, chosen) in SECTIONS.items() if chosen}
+    sections = dict(IN_DEV)
     system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
     changed = {
         "cluster": {**sections["cluster"], **system_nodes},
@@ -211,10 +214,11 @@ def keys_table() -> str:
     rows = [("key", "default", "meaning")]
     rows.append(("`aws:region`", "", _meaning("aws:region", StackConfig.model_fields["region"])))
     rows += [(f"`{key}`", "", _meaning(key.rpartition(".")[2], field)) for key, field in _provider_keys()]
-    for section, (model, _) in SECTIONS.items():
+    sections = dict(find_sections())
+    for section, model in sections.items():
         prefix = "models[]" if section == "models" else section
         for key, field in _fields(model):
-            if f"{section}.{key}" not in SECTIONS:
+            if f"{section}.{key}" not in sections:
                 required = field.is_required() or field.default is None or key == "mode"
                 default = "" if required else f"`{as_yaml(field.default)}`"
                 rows.append((f"`{prefix}.{key}`", default, _what(section, key, field)))
