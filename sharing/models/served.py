@@ -3,8 +3,6 @@
 The rules read them as they are. `StackConfig` fills in what the file leaves open; `of` describes a model of no file.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -14,7 +12,6 @@ from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
 from sharing.models.engine import ModelInEngine
 from sharing.models.importance import Importance
 from sharing.names import model_id
-from sharing.problems import ASIDE, LIMIT, Problem
 from sharing.section import Fix, Number, Section, kebab
 
 Cache = Literal["node", "volume"]
@@ -267,57 +264,8 @@ class ServedModel(Section, ModelInEngine):
         defaults = {"max_context": 0, "vocabulary": largest_vocabulary()}
         return Model(**{**defaults, **own}, name=self.name, weights_bytes=weights, source="the stack file")
 
-    def contradictions(self, path: str) -> Iterator[Problem]:
-        """Finds keys that are valid alone but conflict with each other; `path` is that of the model."""
-        own = self.own_numbers
-        model = self.find_model()
-        if model and model.encoder and self.batch and self.batch < min(self.context, model.max_context or self.context):
-            rule = f"must be at least {min(self.context, model.max_context or self.context)} for an embedding model"
-            yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.", LIMIT)
-        if own and (missing := [key for key in OWN_NUMBERS if key not in own]):
-            rule = "a custom model needs " + ", ".join(OWN_NUMBERS)
-            yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.", ASIDE)
-            return
-        for key, needed in (*NEEDS, *(turned for pair in BOTH_WAYS for turned in (pair, pair[::-1]))):
-            if own.get(key) and not own.get(needed):
-                yield Problem(f"{path}.{key}", str(own[key]), f"has no effect without `{needed}`", f"Add `{needed}`.")
-        kinds = {key: own[key] for key in KINDS_OF_LAYERS if own.get(key)}
-        if sum(kinds.values()) > own.get("layers", 0):
-            rule = f"is less than the sum of {' and '.join(f'{count} {key}' for key, count in kinds.items())}"
-            yield Problem(f"{path}.layers", str(own["layers"]), rule, "Count every layer once.")
-        for smaller, larger in AT_MOST:
-            if own.get(smaller) and own.get(larger) and own[smaller] > own[larger]:
-                rule = f"must be at most {own[larger]} (`{larger}`)"
-                yield Problem(f"{path}.{smaller}", str(own[smaller]), rule, f"Write {own[larger]} or less.", LIMIT)
-        yield from self._embedding_contradictions(path, own)
-
-    def _embedding_contradictions(self, path: str, own: dict[str, Any]) -> Iterator[Problem]:
-        embedding = own.get("embedding-bytes", 0)
-        most = round(own["weights-gib"] * GIB) if own else 0
-        if embedding > most:
-            rule = f"is more than the {most:,} bytes of `weights-gib`"
-            yield Problem(f"{path}.embedding-bytes", f"{embedding:,}", rule, "Correct one of the two.")
-
 
 OWN_KEYS = tuple(
     kebab(name) for name in list(ServedModel.model_fields)[list(ServedModel.model_fields).index("weights_gib") :]
 )
 """Every key that describes a custom model."""
-BOTH_WAYS = (("swa-layers", "swa-window"), ("recurrent-layers", "recurrent-state-bytes"), ("experts", "experts-used"))
-"""Pairs of keys that need each other."""
-NEEDS = (("swa-kv-heads", "swa-layers"), ("swa-head-dim", "swa-layers"))
-"""Keys that need another one."""
-KINDS_OF_LAYERS = ("swa-layers", "shared-kv-layers", "recurrent-layers")
-"""Layers of these kinds exclude each other; the rest keep keys and values of every token."""
-AT_MOST = (("kv-heads", "heads"), ("swa-kv-heads", "heads"), ("experts-used", "experts"), ("swa-window", "max-context"))
-
-
-def own_keys(model: Model) -> dict[str, object]:
-    """The keys of a custom model that describe `model`; raises `ValueError` if they cannot."""
-    known = {kebab(name): value for name, value in asdict(model).items() if value}
-    own: dict[str, object] = {key: known[key] for key in OWN_KEYS if key in known}
-    own = {"weights-gib": round(model.weights_bytes / GIB, DECIMALS), **own}
-    settings = ServedModel.model_validate({"name": model.name, **own})
-    for problem in settings.contradictions("the model"):
-        raise ValueError(str(problem))
-    return own

@@ -12,6 +12,7 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict import features
 from stacks.stack_file.clients import find_repetitions
+from stacks.stack_file.custom_models import judge_served
 
 
 def find_contradictions(config: StackConfig) -> Iterator[Problem]:
@@ -107,7 +108,7 @@ def _model_contradictions(config: StackConfig) -> Iterator[Problem]:
         if served.id in ids[: served.index]:
             rule, fix = "is the id of another model", "Remove it, or write another id."
             yield Problem(f"{served.path}.id", served.id, rule, fix)
-        wrong = list(served.contradictions(served.path))
+        wrong = list(judge_served(served, served.path))
         yield from wrong
         if not wrong and served.find_model() is None:
             fix = f"{did_you_mean(served.name, models())} {OF_CUSTOM}"

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from sharing.models.catalogue import Model, find
 from sharing.models.metadata import UnclearModelError, describe
-from sharing.models.served import MODEL_NAME, own_keys
+from sharing.models.served import MODEL_NAME
 from sharing.printable import address, printable
+from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.edit import describe_model
 from stacks.stack_file.yaml import as_yaml
 from tandem.deployed.endpoints import Endpoint, wrong_with

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sharing.models.catalogue import models
-from sharing.models.served import OWN_KEYS, own_keys
+from sharing.models.served import OWN_KEYS
+from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge_file
 from tandem.deployed.ollama import Ollama
 from tandem.models.gguf_file import Contents, read
