@@ -211,10 +211,6 @@ class StackConfig(Section):
         """All tags in the file."""
         return {**self.default_tags.tags, **self.tags}
 
-    def lacks_sharing(self) -> bool:
-        """Whether a pool has no sharing mode, neither its own nor that of the stack."""
-        return self.sharing is None and any(pool.own_sharing is None for pool in self.pools)
-
     @property
     def has_importance(self) -> bool:
         """Whether the stack file gives any model an importance."""
