@@ -31,16 +31,15 @@ from sharing.stack.zones import demands, pool_demand
 from sharing.verdict.rules.karpenter import controller_replicas
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
+from stacks.clients import find_clients, find_scrapers
 from stacks.features import deploy_features
-from stacks.features.monitoring import find_scrapers
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
-from stacks.features.ui import find_clients
 from stacks.models import describe_model
 from stacks.outputs import describe
 from stacks.parked_pools import find_parking
 from stacks.stack_file.judge import Plan
 
-# Optional parts of a stack are imported where it uses them, here and in the modules beside this one.
+# Optional parts of a stack are imported where it uses them, here and in `stacks.features`.
 if TYPE_CHECKING:
     from components import KarpenterGpuPool, ScaleToZero
 

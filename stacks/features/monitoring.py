@@ -3,27 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from components import ModelClients
-from components.network_policies import PROMETHEUS_LABELS
 from sharing.cost.bill import node_usd, pool_usd
-from sharing.names import MONITORING_NAMESPACE, PROJECT
+from sharing.names import PROJECT
 from sharing.stack.pools import GpuPool
 from stacks.base import Serving
 from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:
     from components import MonitoredPool
-
-
-def find_scrapers(plan: Plan) -> ModelClients | None:
-    """The pods that read the models' metrics; None without metrics."""
-    monitoring = plan.config.monitoring
-    if not monitoring.has_metrics:
-        return None
-    return ModelClients(
-        namespaces=[MONITORING_NAMESPACE] if monitoring.store == "builtin" else [],
-        labels=PROMETHEUS_LABELS if monitoring.service_monitors else {},
-    )
 
 
 def watch_metrics(stack: Serving) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ import pulumi
 from components import OllamaModel, OllamaPair, Scaling
 from sharing.names import PROJECT
 from sharing.verdict.features.scale_to_zero import longest_wait_minutes, sleepers
-from stacks.features.ui import list_clients
+from stacks.clients import list_clients
 from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:

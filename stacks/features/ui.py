@@ -1,26 +1,11 @@
-"""The web page of a stack, if its file has `ui.enabled`, and the pods that may send requests to the models."""
+"""The web page of a stack, if its file has `ui.enabled`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from components import ModelClients
-from sharing.names import PROJECT, UI_NAMESPACE
+from sharing.names import PROJECT
 from stacks.base import Serving
-from stacks.stack_file.judge import Plan
-
-
-def find_clients(plan: Plan) -> ModelClients:
-    """The pods that the stack file lists, and the page."""
-    listed = list_clients(plan)
-    own = [UI_NAMESPACE] if plan.config.ui.enabled and UI_NAMESPACE not in listed.namespaces else []
-    return replace(listed, namespaces=[*listed.namespaces, *own])
-
-
-def list_clients(plan: Plan) -> ModelClients:
-    """The pods that the stack file lists."""
-    clients = plan.config.models_clients
-    return ModelClients(namespaces=clients.namespaces, labels=clients.labels)
+from stacks.clients import list_clients
 
 
 def serve_ui(stack: Serving) -> Mapping[str, Any]:
