@@ -28,5 +28,5 @@ class ParkSettings(Section):
 
     @cached_property
     def times(self) -> Park:
-        """The schedules, read; raises ValueError for those that `stack_file.park_schedules` refuses."""
+        """The schedules, read; raises ValueError for those that `sharing.verdict.features.park` refuses."""
         return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sharing.cost.bill import Cost
-from sharing.problems import Problem
+from sharing.problems import OBJECT, Problem
 from sharing.schedule.cron import Cron, CronError, read_cron
 from sharing.schedule.week import (
     EXAMPLES,
@@ -44,7 +44,7 @@ def _find_wrong_schedules(park: ParkSettings) -> Iterator[Problem]:
         except CronError as error:
             yield Problem(f"park.{key}", f"'{text}'", error.rule, error.fix(EXAMPLES[key]))
     if wrong := judge_timezone(park.timezone):
-        yield Problem("park.timezone", f"'{park.timezone}'", *wrong)
+        yield Problem("park.timezone", f"'{park.timezone}'", *wrong, OBJECT)
     if len(read) == 2:
         for key, rule in find_conflicts(read["schedule"], read["wake"]):
             yield Problem(f"park.{key}", f"'{getattr(park, key)}'", rule, FIXES[key])
