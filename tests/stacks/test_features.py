@@ -15,7 +15,7 @@ from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 
 KEYS = [feature.key for feature in FEATURES]
-KARPENTER = {"gpu-nodes": {"instance-types": ["g4dn.xlarge"], "provisioner": "karpenter"}}
+KARPENTER: dict[str, Any] = {"gpu-nodes": {"instance-types": ["g4dn.xlarge"], "provisioner": "karpenter"}}
 
 
 def judged(**sections: Any) -> StackConfig:
@@ -48,6 +48,11 @@ def test_a_feature_shows_itself_on_the_screen_of_the_plan(feature: Feature) -> N
     bill = cost(config)
     assert any((feature.line(config), feature.pages(config), [*feature.cheaper_hours(bill)]))
     assert bool(feature.line(config)) is bool(feature.word)
+
+
+def test_models_of_parked_pools_have_no_idle_time_to_show() -> None:
+    nodes = {**KARPENTER["gpu-nodes"], "desired": 0}
+    assert SCALE_TO_ZERO.line(judged(**{"gpu-nodes": nodes, "scale-to-zero": {"enabled": True}})) == ""
 
 
 def test_every_kind_of_pod_on_system_nodes_is_that_of_a_feature_or_of_the_nodes() -> None:

@@ -67,9 +67,9 @@ def _has_karpenter(config: StackConfig) -> bool:
 
 
 def _find_cheaper_hours(bill: Cost) -> Iterator[CheaperHours]:
-    if week := bill.week:
-        hours = f"{week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
-        yield CheaperHours(name="while parked", usd_per_hour=week.parked_usd_per_hour, remark=hours)
+    assert bill.week, "the stack has the feature"
+    hours = f"{bill.week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
+    yield CheaperHours(name="while parked", usd_per_hour=bill.week.parked_usd_per_hour, remark=hours)
 
 
 PARK = Feature(

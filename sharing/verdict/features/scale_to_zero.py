@@ -70,9 +70,9 @@ def _shorter_than_start(config: StackConfig) -> Iterator[Problem]:
 
 
 def _find_cheaper_hours(bill: Cost) -> Iterator[CheaperHours]:
-    if bill.idle_usd_per_hour is not None:
-        remark = "no model runs, and no GPU node"
-        yield CheaperHours(name="while idle", usd_per_hour=bill.idle_usd_per_hour, remark=remark)
+    assert bill.idle_usd_per_hour is not None, "the stack has the feature"
+    remark = "no model runs, and no GPU node"
+    yield CheaperHours(name="while idle", usd_per_hour=bill.idle_usd_per_hour, remark=remark)
 
 
 def _describe(config: StackConfig) -> str:
