@@ -33,7 +33,7 @@ from sharing import tables
 from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuNodes, GpuPool
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import HONOURED, REGION
@@ -189,7 +189,7 @@ def metrics_table() -> str:
 
 def cost_of_dev() -> str:
     """The cost of the cheapest stack, in one sentence."""
-    bill = assess(_config("dev", _day())).cost
+    bill = judge_fully(_config("dev", _day())).cost
     assert bill is not None
     total, dedicated = bill.usd_per_hour, bill.dedicated_usd_per_hour
     return f"The stack `dev` costs up to ${total:.2f} per hour, or ${dedicated:.2f} with a GPU for each model.\n"
@@ -200,7 +200,7 @@ def costs_table() -> str:
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
     for stack in STACKS:
         config = _config(stack, _day())
-        bill, pool = assess(config).cost, config.pools[0]
+        bill, pool = judge_fully(config).cost, config.pools[0]
         assert bill is not None
         by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
         nodes = f"{config.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.capacity}{by}"

@@ -48,7 +48,7 @@ PARKED = "it is parked; the first `pulumi up` after the wake checks them"
 
 def deploy(plan: Plan) -> None:
     """Registers the entire stack and exports its outputs."""
-    for warning in plan.assessment.warnings:
+    for warning in plan.verdict.warnings:
         pulumi.log.warn(str(warning))
     base = create_base(plan)
     nodes = create_gpu_nodes(base)
@@ -306,7 +306,7 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
                     base.plan,
                     zero,
                 )
-                for fit in base.plan.assessment.fits
+                for fit in base.plan.verdict.fits
             ],
             clients=find_clients(base.plan),
             scrapers=find_scrapers(base.plan),

@@ -6,7 +6,7 @@ import pulumi
 
 from components.ollama_pair import OllamaModel, SpillPool
 from sharing.fit import host
-from sharing.verdict.assessment import Fit
+from sharing.verdict.full import Fit
 from stacks.stack_file.judge import Plan
 
 
@@ -41,7 +41,7 @@ def describe_model(
         # Only Karpenter removes a node that has become empty.
         packed=plan.config.has_importance and pool.provisioner == "karpenter" and pool.capacity == "on-demand",
         importance=served.importance,
-        resource_name=fit.verdict.shares.resource,
+        resource_name=fit.placement.shares.resource,
         needs_mps_daemon=all(one.sharing.needs_mps_daemon for one in (pool, *others)),
         page_cache_mib=host.page_cache_mib(plan.config, pool, *others),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.

@@ -128,7 +128,7 @@ class StackOutputs(_Outputs):
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The outputs that are known before the deployment."""
-    bill, pools = plan.assessment.cost, {pool.name: describe_pool(pool) for pool in plan.config.pools}
+    bill, pools = plan.verdict.cost, {pool.name: describe_pool(pool) for pool in plan.config.pools}
     assert bill is not None, "an accepted stack has a bill"
     cost = CostOutputs(
         usd_per_hour=round(bill.usd_per_hour, 4),
@@ -136,8 +136,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         price_date=bill.price_date,
     )
     fit = {
-        fit.served.id: FitOutputs(needs_mib=round(fit.verdict.need.total), share_mib=fit.verdict.share_mib)
-        for fit in plan.assessment.fits
+        fit.served.id: FitOutputs(needs_mib=round(fit.placement.need.total), share_mib=fit.placement.share_mib)
+        for fit in plan.verdict.fits
     }
     known: dict[str, Any] = {"pools": pools, "cost": cost, "fit": fit}
     if len(pools) == 1:

@@ -63,7 +63,7 @@ FLOORS_OF_THE_WORLD = (
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "tandem",
-    "sharing.verdict.assessment",
+    "sharing.verdict.full",
     "sharing.names",
     "sharing.versions",
     "stacks.stack_file.judge",

@@ -72,7 +72,7 @@ def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) ->
     [example] = re.findall(r"```yaml\n(config:\n.*?)```", text, flags=re.DOTALL)
     path = tmp_path / "Pulumi.example.yaml"
     path.write_text(example, encoding="utf-8")
-    assert judge_file(path).plan().assessment.warnings == ()
+    assert judge_file(path).plan().verdict.warnings == ()
 
 
 def test_the_stack_file_of_the_guide_to_several_pools_does_what_the_guide_says(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from sharing.stack.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether one model fits."""
+class Placement:
+    """The share that one model gets, and whether the model fits it."""
 
     served: ServedModel
     need: Need
@@ -60,31 +60,31 @@ class Verdict:
         return f"{self.crowd_mib:,.0f} MiB in total"
 
 
-def judge_models(config: StackConfig, pool: GpuPool) -> list[Verdict]:
+def place_models(config: StackConfig, pool: GpuPool) -> list[Placement]:
     """How the models of `pool` fit it, in their order; with their guests, unless that does not fit."""
-    alone = _judge(pool, config.models_of(pool))
-    together = _judge(pool, config.residents_of(pool)) if config.guests_of(pool) else []
-    return together[: len(alone)] if together and all(verdict.fits for verdict in together) else alone
+    alone = _place(pool, config.models_of(pool))
+    together = _place(pool, config.residents_of(pool)) if config.guests_of(pool) else []
+    return together[: len(alone)] if together and all(placement.fits for placement in together) else alone
 
 
-def judge_guests(config: StackConfig, pool: GpuPool) -> list[tuple[ServedModel, Verdict]]:
+def place_guests(config: StackConfig, pool: GpuPool) -> list[tuple[ServedModel, Placement]]:
     """How the models that may spill to `pool` fit it together with its own; none if its own do not fit.
 
-    The largest combination of models that contains a guest is in that guest's verdict. So where all guests fit, the
+    The largest combination of models that contains a guest is in that guest's placement. So where all guests fit, the
     pool's own models still fit, too.
     """
     own, guests = config.models_of(pool), config.guests_of(pool)
-    if not guests or not all(verdict.fits for verdict in _judge(pool, own)):
+    if not guests or not all(placement.fits for placement in _place(pool, own)):
         return []
-    return [*zip(guests, _judge(pool, [*own, *guests])[len(own) :], strict=True)]
+    return [*zip(guests, _place(pool, [*own, *guests])[len(own) :], strict=True)]
 
 
-def _judge(pool: GpuPool, tenants: Sequence[ServedModel]) -> list[Verdict]:
-    return verdicts(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
+def _place(pool: GpuPool, tenants: Sequence[ServedModel]) -> list[Placement]:
+    return place(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
-def verdicts(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:
-    """One verdict per model, in order; `sharing` must be one that `instance` can have.
+def place(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Placement]:
+    """One placement per model, in order; `sharing` must be one that `instance` can have.
 
     Where shares are enforced, a model must fit its share. All tenants of a GPU, or of a slice that is shared again,
     must also fit the memory that CUDA can use, in any combination that the scheduler may choose: MPS's limits add up to
@@ -102,7 +102,7 @@ def verdicts(models: Sequence[ServedModel], sharing: Sharing, instance: Instance
     for index, served in enumerate(models):
         kind, is_left = given[index]
         found.append(
-            Verdict(
+            Placement(
                 served=served,
                 need=needs[index],
                 shares=kind,

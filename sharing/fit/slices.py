@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sharing.fit.shares import verdicts
+from sharing.fit.shares import place
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, instance_types
 from sharing.hardware.offerings import offered
@@ -47,9 +47,9 @@ def slices_for(
         offers = sharing.offers(instance.gpu)
         slices = nodes * instance.gpus * sum(shares.per_gpu for shares in offers)
         if sharing.strategy == strategy and slices >= len(models):
-            found = verdicts(models, sharing, instance, nodes)
-            if all(verdict.fits for verdict in found):
-                used = {verdict.shares.profile for verdict in found}
+            found = place(models, sharing, instance, nodes)
+            if all(placement.fits for placement in found):
+                used = {placement.shares.profile for placement in found}
                 holding.append((sum(shares.profile not in used for shares in offers), sharing))
     return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
 

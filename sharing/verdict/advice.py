@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sharing.cost.bill import pool_usd, unpriced
 from sharing.fit.memory import need
-from sharing.fit.shares import judge_models
+from sharing.fit.shares import place_models
 from sharing.fit.slices import each_layout
 from sharing.hardware import offerings
 from sharing.hardware.gpus import Gpu, instance_types
@@ -19,7 +19,7 @@ from sharing.problems import Problem, abbreviate
 from sharing.stack.changes import changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.judgement import Judgement, is_judgeable, judge
+from sharing.verdict.quick import QuickVerdict, is_judgeable, judge_quickly
 from sharing.verdict.rules import budget, hosts, table
 
 SHORTEST_CONTEXT = 512
@@ -60,12 +60,12 @@ class Advice:
         return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
-def advise(config: StackConfig, found: Judgement, pool: GpuPool) -> list[Advice]:
+def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool) -> list[Advice]:
     """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
 
-    `found` is the verdict on `config`. Several settings of a model are changed at once only where nothing else helps.
+    `verdict` is that on `config`. Several settings of a model are changed at once only where nothing else helps.
     """
-    search = _Search(asked=config, found=found, start=_accepted_caches(config, pool), pool=pool)
+    search = _Search(asked=config, verdict=verdict, start=_accepted_caches(config, pool), pool=pool)
     accepted = search.accepted(_kinds(search))
     accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
     offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
@@ -77,8 +77,8 @@ class _Search:
     """A pool of a refused stack, and the checks that a change must pass."""
 
     asked: StackConfig
-    found: Judgement
-    """The verdict on it."""
+    verdict: QuickVerdict
+    """That on it."""
     start: StackConfig
     """The stack that is changed further: the one that was asked for, with the changes that all others need."""
     pool: GpuPool
@@ -86,14 +86,14 @@ class _Search:
     @cached_property
     def failing(self) -> Models:
         """The models of the pool that do not fit, the largest first."""
-        misfits = [fit for fit in self.found.fits if fit.pool.name == self.pool.name and not fit.verdict.fits]
-        misfits.sort(key=lambda fit: -fit.verdict.need.total)
+        misfits = [fit for fit in self.verdict.fits if fit.pool.name == self.pool.name and not fit.placement.fits]
+        misfits.sort(key=lambda fit: -fit.placement.need.total)
         return {fit.served.index: self.start.models[fit.served.index] for fit in misfits}
 
     @cached_property
     def _others(self) -> set[Problem]:
         """Errors that no change of the pool can mend."""
-        return {problem for problem in self.found.broken if not concerns(problem, self.pool, self.asked)}
+        return {problem for problem in self.verdict.broken if not concerns(problem, self.pool, self.asked)}
 
     @cached_property
     def _doubts_before(self) -> set[str]:
@@ -118,7 +118,7 @@ class _Search:
         new = self._new(tried)
         if not is_judgeable(new) or (tried.models is self.start.models and self._lacks_memory(new)):
             return False
-        return all(verdict.fits for verdict in judge_models(tried, new))
+        return all(placement.fits for placement in place_models(tried, new))
 
     def _lacks_memory(self, pool: GpuPool) -> bool:
         """Whether the GPUs of the pool have less memory in total than its models need: faster than judging each."""
@@ -160,9 +160,9 @@ class _Search:
             return False
         if not budget.limits_of(tried).is_set:
             return True
-        found = judge(tried)
+        verdict = judge_quickly(tried)
         # A change must not turn a checked budget into an unchecked one.
-        return not found.over_budget and (found.budget_is_open <= self.found.budget_is_open)
+        return not verdict.over_budget and (verdict.budget_is_open <= self.verdict.budget_is_open)
 
     def _new(self, tried: StackConfig) -> GpuPool:
         return next(each for each in tried.pools if each.name == self.pool.name)
@@ -182,7 +182,7 @@ class _Search:
 
     def _advice(self, tried: StackConfig) -> Advice:
         usd = self._usd(tried)
-        bill = self.found.cost
+        bill = self.verdict.cost
         total = bill.usd_per_hour + usd - pool_usd(self.pool, self.asked) if bill else None
         return Advice(
             settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)

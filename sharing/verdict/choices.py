@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sharing.cost.bill import Cost
-from sharing.fit.shares import Verdict
+from sharing.fit.shares import Placement
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import HOME_REGION
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
-from sharing.verdict.judgement import Fit, Judgement
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
+from sharing.verdict.quick import Fit, QuickVerdict
 from sharing.verdict.rules.budget import limits_of
 
 
@@ -30,8 +30,8 @@ class Choice:
     @property
     def bill(self) -> Cost:
         """The cost of the entire stack."""
-        assert self.cell.judgement.cost is not None, "every type of the catalogue has a price"
-        return self.cell.judgement.cost
+        assert self.cell.verdict.cost is not None, "every type of the catalogue has a price"
+        return self.cell.verdict.cost
 
     @property
     def isolation(self) -> str:
@@ -39,19 +39,19 @@ class Choice:
         return isolation(self.cell.pool.offers[0])
 
     @property
-    def tightest(self) -> Verdict:
-        """The verdict on the model with the least room."""
-        return min((fit.verdict for fit in self.cell.judgement.fits), key=lambda verdict: verdict.room)
+    def tightest(self) -> Placement:
+        """The placement of the model with the least room."""
+        return min((fit.placement for fit in self.cell.verdict.fits), key=lambda placement: placement.room)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Warnings about its price, then about its sharing mode."""
-        found, region = [], self.config.region
+        doubts, region = [], self.config.region
         if self.bill.unpriced:
-            found.append(f"The GPU price in {region} is unknown: this is the one in {HOME_REGION}, or an estimate")
+            doubts.append(f"The GPU price in {region} is unknown: this is the one in {HOME_REGION}, or an estimate")
         if self.cell.pool.capacity == "spot" and not self.cell.is_spot:
-            found.append("No spot price is known: the price is on-demand")
-        return (*found, *(warning.sentence for warning in self.cell.warnings))
+            doubts.append("No spot price is known: the price is on-demand")
+        return (*doubts, *(warning.sentence for warning in self.cell.warnings))
 
     @property
     def rank(self) -> tuple[bool, float, int, str]:
@@ -76,17 +76,17 @@ class Choices:
     @property
     def refusal(self) -> Problem | None:
         """The error that all setups have in common, if any."""
-        first, *others = (one.judgement.broken for one in self.refused)
+        first, *others = (each.verdict.broken for each in self.refused)
         return next((problem for problem in first if all(problem in broken for broken in others)), None)
 
     @property
     def nearest_miss(self) -> Problem | None:
         """The error of the refused setup that comes closest: the one whose models lack the least memory."""
-        misfits = [one for one in self.refused if not one.judgement.broken and one.judgement.misfits]
-        nearest = min(misfits, key=lambda one: _lack(one.judgement), default=None)
+        misfits = [each for each in self.refused if not each.verdict.broken and each.verdict.misfits]
+        nearest = min(misfits, key=lambda each: _lack(each.verdict), default=None)
         if nearest is None:
-            return next((one.judgement.broken[0] for one in self.refused if one.judgement.broken), None)
-        fit = min(nearest.judgement.misfits, key=lambda fit: fit.verdict.room)
+            return next((each.verdict.broken[0] for each in self.refused if each.verdict.broken), None)
+        fit = min(nearest.verdict.misfits, key=lambda fit: fit.placement.room)
         return _misfit(nearest, fit)
 
 
@@ -99,16 +99,16 @@ def choose(config: StackConfig, capacities: Sequence[Capacity]) -> Choices:
     over_budget: list[Choice] = []
     not_judged: list[Choice] = []
     refused: list[Cell] = []
-    for found in _cells(config, capacities):
-        limited = replace(found.judgement, limits=limits_of(config))
-        if not found.plans:
-            refused.append(found)
+    for tried in _cells(config, capacities):
+        limited = replace(tried.verdict, limits=limits_of(config))
+        if not tried.plans:
+            refused.append(tried)
         elif limited.over_budget:
-            over_budget.append(Choice(cell=found))
+            over_budget.append(Choice(cell=tried))
         elif limited.budget_is_open:
-            not_judged.append(Choice(cell=found))
+            not_judged.append(Choice(cell=tried))
         else:
-            fitting.append(Choice(cell=found))
+            fitting.append(Choice(cell=tried))
     return Choices(
         fitting=_ranked(fitting),
         over_budget=_ranked(over_budget),
@@ -142,20 +142,20 @@ def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity])
     """The trial as spot and on demand; only once if it is refused, or if no spot price is known."""
     [pool] = tried.pools
     for capacity in capacities:
-        found = cell(tried.with_pool(pool.changed(capacity=capacity)), way)
-        if capacity == "spot" and len(capacities) > 1 and found.plans and not found.is_spot:
+        judged = cell(tried.with_pool(pool.changed(capacity=capacity)), way)
+        if capacity == "spot" and len(capacities) > 1 and judged.plans and not judged.is_spot:
             continue
-        yield found
-        if not found.plans:
+        yield judged
+        if not judged.plans:
             return
 
 
-def _lack(found: Judgement) -> float:
-    return max(-fit.verdict.room for fit in found.misfits)
+def _lack(verdict: QuickVerdict) -> float:
+    return max(-fit.placement.room for fit in verdict.misfits)
 
 
-def _misfit(found: Cell, fit: Fit) -> Problem:
-    nodes = f"{found.nodes} × {found.instance.name}" if found.nodes > 1 else found.instance.name
-    rule = f"{fit.verdict.rule} ({found.way} on {nodes}, {found.instance.gpu.title})"
-    size = f"{fit.served.model.name} ({fit.verdict.found})"
+def _misfit(nearest: Cell, fit: Fit) -> Problem:
+    nodes = f"{nearest.nodes} × {nearest.instance.name}" if nearest.nodes > 1 else nearest.instance.name
+    rule = f"{fit.placement.rule} ({nearest.way} on {nodes}, {nearest.instance.gpu.title})"
+    size = f"{fit.served.model.name} ({fit.placement.found})"
     return Problem(fit.served.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")

@@ -14,8 +14,8 @@ from sharing.problems import Problem
 from sharing.stack.changes import with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool, Provisioner
-from sharing.verdict.assessment import assess
-from sharing.verdict.judgement import Judgement, judge
+from sharing.verdict.full import judge_fully
+from sharing.verdict.quick import QuickVerdict, judge_quickly
 from sharing.verdict.rules.table import first_broken, warnings
 
 PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
@@ -35,8 +35,8 @@ def _slices(strategy: Strategy) -> Callable[[tuple[ServedModel, ...], InstanceTy
     """One slice per model on the fewest nodes, from the layout with the most slices; else the smallest slices."""
 
     def partition(models: tuple[ServedModel, ...], instance: InstanceType) -> list[Sharing]:
-        found = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
-        return [next(filter(None, found), Mig(strategy=strategy))]
+        fewest = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
+        return [next(filter(None, fewest), Mig(strategy=strategy))]
 
     return partition
 
@@ -76,24 +76,24 @@ class Cell:
     on_demand_usd_per_hour: float
     config: StackConfig
     """The entire stack that was tried."""
-    judgement: Judgement
+    verdict: QuickVerdict
     """Its verdict."""
 
     @property
     def plans(self) -> bool:
-        return self.judgement.accepted
+        return self.verdict.accepted
 
     @property
     def problem(self) -> Problem | None:
         """The first error with its fix; None if it is valid."""
-        if self.plans or self.judgement.broken:
-            return next(iter(self.judgement.broken), None)
-        return assess(self.config).problems[0]
+        if self.plans or self.verdict.broken:
+            return next(iter(self.verdict.broken), None)
+        return judge_fully(self.config).problems[0]
 
     @property
     def broken(self) -> str:
         """Name of the rule that this breaks; empty if it is valid."""
-        rule = first_broken(self.config) if self.judgement.broken else None
+        rule = first_broken(self.config) if self.verdict.broken else None
         return "" if self.plans else rule.name if rule else MODELS_FIT
 
     @property
@@ -126,12 +126,12 @@ def cells(
                 yield cell(next(trials(config, instance_types()[name], way, provisioner)), way)
 
 
-def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
+def cheapest(cells: Collection[Cell], capacity: str) -> Cell | None:
     """The valid cell with the lowest price for GPU nodes, `spot` or `on-demand`; None if there is none."""
     if capacity == "spot":
-        priced = [cell for cell in found if cell.plans and cell.is_spot]
+        priced = [cell for cell in cells if cell.plans and cell.is_spot]
         return min(priced, key=lambda cell: (cell.usd_per_hour, cell.instance.name), default=None)
-    planned = [cell for cell in found if cell.plans]
+    planned = [cell for cell in cells if cell.plans]
     return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
 
 
@@ -159,5 +159,5 @@ def cell(tried: StackConfig, way: str) -> Cell:
         price_note=bill.note,
         on_demand_usd_per_hour=pool.max * on_demand,
         config=tried,
-        judgement=judge(tried),
+        verdict=judge_quickly(tried),
     )

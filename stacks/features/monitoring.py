@@ -21,7 +21,7 @@ def watch_metrics(stack: Serving) -> Mapping[str, Any]:
     from components import Monitoring, MonitoringArgs
 
     base, plan = stack.base, stack.base.plan
-    settings, bill = plan.config.monitoring, plan.assessment.cost
+    settings, bill = plan.config.monitoring, plan.verdict.cost
     assert bill, "an accepted stack has a bill"
     pools = plan.config.pools
     monitoring = Monitoring(

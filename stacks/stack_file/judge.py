@@ -21,7 +21,7 @@ from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
 
 if TYPE_CHECKING:
-    from sharing.verdict.assessment import Assessment
+    from sharing.verdict.full import FullVerdict
 
 
 class RefusedError(Exception):
@@ -38,7 +38,7 @@ class Plan:
 
     stack: str
     config: StackConfig
-    assessment: "Assessment"
+    verdict: "FullVerdict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Judged:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed but unwise; none for a file with an error of form."""
-        return self.decided.assessment.warnings if self.decided else ()
+        return self.decided.verdict.warnings if self.decided else ()
 
     @property
     def config(self) -> StackConfig:
@@ -73,9 +73,9 @@ class Judged:
         return self._read().config
 
     @property
-    def assessment(self) -> "Assessment":
+    def verdict(self) -> "FullVerdict":
         """What the rules say. Raises `RefusedError` for an error of form."""
-        return self._read().assessment
+        return self._read().verdict
 
     def plan(self) -> Plan:
         """The plan. Raises `RefusedError` with every problem, if there are any."""
@@ -92,8 +92,8 @@ class Judged:
         """The same, with the places that `locate` gives to errors and warnings."""
         decided = self.decided
         if decided:
-            assessment = replace(decided.assessment, warnings=locate(self.warnings))
-            decided = replace(decided, assessment=assessment)
+            verdict = replace(decided.verdict, warnings=locate(self.warnings))
+            decided = replace(decided, verdict=verdict)
         return replace(self, problems=locate(self.problems), decided=decided)
 
 
@@ -143,21 +143,21 @@ def judge(
 
 def _apply_rules(name: str, config: StackConfig, *, strict: bool) -> Judged:
     # A file with an error of form does not wait for the rules to load: 40 ms.
-    from sharing.verdict.assessment import assess
+    from sharing.verdict.full import judge_fully
     from sharing.verdict.rules.budget import find_wrong_limits
 
-    assessment = assess(config)
-    problems = (*find_wrong_limits(config, assessment.cost), *assessment.problems)
+    verdict = judge_fully(config)
+    problems = (*find_wrong_limits(config, verdict.cost), *verdict.problems)
     warnings = (
-        *assessment.warnings,
+        *verdict.warnings,
         *warn_of_clients(config.models_clients),
         *warn_of_claimed_volumes(config.given_tags()),
     )
     if strict:
         problems = (*problems, *(warning for warning in warnings if not warning.judged))
         warnings = tuple(warning for warning in warnings if warning.judged)
-    assessment = replace(assessment, warnings=warnings)
-    decided = Plan(stack=stack_name(name), config=config, assessment=assessment)
+    verdict = replace(verdict, warnings=warnings)
+    decided = Plan(stack=stack_name(name), config=config, verdict=verdict)
     return Judged(name=name, problems=problems, decided=decided)
 
 

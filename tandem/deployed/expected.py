@@ -12,7 +12,7 @@ from sharing.models.served import ServedModel
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, OPERATOR_NAMESPACE, plugin_release
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import advise
-from sharing.verdict.judgement import Fit, judge
+from sharing.verdict.quick import Fit, judge_quickly
 
 if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
@@ -94,13 +94,13 @@ def what_would_fit(plan: "Plan", fit: Fit, missing_bytes: int) -> list[str]:
     The plan's slack was missing, too, so the model counts as larger by both, and `sharing.verdict.advice`
     tries changes.
     """
-    more = ceil(missing_bytes / MIB + max(fit.verdict.room, 0)) + 1
+    more = ceil(missing_bytes / MIB + max(fit.placement.room, 0)) + 1
     served = _larger(fit, more)
     # The file on the disk is no larger, and a change that helps may cost more than the budget.
     pool = fit.pool.changed(volume_gib=ROOMY_GIB)
     models = [served if each.index == served.index else each for each in plan.config.models]
     config = plan.config.changed(models=models).with_pool(pool).without_limits()
-    return [advice.change for advice in advise(config, judge(config), pool)]
+    return [advice.change for advice in advise(config, judge_quickly(config), pool)]
 
 
 def _larger(fit: Fit, mib: int) -> ServedModel:

@@ -107,18 +107,18 @@ class ModelReport(Report):
     pool: str = at("pool.name")
     context: int = at("served.effective_context")
     slots: int = at("served.effective_slots")
-    weights_mib: Whole = at("verdict.need.weights")
-    kv_mib: Whole = at("verdict.need.kv")
-    buffers_mib: Whole = at("verdict.need.buffers")
+    weights_mib: Whole = at("placement.need.weights")
+    kv_mib: Whole = at("placement.need.kv")
+    buffers_mib: Whole = at("placement.need.buffers")
     """CUDA's part and the buffers. The screen's "rest" is this and the margin."""
-    needs_mib: Whole = at("verdict.need.total")
+    needs_mib: Whole = at("placement.need.total")
     """The prediction: weights, KV cache and buffers, without the margin. The screen adds the margin."""
-    margin_mib: Whole = at("verdict.need.margin")
+    margin_mib: Whole = at("placement.need.margin")
     """The most by which the prediction may be too low; it must fit as well."""
-    resource: str = at("verdict.shares.resource")
+    resource: str = at("placement.shares.resource")
     """Extended resource that its pod requests."""
-    share_mib: int | None = at("verdict.share_mib")
-    fits: bool = at("verdict.fits")
+    share_mib: int | None = at("placement.share_mib")
+    fits: bool = at("placement.fits")
     advice: list[str]
 
 
@@ -322,19 +322,19 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
 def _of_rules(plan: Plan, *, accepted: bool) -> dict[str, object]:
     """What the rules have found out about a stack."""
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
-    judged_on = {fit.pool.name: fit.pool for fit in plan.assessment.fits}.values()
+    judged_on = {fit.pool.name: fit.pool for fit in plan.verdict.fits}.values()
     return {
         "mode": plan.config.pools[0].sharing.mode,
         "pools": [_pool(pool, plan.config.nodes_of(pool)) for pool in (plan.config.pools if accepted else judged_on)],
-        "models": plan.assessment.fits,
-        "cost": plan.assessment.cost,
+        "models": plan.verdict.fits,
+        "cost": plan.verdict.cost,
         "scale_to_zero": _scaling(plan),
-        "quotas": needs(plan.config) if plan.assessment.cost else [],
+        "quotas": needs(plan.config) if plan.verdict.cost else [],
     }
 
 
 def _scaling(plan: Plan) -> dict[str, object] | None:
-    settings, tenants, bill = plan.config.scale_to_zero, sleepers(plan.config), plan.assessment.cost
+    settings, tenants, bill = plan.config.scale_to_zero, sleepers(plan.config), plan.verdict.cost
     if bill is None or not tenants:
         return None
     minutes, spread = max(map(cold_start, tenants))

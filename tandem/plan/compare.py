@@ -14,8 +14,8 @@ from sharing.stack.changes import with_room
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.choices import isolation
-from sharing.verdict.judgement import Fit
 from sharing.verdict.matrix import WAYS
+from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import Planned, run
@@ -43,7 +43,7 @@ class Option:
     @property
     def bill(self) -> Cost | None:
         """What it costs; None where it is refused."""
-        return None if self.judged.refused else self.judged.assessment.cost
+        return None if self.judged.refused else self.judged.verdict.cost
 
     @property
     def gpus(self) -> str:
@@ -73,12 +73,12 @@ class Option:
     @property
     def tightest(self) -> float:
         """The smallest part of its memory that any model has left."""
-        return min(map(_room, self.judged.assessment.fits))
+        return min(map(_room, self.judged.verdict.fits))
 
 
 def _room(fit: Fit) -> float:
-    verdict = fit.verdict
-    return verdict.room / (verdict.unit_mib if verdict.share_mib is None else verdict.share_mib)
+    placement = fit.placement
+    return placement.room / (placement.unit_mib if placement.share_mib is None else placement.share_mib)
 
 
 Judge = Callable[[Source, str], Judged]
@@ -210,7 +210,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     for option in options:
         for problem in option.judged.problems:
             say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
-        for warning in option.judged.assessment.warnings:
+        for warning in option.judged.verdict.warnings:
             if option.planned and warning.path.endswith("sharing.mode"):
                 say(console, f"{option.name}: {warning}", "yellow", word=f"{option.name}:")
 

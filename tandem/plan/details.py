@@ -16,7 +16,7 @@ from sharing.modes.modes import Shares
 from sharing.schedule.week import Park
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.assessment import Fit
+from sharing.verdict.full import Fit
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
@@ -30,7 +30,7 @@ ORDER = (CLUSTER, *STAGES)
 def show(console: Console, plan: Plan, planned: Planned) -> None:
     """Prints all details, each part under its title."""
     for pool in plan.config.pools:
-        if fits := [fit for fit in plan.assessment.fits if fit.pool == pool]:
+        if fits := [fit for fit in plan.verdict.fits if fit.pool == pool]:
             _memory(console, pool, fits, plan.config.region)
     _cost(console, plan.config, bill_of(plan))
     _quotas(console, plan.config)
@@ -51,7 +51,7 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     say(console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU")
     print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
     if not offers[0].enforced:
-        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.unit_mib)
+        fullest = max((fit.placement for fit in fits), key=lambda placement: placement.crowd_mib / placement.unit_mib)
         unit = "slice" if offers[0].profile else "GPU"
         most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.unit_mib:,} MiB"
         say(console, f"  Nothing limits the memory of a model: {most}.")
@@ -69,7 +69,7 @@ def _share_count(shares: Shares) -> str:
 
 
 def _needs(fit: Fit) -> str:
-    served, need, share = fit.served, fit.verdict.need, fit.verdict.share_mib
+    served, need, share = fit.served, fit.placement.need, fit.placement.share_mib
     # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from sharing.cost.bill import Cost, Line
-from sharing.fit.shares import judge_guests
+from sharing.fit.shares import place_guests
 from sharing.hardware.prices import FRESH_DAYS
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.assessment import Fit
 from sharing.verdict.features import features_of
+from sharing.verdict.full import Fit
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
@@ -38,7 +38,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
     _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.config.pools:
-        _memory(console, plan.config, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
+        _memory(console, plan.config, pool, [fit for fit in plan.verdict.fits if fit.pool == pool])
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
     _features(console, plan.config)
@@ -52,8 +52,8 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
 
 def bill_of(plan: Plan) -> Cost:
     """The bill of an accepted stack."""
-    assert plan.assessment.cost is not None
-    return plan.assessment.cost
+    assert plan.verdict.cost is not None
+    return plan.verdict.cost
 
 
 def describe_nodes(config: StackConfig, pool: GpuPool) -> str:
@@ -134,14 +134,14 @@ def _listed(tenants: Sequence[ServedModel]) -> str:
 
 
 def _spilled(config: StackConfig, pool: GpuPool, guests: Sequence[ServedModel]) -> str:
-    most = max(verdict.crowd_mib for _, verdict in judge_guests(config, pool))
+    most = max(placement.crowd_mib for _, placement in place_guests(config, pool))
     unit = pool.offers[0].unit_mib
     return f"{_listed(guests)} (at most {_gib(most)} of {_gib(unit)} GiB on a GPU)"
 
 
 def _loads(config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:
     """For each GPU: its name, the MiB that each model needs, and the MiB it has."""
-    total, needs = pool.smallest.gpu.cuda_mib, [fit.verdict.need.bound for fit in fits]
+    total, needs = pool.smallest.gpu.cuda_mib, [fit.placement.need.bound for fit in fits]
     gpus = (config.nodes_of(pool) or pool.planned_nodes) * pool.smallest.gpus
     if pool.shares_per_node == pool.smallest.gpus:
         yield from ((f"GPU {number}", [need], total) for number, need in enumerate(needs, 1))
@@ -151,7 +151,7 @@ def _loads(config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> Iterator[
         yield f"{gpus} GPUs", needs, gpus * total
     else:
         # The scheduler decides which models share a GPU; the rules assume that the largest ones do.
-        yield f"fullest of {gpus} GPUs", [max(fit.verdict.crowd_mib for fit in fits)], total
+        yield f"fullest of {gpus} GPUs", [max(fit.placement.crowd_mib for fit in fits)], total
 
 
 def _draw_bar(parts: Sequence[float], width: int) -> str:
@@ -164,10 +164,10 @@ def _draw_bar(parts: Sequence[float], width: int) -> str:
 
 
 def _model_row(fit: Fit) -> tuple[str, str, str]:
-    served, verdict = fit.served, fit.verdict
-    need, slots = verdict.need, served.effective_slots
-    is_whole = verdict.shares.per_gpu == 1 and not verdict.shares.profile
-    limit = "" if verdict.share_mib is None or is_whole else f" of {_gib(verdict.share_mib)}"
+    served, placement = fit.served, fit.placement
+    need, slots = placement.need, served.effective_slots
+    is_whole = placement.shares.per_gpu == 1 and not placement.shares.profile
+    limit = "" if placement.share_mib is None or is_whole else f" of {_gib(placement.share_mib)}"
     context = f"{f'{slots} × ' if slots > 1 else ''}{served.effective_context:,}"
     # What is shown adds up: buffers and the margin take the rounding.
     weights, kv = (round(mib / 1024, 1) for mib in (need.weights, need.kv))

@@ -150,7 +150,7 @@ def _read(
     `folders` may have a stack file of that `name`.
     """
     found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
-    said_by_rules = found.decided.assessment.problems if found.decided else ()
+    said_by_rules = found.decided.verdict.problems if found.decided else ()
     of_rules = {(problem.path, problem.rule) for problem in said_by_rules}
     wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:

@@ -7,7 +7,7 @@ from sharing.files import write_whole
 from sharing.hardware.gpus import instance_types
 from sharing.printable import printable
 from sharing.verdict.choices import Choice
-from sharing.verdict.judgement import judge
+from sharing.verdict.quick import judge_quickly
 from stacks.stack_file import schema
 from tandem.search.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError, InputEndedError
@@ -60,7 +60,7 @@ def _tip(base: BaseStack, choice: Choice) -> list[str]:
         has_same_gpus = (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus)
         if not has_same_gpus or name in pool.instance_types:
             continue
-        found = judge(limited.with_pool(pool.changed(instance_types=[*pool.instance_types, name])))
+        found = judge_quickly(limited.with_pool(pool.changed(instance_types=[*pool.instance_types, name])))
         if found.accepted and found.cost and not found.cost.unpriced:
             bills[name] = found.cost.usd_per_hour
     if not bills:

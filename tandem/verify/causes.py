@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL
 from sharing.stack.pools import GpuPool
-from sharing.verdict.judgement import Fit
+from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
 from tandem.deployed.expected import Daemon, mps_daemons, what_would_fit
 from tandem.deployed.objects import (
@@ -95,7 +95,7 @@ def of_missing_pod(plan: Plan, fit: Fit, deployment: Object | None) -> str:
 
 def of_waiting_pod(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object], pods: Sequence[Object]) -> str:
     """Why a model's pod is not ready; `nodes` are those of its pool, and `pods` those of all models."""
-    if above := outranked(pod, pods, fit.verdict.shares.resource):
+    if above := outranked(pod, pods, fit.placement.shares.resource):
         return (
             f"{above[0].upper()}{above[1:]}. It starts when one is free: when all nodes are ready, and models that "
             "have spilled have restarted on their own pool."
@@ -112,7 +112,7 @@ def _waits(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object]) -> Iterat
     if "were unschedulable" in found:
         cordoned = next((name(node) for node in nodes if is_cordoned(node)), "NODE")
         yield f"Its node is cordoned. Run `kubectl uncordon {cordoned}`."
-    if f"Insufficient {fit.verdict.shares.resource}" in found:
+    if f"Insufficient {fit.placement.shares.resource}" in found:
         yield "Other pods hold the shares. Check Non-terminated Pods in `kubectl describe node`."
     if "Insufficient memory" in found or "Insufficient cpu" in found:
         yield "Other pods hold the node's memory or CPU. Check `kubectl describe node`."

@@ -8,7 +8,7 @@ from sharing.models.catalogue import MIB
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL, TYPE_LABEL
 from sharing.printable import one_line
 from sharing.stack.pools import GpuPool
-from sharing.verdict.judgement import Fit
+from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
 from tandem.deployed.change import compare
 from tandem.deployed.endpoints import NotConnectedError
@@ -193,7 +193,7 @@ def _offered(pool: GpuPool, resource: str, nodes: Sequence[Object]) -> Check:
 
 def model_checks(plan: Plan, fit: Fit, facts: Facts) -> Iterator[Check]:
     """A model's settings, its pod's node and its share."""
-    id, resource = fit.served.id, fit.verdict.shares.resource
+    id, resource = fit.served.id, fit.placement.shares.resource
     about = f"model {id}"
     pod, nodes = pod_of(id, facts.pods), nodes_of(fit.pool.name, facts.nodes)
     deployment = next((each for each in facts.deployments if name(each) == id), None)

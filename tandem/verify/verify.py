@@ -93,10 +93,10 @@ def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Ite
         yield from pool_checks(plan, pool, nodes_due(plan, pool, sleeping), facts)
     if sleepers(plan.config):
         yield from waker_checks(plan.stack, facts)
-    pods = {fit.served.id: pod_of(fit.served.id, facts.pods) for fit in plan.assessment.fits if fit.pool.desired}
+    pods = {fit.served.id: pod_of(fit.served.id, facts.pods) for fit in plan.verdict.fits if fit.pool.desired}
     ready = [id for id, pod in pods.items() if pod and is_ready(pod) and id not in sleeping]
     servers = _examined(connected, ready, tell, reach) if ready else {}
-    for fit in plan.assessment.fits:
+    for fit in plan.verdict.fits:
         if fit.served.id in sleeping:
             yield sleep_check(fit.served.id)
             continue

@@ -18,7 +18,7 @@ from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
 
 if TYPE_CHECKING:
-    from sharing.verdict.judgement import Fit
+    from sharing.verdict.quick import Fit
     from stacks.stack_file.judge import Plan
 
 ANSWER_SECONDS = 5.0
@@ -102,7 +102,7 @@ def looks(
 
 def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> Look:
     plan, pods, nodes = connected.plan, connected.cluster.pods(), connected.cluster.nodes()
-    models = tuple(_model(plan, fit, pods, nodes, servers[fit.served.id], probe) for fit in plan.assessment.fits)
+    models = tuple(_model(plan, fit, pods, nodes, servers[fit.served.id], probe) for fit in plan.verdict.fits)
     gpu_nodes = [objects.name(node) for pool in plan.config.pools for node in nodes_of(pool.name, nodes)]
     seen_gpus, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
@@ -113,7 +113,7 @@ def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> L
 def _model(
     plan: "Plan", fit: "Fit", pods: Sequence[Object], nodes: Sequence[Object], server: Ollama, probe: bool
 ) -> ModelLook:
-    id, resource = fit.served.id, fit.verdict.shares.resource
+    id, resource = fit.served.id, fit.placement.shares.resource
     pod = pod_of(id, [each for each in pods if each["metadata"].get("namespace") == OLLAMA_NAMESPACE])
     memory, speed, trouble = None, None, ""
     if pod is not None and objects.is_ready(pod):

@@ -17,7 +17,7 @@ __all__ = ["fake_gpu"]
 
 def checks(server: Server, context: int) -> dict[str, Check]:
     plan = planned()
-    fit = plan.assessment.fits[0]
+    fit = plan.verdict.fits[0]
     served = fit.served.with_model(replace(fit.served.model, name=OWN, max_context=context)).changed(context=context)
     endpoint = Endpoint("a", f"http://{server.environment['OLLAMA_HOST']}", OWN)
     with closing(Ollama(endpoint)) as asked:

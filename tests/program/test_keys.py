@@ -104,12 +104,12 @@ def resources(stack: str) -> dict[str, object]:
     }
 
 
-def judgement(stack: str) -> object:
+def verdict(stack: str) -> object:
     """All errors of form, or else the result of the rules; without the settings that they repeat."""
     result = judged(stack)
     if result.decided is None:
         return [problem.rule for problem in result.problems]
-    return result.assessment.problems, [fit.verdict.need for fit in result.assessment.fits]
+    return result.verdict.problems, [fit.placement.need for fit in result.verdict.fits]
 
 
 def named(row: Row) -> str:
@@ -138,7 +138,7 @@ def test_system_nodes_and_gpu_nodes_both_follow_the_cluster() -> None:
 
 @pytest.mark.parametrize("row", [*JUDGING, *LISTED_JUDGING], ids=named)
 def test_another_value_of_a_key_that_only_judges_changes_the_judgement(row: Row) -> None:
-    assert judgement(before(row)) != judgement(after(row))
+    assert verdict(before(row)) != verdict(after(row))
 
 
 def keys(model: type[BaseModel], above: str = "") -> Iterator[str]:

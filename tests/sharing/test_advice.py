@@ -17,8 +17,8 @@ from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice, concerns
-from sharing.verdict.assessment import Assessment, assess
-from sharing.verdict.judgement import judge
+from sharing.verdict.full import FullVerdict, judge_fully
+from sharing.verdict.quick import judge_quickly
 from tests.sharing.builders import (
     SMALL,
     changed,
@@ -44,7 +44,7 @@ def on(types: str, sharing: Sharing, *them: ServedModel, **overrides: object) ->
 
 
 def advice(whole: StackConfig) -> list[Advice]:
-    found = assess(whole)
+    found = judge_fully(whole)
     assert found.problems, "only a refused stack has advice"
     return [each for pool_ in whole.pools for each in found.advice[pool_.name]]
 
@@ -69,9 +69,9 @@ def test_modes_that_a_comparison_shows_already_are_not_suggested(compared: set[s
 
 def test_a_compared_mode_is_no_way_to_more_shares() -> None:
     whole = on("g4dn.xlarge", Exclusive(), served(SMALL), served(SMALL))
-    [problem] = assess(whole).problems
+    [problem] = judge_fully(whole).problems
     assert "`sharing.mode: timeslice`" in problem.fix
-    [problem] = assess(replace(whole, compared_modes=frozenset({"exclusive", "timeslice"}))).problems
+    [problem] = judge_fully(replace(whole, compared_modes=frozenset({"exclusive", "timeslice"}))).problems
     assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
 
 
@@ -88,7 +88,7 @@ def test_an_error_about_nodes_sharing_or_models_concerns_the_pool(path: str) -> 
 
 def named_modes(whole: StackConfig) -> set[str]:
     """The modes that the error about the budget suggests."""
-    [problem] = assess(whole).problems
+    [problem] = judge_fully(whole).problems
     assert problem.path == "budget.max-usd-per-hour"
     return {name for name in mode_names() if f"`sharing.mode: {name}`" in problem.fix}
 
@@ -177,7 +177,7 @@ def alone(them: list[ServedModel], less: Callable[[ServedModel], ServedModel]) -
 @given(whole=refused())
 @settings(max_examples=15)
 def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: StackConfig) -> None:
-    found = assess(whole)
+    found = judge_fully(whole)
     if not found.problems:
         return
     offered = found.advice["gpu"]
@@ -188,7 +188,7 @@ def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Sta
         assert each.is_priced is not bool(bill.unpriced)
     assert [rank(each) for each in offered] == sorted(map(rank, offered))
     first = offered[0] if offered else None
-    budget_is_judged = bool(whole.budget.max_usd_per_hour) and not judge(whole).budget_is_open
+    budget_is_judged = bool(whole.budget.max_usd_per_hour) and not judge_quickly(whole).budget_is_open
     for tried in listed_changes(whole):
         bill = cost(tried)
         if bill.unpriced and budget_is_judged:
@@ -203,7 +203,7 @@ def rank(each: Advice) -> tuple[bool, float]:
 
 
 def accepted_bill(whole: StackConfig):  # type: ignore[no-untyped-def]
-    found = judge(whole)
+    found = judge_quickly(whole)
     return found.cost if found.accepted else None
 
 
@@ -211,7 +211,7 @@ def accepted_bill(whole: StackConfig):  # type: ignore[no-untyped-def]
 @given(whole=setups())
 @settings(max_examples=40)
 def test_advice_about_a_model_asks_for_less_of_it(whole: StackConfig) -> None:
-    found = assess(whole)
+    found = judge_fully(whole)
     for each in found.advice["gpu"]:
         for then, now in zip(whole.models, changed(whole, each.settings).models, strict=True):
             assert now.slots <= then.slots
@@ -235,13 +235,13 @@ def beside_another(whole: StackConfig) -> StackConfig:
 @given(whole=setups())
 @settings(max_examples=40)
 def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: StackConfig) -> None:
-    alone, several = assess(whole), assess(beside_another(whole))
+    alone, several = judge_fully(whole), judge_fully(beside_another(whole))
     assert [len(each.settings) for each in several.advice["here"]] or not alone.advice["gpu"]
     assert several.advice["other"] == ()
     for each in several.advice["here"]:
         assert not any(setting.startswith(("sharing", "gpu-nodes.", "gpu-nodes[0]")) for setting in each.settings)
         after = changed(beside_another(whole), each.settings)
-        assert judge(after).accepted, each
+        assert judge_quickly(after).accepted, each
         assert after.pools[0] == beside_another(whole).pools[0]
 
 
@@ -326,23 +326,23 @@ def test_if_no_single_change_is_enough_all_models_that_fail_are_changed_alike() 
 @pytest.mark.slow
 def test_a_stack_over_its_budget_gets_cheaper_advice() -> None:
     poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
-    [problem] = assess(poor).problems
+    [problem] = judge_fully(poor).problems
     assert problem.path == "budget.max-usd-per-hour"
     first, *_ = advice(poor)
-    assert judge(changed(poor, first.settings)).accepted
+    assert judge_quickly(changed(poor, first.settings)).accepted
     assert f"Write {first}; or `budget.max-usd-per-hour: " in problem.fix
     hopeless = setup(max_usd_per_hour=0.01)
     # The fix names the one budget that is enough.
-    assert assess(hopeless).problems[0].fix.endswith("Write `budget.max-usd-per-hour: 0.86`.")
-    assert assess(replace(hopeless, max_usd_per_hour=0.86)).problems == ()
-    assert assess(replace(hopeless, max_usd_per_hour=0.85)).problems != ()
-    assert assess(hopeless).advice["gpu"] == ()
+    assert judge_fully(hopeless).problems[0].fix.endswith("Write `budget.max-usd-per-hour: 0.86`.")
+    assert judge_fully(replace(hopeless, max_usd_per_hour=0.86)).problems == ()
+    assert judge_fully(replace(hopeless, max_usd_per_hour=0.85)).problems != ()
+    assert judge_fully(hopeless).advice["gpu"] == ()
 
 
 def test_with_a_budget_no_change_with_an_unknown_price_is_offered() -> None:
     """The pair of the report: in Paris g4dn.xlarge costs $0.615 per hour, and G5 has no known price."""
     poor = setup(region="eu-west-3", nat="single", max_usd_per_hour=0.41)
-    assert judge(poor).over_budget
+    assert judge_quickly(poor).over_budget
     assert advice(poor) == []
     refused_ = on("g4dn.12xlarge", TimeSlicing(), weighing(20_000), weighing(18_000))
     rich = replace(refused_, region="eu-west-3", max_usd_per_hour=9.0)
@@ -354,21 +354,21 @@ def test_with_a_budget_no_change_with_an_unknown_price_is_offered() -> None:
 
 def test_nothing_is_offered_where_nothing_helps() -> None:
     whole = on("g4dn.xlarge", Exclusive(), weighing(400_000))
-    assert assess(whole).advice["gpu"] == ()
-    assert assess(whole).problems[0].fix.endswith("Use a smaller model.")
+    assert judge_fully(whole).advice["gpu"] == ()
+    assert judge_fully(whole).problems[0].fix.endswith("Use a smaller model.")
 
 
 def test_nothing_is_offered_for_an_error_that_no_listed_change_affects() -> None:
-    assert assess(setup(kubernetes="1.2")).advice == {"gpu": ()}
+    assert judge_fully(setup(kubernetes="1.2")).advice == {"gpu": ()}
 
 
 def test_an_unknown_type_has_no_advice() -> None:
-    assert assess(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
+    assert judge_fully(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
 
 
 def test_with_an_unknown_type_of_system_nodes_the_price_of_the_stack_is_unknown() -> None:
     whole = replace(on("g4dn.xlarge", Exclusive(), weighing(20_000)), system_types=("odd",))
-    first, *_ = assess(whole).advice["gpu"]
+    first, *_ = judge_fully(whole).advice["gpu"]
     assert first.usd_per_hour is None
     assert str(first) == first.change == "`gpu-nodes.instance-types: [g6.xlarge]`"
 
@@ -377,7 +377,7 @@ def test_a_pool_of_several_is_advised_to_have_its_own_sharing() -> None:
     whole = beside_another(
         on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), weighing(6_000), weighing(4_000))
     )
-    found = [each.settings for each in assess(whole).advice["here"]]
+    found = [each.settings for each in judge_fully(whole).advice["here"]]
     assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}",)
 
 
@@ -386,9 +386,9 @@ def test_each_of_two_refused_pools_gets_advice() -> None:
     two = listed(1, "two", pool(sharing=Exclusive(), volume_gib=1000))
     them = tenants(weighing(20_000), weighing(30_000))
     whole = setup(pools=(one, two), models=(replace(them[0], pool="one"), replace(them[1], pool="two")))
-    found = assess(whole)
+    found = judge_fully(whole)
     both = changed(changed(whole, found.advice["one"][0].settings), found.advice["two"][0].settings)
-    assert judge(both).accepted
+    assert judge_quickly(both).accepted
 
 
 # Changes that affect only the price or the RAM.
@@ -400,19 +400,19 @@ def test_prompt_caches_that_exceed_the_nodes_memory_are_reduced_first() -> None:
     whole = on("g4dn.xlarge", TimeSlicing(replicas=3), *them)
     first, *_ = advice(whole)
     assert first.settings == tuple(f"models[{index}].prompt-cache-mib: 3712" for index in range(3))
-    assert first.usd_per_hour == pytest.approx(judge(whole).cost.usd_per_hour)  # type: ignore[union-attr]
+    assert first.usd_per_hour == pytest.approx(judge_quickly(whole).cost.usd_per_hour)  # type: ignore[union-attr]
 
 
 # The wording.
 
 
 def problems(whole: StackConfig) -> list[str]:
-    return [str(problem) for problem in assess(whole).problems]
+    return [str(problem) for problem in judge_fully(whole).problems]
 
 
 def test_identical_models_that_do_not_fit_are_one_problem() -> None:
     whole = on("g4dn.12xlarge", Exclusive(), *[weighing(20_000)] * 48, desired=12, max=12)
-    [problem] = assess(whole).problems
+    [problem] = judge_fully(whole).problems
     assert problem.path == "models[0]"
     assert problem.found.startswith("own and 47 more ")
 
@@ -433,10 +433,10 @@ def test_models_that_break_different_bounds_are_different_problems_with_one_advi
 
 def test_models_that_break_the_same_bound_are_named_and_counted() -> None:
     them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
-    [problem] = assess(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
+    [problem] = judge_fully(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
     assert problem.found == "a, b, c and 2 more (25,000 MiB in total)"
 
 
 def test_the_assessment_of_a_good_stack_has_no_advice() -> None:
-    found: Assessment = assess(setup())
+    found: FullVerdict = judge_fully(setup())
     assert found.advice == {"gpu": ()}

@@ -14,8 +14,8 @@ from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive
 from sharing.stack.config import StackConfig
 from sharing.verdict.advice import advise
-from sharing.verdict.assessment import assess
-from sharing.verdict.judgement import judge
+from sharing.verdict.full import judge_fully
+from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.table import problems
 from tests.sharing.builders import changed, pool, read_figures, served, setup, tenants
 
@@ -131,7 +131,7 @@ def exclusive(*them: ServedModel) -> StackConfig:
 
 def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
     whole = exclusive(served("deepseek-coder-v2:16b", context=65_536))
-    found = assess(whole)
+    found = judge_fully(whole)
     assert found.problems
     settings = [setting for each in found.advice["gpu"] for setting in each.settings]
     assert settings
@@ -140,23 +140,23 @@ def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
 
 def test_several_changes_at_once_leave_the_cache_of_such_a_model_alone() -> None:
     whole = exclusive(served("deepseek-coder-v2:16b", context=32_768, slots=64))
-    first, *_ = assess(whole).advice["gpu"]
+    first, *_ = judge_fully(whole).advice["gpu"]
     assert "models[0].slots: 1" in first.settings
     assert not [setting for setting in first.settings if "kv-type" in setting]
 
 
 def test_advice_for_a_cache_that_the_engine_refuses_makes_it_f16() -> None:
     whole = exclusive(served("deepseek-coder-v2:16b", context=65_536, kv_type=KvType.Q8_0))
-    offered = advise(whole, judge(whole), whole.pools[0])
+    offered = advise(whole, judge_quickly(whole), whole.pools[0])
     assert offered
     for each in offered:
         assert "models[0].kv-type: f16" in each.settings
-        assert judge(changed(whole, each.settings)).accepted
+        assert judge_quickly(changed(whole, each.settings)).accepted
 
 
 def test_the_cache_of_another_model_stays_as_it_is() -> None:
     small = served("llama3.2:1b", kv_type=KvType.Q8_0)
     whole = setup(models=tenants(small, served("all-minilm:33m", context=512, kv_type=KvType.Q8_0)))
-    offered = [each.settings for each in advise(whole, judge(whole), whole.pools[0])]
+    offered = [each.settings for each in advise(whole, judge_quickly(whole), whole.pools[0])]
     assert ("models[1].kv-type: f16",) in offered
     assert not [setting for settings in offered for setting in settings if "models[0]" in setting]

@@ -6,7 +6,7 @@ from sharing.cost.bill import cost
 from sharing.stack.changes import changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pair, pool, replace, setup, tenants
 
 NIGHTS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", timezone="Europe/Paris")
@@ -71,9 +71,9 @@ def test_changes_of_a_stack_with_park_name_no_count_that_its_schedule_sets() -> 
     assert changed_settings(old, replace(old, pools=(after,))) == ("gpu-nodes.max: 2",)
     unparked = replace(old, park=None)
     assert changed_settings(unparked, replace(unparked, pools=(after,))) == ("gpu-nodes.desired: 2", "gpu-nodes.max: 2")
-    [problem, *_] = assess(old).problems
+    [problem, *_] = judge_fully(old).problems
     assert problem.fix.startswith("Write `gpu-nodes.max: 2`")
-    [problem, *_] = assess(unparked).problems
+    [problem, *_] = judge_fully(unparked).problems
     assert problem.fix.startswith("Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`")
 
 

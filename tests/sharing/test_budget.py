@@ -9,7 +9,7 @@ from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
 from tests.sharing.builders import SMALL, pool, replace, setup, tenants
 from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, RUNNING
@@ -25,7 +25,7 @@ SCHEDULED = (60 * RUNNING + 108 * PARKED) * 730 / 168 + REPLACED
 
 
 def of_budget(whole: StackConfig) -> list[Problem]:
-    return [one for one in assess(whole).problems if one.path.startswith("budget")]
+    return [one for one in judge_fully(whole).problems if one.path.startswith("budget")]
 
 
 @pytest.mark.parametrize(("whole", "usd"), [(setup(), MONTH), (setup(park=NIGHTS), SCHEDULED)])
@@ -149,25 +149,25 @@ def test_where_the_stack_needs_a_higher_limit_per_hour_anyway_that_is_the_error(
 def test_limits_that_work_together_are_no_contradiction() -> None:
     for hour, month in ((1.0, 730.0), (0.86, 314.0), (100.0, 314.0)):
         whole = setup(max_usd_per_hour=hour, max_usd_per_month=month)
-        assert ([*find_wrong_limits(whole, cost(whole))], of_budget(whole), assess(whole).warnings) == ([], [], ())
+        assert ([*find_wrong_limits(whole, cost(whole))], of_budget(whole), judge_fully(whole).warnings) == ([], [], ())
 
 
 def test_the_peak_is_a_warning_unless_a_limit_per_hour_holds_it_down() -> None:
-    [warning] = assess(setup(max_usd_per_month=314)).warnings
+    [warning] = judge_fully(setup(max_usd_per_month=314)).warnings
     assert (warning.path, warning.found) == ("budget.max-usd-per-month", "314")
     assert warning.rule == (
         "does not limit the peak while nodes are replaced: up to $0.8563 per hour. The month includes 30 minutes of it"
     )
     assert warning.fix == "Write `max-usd-per-hour: 0.86` as well to limit the peak."
-    assert assess(setup(max_usd_per_month=314, max_usd_per_hour=0.86)).warnings == ()
+    assert judge_fully(setup(max_usd_per_month=314, max_usd_per_hour=0.86)).warnings == ()
     # A month of nothing but replacements: 730 × 0.85627.
-    assert assess(setup(max_usd_per_month=625.1)).warnings == ()
-    assert len(assess(setup(max_usd_per_month=625)).warnings) == 1
-    assert assess(setup(max_usd_per_month=300)).warnings == (), "an error is enough"
+    assert judge_fully(setup(max_usd_per_month=625.1)).warnings == ()
+    assert len(judge_fully(setup(max_usd_per_month=625)).warnings) == 1
+    assert judge_fully(setup(max_usd_per_month=300)).warnings == (), "an error is enough"
 
 
 def test_the_prices_of_another_region_decide_about_no_month() -> None:
-    found = assess(setup(region="sa-east-1", max_usd_per_month=100))
+    found = judge_fully(setup(region="sa-east-1", max_usd_per_month=100))
     assert found.problems == ()
     [warning] = [one for one in found.warnings if one.path.startswith("budget")]
     assert (warning.path, warning.judged) == ("budget.max-usd-per-month", False)

@@ -10,8 +10,8 @@ from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
 from sharing.verdict.choices import Choice, Choices, choose
-from sharing.verdict.judgement import judge
 from sharing.verdict.matrix import trials
+from sharing.verdict.quick import judge_quickly
 from tests.conftest import Golden
 from tests.sharing.builders import instance, replace, setup, tenants, weighing
 
@@ -79,7 +79,7 @@ def test_the_cheapest_comes_first_and_doubtful_setups_later() -> None:
 def test_every_row_is_accepted_and_has_the_price_of_the_whole_stack() -> None:
     """The cluster of TWO without its GPU nodes, whose price `test_cost` checks. Here only equality matters."""
     for choice in choose(TWO, ANY).fitting:
-        found = judge(choice.config)
+        found = judge_quickly(choice.config)
         assert found.accepted
         assert found.cost == choice.bill
 

@@ -9,7 +9,7 @@ from sharing.stack.budget import Alert, AlertPeriod, AlertScope
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pool, replace, setup
 
 # us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
@@ -41,25 +41,25 @@ def alerted(
 def test_a_limit_below_the_price_of_the_parked_stack_is_an_error(
     period: AlertPeriod, usd: float, unit: str, fix: str
 ) -> None:
-    [found] = assess(alerted(usd - 0.01, period)).problems
+    [found] = judge_fully(alerted(usd - 0.01, period)).problems
     assert (found.path, found.found) == ("budget.alert.max-usd", f"{usd - 0.01:g}")
     assert found.rule == f"is less than the stack costs in a {unit} with every GPU pool parked: ${usd:,.2f}"
     assert found.fix == fix.format(math.ceil(usd))
-    assert assess(alerted(usd + 0.01, period)).problems == ()
+    assert judge_fully(alerted(usd + 0.01, period)).problems == ()
 
 
 def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
-    bill = assess(setup()).cost
+    bill = judge_fully(setup()).cost
     assert bill is not None
     month = bill.usd_per_hour * 730 + REPLACED
-    [found] = assess(alerted(month - 0.01)).warnings
+    [found] = judge_fully(alerted(month - 0.01)).warnings
     assert found.rule == f"is less than a month of this stack costs: ${month:,.2f}"
     # 80 % of 730 hours.
     assert found.fix == "80 % of it is spent after 24.3 days. Park or destroy the stack before then."
-    [found] = assess(alerted(bill.usd_per_hour * 10, "daily")).warnings
+    [found] = judge_fully(alerted(bill.usd_per_hour * 10, "daily")).warnings
     assert found.rule == f"is less than a day of this stack costs: ${bill.usd_per_hour * 24:,.2f}"
     assert found.fix == "80 % of it is spent after 8.0 hours. Park or destroy the stack before then."
-    assert assess(alerted(month + 0.01)).warnings == ()
+    assert judge_fully(alerted(month + 0.01)).warnings == ()
 
 
 WORKDAYS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", timezone="UTC")
@@ -76,12 +76,12 @@ WORKDAYS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", tim
 def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
     period: AlertPeriod, running: float, parked: float, what: str
 ) -> None:
-    bill = assess(setup()).cost
+    bill = judge_fully(setup()).cost
     assert bill is not None
     usd = running * bill.usd_per_hour + parked * PARKED + (REPLACED if period == "monthly" else 0)
 
     def warnings(max_usd: float) -> list[tuple[str, str]]:
-        found = assess(alerted(max_usd, period, park=WORKDAYS)).warnings
+        found = judge_fully(alerted(max_usd, period, park=WORKDAYS)).warnings
         return [(one.rule, one.fix) for one in found if one.path == "budget.alert.max-usd"]
 
     assert warnings(usd + 0.01) == []
@@ -95,19 +95,19 @@ def test_models_that_scale_to_zero_are_not_parked() -> None:
         zero = ScaleToZeroSettings(enabled=True, idle_minutes=15, cold_requests="wait")
         return alerted(max_usd, pools=(pool(provisioner="karpenter"),), scale_to_zero=zero)
 
-    [found] = assess(sleeping(1)).problems
+    [found] = judge_fully(sleeping(1)).problems
     assert found.rule.startswith("is less than the stack costs in a month while no model runs: $")
-    bill = assess(sleeping(100_000)).cost
+    bill = judge_fully(sleeping(100_000)).cost
     assert bill is not None
     month = bill.usd_per_hour * 730 + REPLACED
-    [found] = [one for one in assess(sleeping(month - 0.01)).warnings if one.path == "budget.alert.max-usd"]
+    [found] = [one for one in judge_fully(sleeping(month - 0.01)).warnings if one.path == "budget.alert.max-usd"]
     assert found.rule == f"is less than a month of this stack costs while its models run: ${month:,.2f}"
     assert found.fix == "80 % of it is spent after 24.3 days. Destroy the stack before then."
 
 
 def test_the_price_of_another_region_warns_of_nothing() -> None:
     there = alerted(200, region="sa-east-1")
-    found = assess(there)
+    found = judge_fully(there)
     assert found.cost is not None
     assert found.cost.unpriced
     assert found.cost.usd_per_month > 200
@@ -115,26 +115,26 @@ def test_the_price_of_another_region_warns_of_nothing() -> None:
 
 
 def test_the_scope_of_a_stack_needs_an_active_tag() -> None:
-    [found] = assess(alerted(10_000, scope="stack")).warnings
+    [found] = judge_fully(alerted(10_000, scope="stack")).warnings
     assert (found.path, found.found, found.judged) == ("budget.alert.scope", "stack", True)
     assert found.rule == "has no effect until tandem:stack is an active cost allocation tag of the account that pays"
     # AWS CLI reference, ce update-cost-allocation-tags-status, shorthand syntax.
     assert "--cost-allocation-tags-status TagKey=tandem:stack,Status=Active" in found.fix
-    assert assess(alerted(10_000)).warnings == ()
+    assert judge_fully(alerted(10_000)).warnings == ()
 
 
 @pytest.mark.parametrize("region", ["us-gov-west-1", "cn-north-1"])
 def test_a_region_of_another_partition_has_no_alert(region: str) -> None:
-    found = [one for one in assess(alerted(1, region=region)).problems if one.path.startswith("budget")]
+    found = [one for one in judge_fully(alerted(1, region=region)).problems if one.path.startswith("budget")]
     assert [(one.path, one.found) for one in found] == [("budget.alert", "")]
     assert f"is not available in {region}" in found[0].rule
 
 
 def test_without_a_bill_and_without_an_alert_nothing_is_judged() -> None:
     broken = replace(alerted(0.01), system_types=("t3.nothing",))
-    assert assess(broken).cost is None
-    assert [one for one in assess(broken).problems if one.path.startswith("budget")] == []
-    assert (assess(setup()).problems, assess(setup()).warnings) == ((), ())
+    assert judge_fully(broken).cost is None
+    assert [one for one in judge_fully(broken).problems if one.path.startswith("budget")] == []
+    assert (judge_fully(setup()).problems, judge_fully(setup()).warnings) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sharing.cost.bill import cost
 from sharing.cost.quotas import needs
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, Mig, Sharing
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
 from tests.sharing.builders import SMALL, mode, pool, replace, setup, tenants
 
@@ -120,4 +120,4 @@ def test_karpenters_bill_equals_that_of_an_equally_large_node_group() -> None:
 def test_a_pool_whose_gpus_do_not_support_the_mode_is_refused_without_ending_the_plan() -> None:
     whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), models=tenants(SMALL))
     assert whole.nodes_of(whole.pools[0]) == 3
-    assert assess(whole).problems[0].rule == "is not supported by T4"
+    assert judge_fully(whole).problems[0].rule == "is not supported by T4"

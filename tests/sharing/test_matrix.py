@@ -10,9 +10,9 @@ from sharing.fit.memory import need
 from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
 from sharing.stack.pools import Provisioner
-from sharing.verdict.assessment import assess
-from sharing.verdict.judgement import judge
+from sharing.verdict.full import judge_fully
 from sharing.verdict.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
+from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.table import RULES, first_broken
 from tests.sharing.builders import changed, instance, pair, pool, replace, setup, tenants, weighing
 
@@ -44,13 +44,13 @@ def test_every_way_is_planned_for_some_type_and_refused_for_another() -> None:
 
 @pytest.mark.slow
 def test_a_cell_agrees_with_the_rules_for_the_same_stack() -> None:
-    """One cell of each kind, because the whole assessment of a refused stack, with its advice, takes long."""
+    """One cell of each kind, because the whole verdict of a refused stack, with its advice, takes long."""
     kinds = {(cell.broken, way, by): (name, way, by) for (name, way, by), cell in matrix().items()}
     assert len(kinds) == 50
     for name, way, by in kinds.values():
         cell = matrix()[name, way, by]
         [provisioner] = [known for known in PROVISIONERS if known == by]
-        found = assess(next(trials(PAIR, instance(name), way, provisioner)))
+        found = judge_fully(next(trials(PAIR, instance(name), way, provisioner)))
         assert (cell.problem,) == (found.problems[:1] or (None,)), (name, way, by)
         assert cell.plans == (not found.problems)
 
@@ -98,11 +98,11 @@ def test_models_that_do_not_fit_fit_after_the_advice() -> None:
         if cell.broken == MODELS_FIT:
             [provisioner] = [known for known in PROVISIONERS if known == by]
             whole = next(trials(PAIR, instance(name), way, provisioner))
-            for fit in assess(whole).fits:
-                if not fit.verdict.fits:
+            for fit in judge_fully(whole).fits:
+                if not fit.placement.fits:
                     assert fit.advice, (name, way)
                     for text in fit.advice:
-                        assert judge(changed(whole, text)).accepted, (name, way, text)
+                        assert judge_quickly(changed(whole, text)).accepted, (name, way, text)
                         tried += 1
     assert tried > 10
 

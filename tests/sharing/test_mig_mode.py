@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from sharing.fit.shares import verdicts
+from sharing.fit.shares import place
 from sharing.fit.slices import Choice, in_mig
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
@@ -18,8 +18,8 @@ from sharing.models.served import ServedModel
 from sharing.modes import layouts
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
-from sharing.verdict.assessment import assess
-from sharing.verdict.judgement import judge
+from sharing.verdict.full import judge_fully
+from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.table import problems
 from tests.sharing import builders
 from tests.sharing.builders import changed, instance, pool, replace, setup, tenants
@@ -167,7 +167,7 @@ def test_settings_survive_a_switch_of_mode_and_are_reported_if_they_have_no_effe
     assert balanced.without_effect() == {}
     assert Mig(allocation_policy="packed").without_effect() == {"allocation-policy": "packed"}
     assert Mig(allocation_policy="packed", replicas=2).without_effect() == {}
-    found = assess(setup(pools=(pool(sharing=switched(balanced, "timeslice")),)))
+    found = judge_fully(setup(pools=(pool(sharing=switched(balanced, "timeslice")),)))
     assert [(one.path, one.found) for one in found.warnings] == [
         ("sharing.strategy", "mixed"),
         ("sharing.layout", "1 entries"),
@@ -261,13 +261,13 @@ def test_too_few_slices_are_reported_once_and_not_for_each_model() -> None:
     whole = setup(
         pools=(pool("g7e.2xlarge", BALANCED),), models=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
     )
-    assert [problem.path for problem in assess(whole).problems] == ["models"]
+    assert [problem.path for problem in judge_fully(whole).problems] == ["models"]
 
 
 def test_an_impossible_layout_is_the_only_error() -> None:
     whole = setup(pools=(pool("g7e.2xlarge", Mig(layout="all-1g.10gb")),))
-    assert [problem.path for problem in assess(whole).problems] == ["sharing.layout"]
-    assert assess(whole).fits == ()
+    assert [problem.path for problem in judge_fully(whole).problems] == ["sharing.layout"]
+    assert judge_fully(whole).fits == ()
 
 
 @given(
@@ -285,7 +285,7 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
         all(mib <= size for mib, size in zip(mibs, dealt, strict=True))
         for dealt in set(itertools.permutations(slices, len(mibs)))
     )
-    found = verdicts([weighing(mib, gpu) for mib in mibs], sharing, instance(gpu))
+    found = place([weighing(mib, gpu) for mib in mibs], sharing, instance(gpu))
     assert len(layout) == 1 or all(verdict.fits for verdict in found) is possible
 
 
@@ -294,7 +294,7 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
 
 def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge") -> list[tuple[str, ...]]:
     whole = setup(pools=(pool(on, sharing, volume_gib=2000),), models=tenants(*(weighing(mib, on) for mib in mibs)))
-    return [each.settings for each in assess(whole).advice["gpu"]]
+    return [each.settings for each in judge_fully(whole).advice["gpu"]]
 
 
 def test_a_model_too_large_for_every_slice_of_its_gpu_is_advised_another_type_with_mig() -> None:
@@ -335,8 +335,8 @@ def test_every_offered_advice_about_slices_is_accepted(
         pools=(pool(known.name, sharing, volume_gib=2000),),
         models=tenants(*(weighing(mib, known.name) for mib in mibs)),
     )
-    for each in assess(whole).advice["gpu"]:
-        assert judge(changed(whole, each.settings)).accepted, each
+    for each in judge_fully(whole).advice["gpu"]:
+        assert judge_quickly(changed(whole, each.settings)).accepted, each
 
 
 def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and_price() -> None:

@@ -12,7 +12,7 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.offerings import offered
 from sharing.hardware.prices import Book, Market
 from sharing.modes.modes import Mig
-from sharing.verdict.assessment import Assessment, assess
+from sharing.verdict.full import FullVerdict, judge_fully
 from sharing.verdict.matrix import cells
 from tests.sharing.builders import TODAY, pair, pool, read_figures, replace, setup
 
@@ -21,8 +21,8 @@ TYPES = [known.name for known in instance_types().values() if known.gpu.vendor =
 REGIONS = [row["region"] for row in tables.read("regions").rows]
 
 
-def on(region: str, name: str, *, check_offers: bool = True, **more: object) -> Assessment:
-    return assess(setup(region=region, pools=(pool(name, check_offers=check_offers),), **more))
+def on(region: str, name: str, *, check_offers: bool = True, **more: object) -> FullVerdict:
+    return judge_fully(setup(region=region, pools=(pool(name, check_offers=check_offers),), **more))
 
 
 @pytest.mark.parametrize("row", read_figures("offers"), ids=lambda row: "-".join(row.values()))

@@ -7,7 +7,7 @@ import pytest
 from sharing.cost.bill import cost
 from sharing.hardware import prices
 from sharing.hardware.prices import FRESH_DAYS, Book, Price
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from tests.sharing.builders import TODAY, pool, replace, setup
 
 BOOK = Book(
@@ -62,7 +62,7 @@ def test_the_age_is_in_words(days: int, words: str) -> None:
 @pytest.mark.parametrize(("days", "warned"), [(-1, False), (0, False), (FRESH_DAYS, False), (FRESH_DAYS + 1, True)])
 def test_old_prices_get_a_warning(days: int, warned: bool) -> None:
     book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
-    found = [str(one) for one in assess(setup(book=book)).warnings]
+    found = [str(one) for one in judge_fully(setup(book=book)).warnings]
     said = "--live-prices: 8 days is older than 7 days. Run `tandem prices --region us-east-1` again."
     assert (said in found) is warned
     assert bool(found) is warned
@@ -75,7 +75,7 @@ def test_a_budget_is_compared_with_the_price_book() -> None:
     # At the prices of the tables: 0.10 + 6 × 0.0416 + 2 × 0.2158 + 0.0351 + 0.04 = 0.8563.
     # At those of the book: 0.10 + 6 × 0.05 + 2 × 0.3 + 0.0351 + 0.04 = 1.0751.
     budget = setup(max_usd_per_hour=0.95)
-    assert assess(budget).problems == ()
-    (problem,) = assess(replace(budget, book=BOOK)).problems
+    assert judge_fully(budget).problems == ()
+    (problem,) = judge_fully(replace(budget, book=BOOK)).problems
     assert problem.path == "budget.max-usd-per-hour"
     assert "$1.0751 per hour" in problem.rule

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sharing.cost.bill import cost
 from sharing.fit import host
-from sharing.fit.shares import judge_models
+from sharing.fit.shares import place_models
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Mig, TimeSlicing
 from sharing.stack.config import StackConfig
@@ -58,9 +58,9 @@ def test_the_page_cache_of_a_model_is_what_every_one_of_its_pools_can_give() -> 
 
 def test_the_verdict_of_a_model_counts_the_guests_that_it_may_meet() -> None:
     spilling = stack(placed(0, weighing(6000), "here", "there"), placed(1, weighing(5000), "there"))
-    [own] = judge_models(spilling, THERE)
+    [own] = place_models(spilling, THERE)
     assert own.crowd_mib == pytest.approx(11_000, abs=1)
-    [alone] = judge_models(spilling, HERE)
+    [alone] = place_models(spilling, HERE)
     assert alone.crowd_mib == pytest.approx(6000, abs=1)
 
 

@@ -57,9 +57,9 @@ def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -
     """15 to 25 %, or enough for the two nodes of `exclusive`; new prices may use up part of it."""
     found = judge_file(ROOT / f"Pulumi.{name}.yaml", today=TODAY)
     room_for = "exclusive" if name in ("karpenter", "mps", "timeslice") else name
-    whole = judge_file(ROOT / f"Pulumi.{room_for}.yaml", today=TODAY).assessment.cost
+    whole = judge_file(ROOT / f"Pulumi.{room_for}.yaml", today=TODAY).verdict.cost
     assert whole is not None
-    assert [one for one in (*found.problems, *found.assessment.warnings) if one.path.startswith("budget")] == []
+    assert [one for one in (*found.problems, *found.verdict.warnings) if one.path.startswith("budget")] == []
     hour, month = found.config.budget.max_usd_per_hour, found.config.budget.max_usd_per_month
     assert (hour or 0) < 1.35 * whole.replacing_usd_per_hour
     assert (month or 0) < 1.35 * whole.usd_per_month
@@ -81,7 +81,7 @@ def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_pat
     )
     found = judge_file(file, today=TODAY)
     assert found.problems == ()
-    two = judge_file(ROOT / "Pulumi.exclusive.yaml", today=TODAY).assessment.cost
+    two = judge_file(ROOT / "Pulumi.exclusive.yaml", today=TODAY).verdict.cost
     assert two is not None
     assert two.replacing_usd_per_hour > float(hour)
     assert two.usd_per_month > float(month)
@@ -417,7 +417,7 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
     unused = {**SEVERAL, "models": SEVERAL["models"][:1]}
     reading = judged(**unused)
     assert reading.problems == ()
-    assert [one.path for one in reading.assessment.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
+    assert [one.path for one in reading.verdict.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
 
 
 @pytest.mark.real_world(
@@ -427,7 +427,7 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
 def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     reading = judged(**{"models-clients": {"namespaces": ["chat", "kube-system", "ollama"]}})
     assert reading.problems == ()
-    shown = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
+    shown = [str(one) for one in reading.verdict.warnings if one.path.startswith("models-clients")]
     assert [line.split(":")[0] for line in shown] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
     assert "`hostNetwork`" in shown[0]
     assert "use the node's address" in shown[0]
@@ -571,7 +571,7 @@ def test_the_default_context_is_no_more_than_the_model_supports() -> None:
     assert served.context == 2048
 
     def fixes(**more: int) -> list[str]:
-        found = judged(models=[{"name": "nomic-embed-text:latest", **more}]).assessment.warnings
+        found = judged(models=[{"name": "nomic-embed-text:latest", **more}]).verdict.warnings
         return [one.fix for one in found if one.path == "models[0].context"]
 
     assert (fixes(), fixes(context=4096)) == ([], ["Write `context: 2048`."])

@@ -177,7 +177,7 @@ def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check
     """The checks of what Kubernetes shows of a stack."""
     plan = planned(stack)
     found = [check for pool in plan.config.pools for check in pool_checks(plan, pool, plan.config.nodes_of(pool), seen)]
-    found += [check for fit in plan.assessment.fits for check in model_checks(plan, fit, seen)]
+    found += [check for fit in plan.verdict.fits for check in model_checks(plan, fit, seen)]
     return {(check.about, check.what): check for check in found}
 
 

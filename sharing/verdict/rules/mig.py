@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from sharing import versions
-from sharing.fit.shares import judge_models
+from sharing.fit.shares import place_models
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.offerings import examples
@@ -80,7 +80,7 @@ def idle_slices(config: StackConfig) -> Iterator[Problem]:
     """A slice without a model costs money for nothing."""
     for pool in _partitioned(config):
         if pool.known_types and len(pool.offers) > 1:
-            used = {verdict.shares.profile for verdict in judge_models(config, pool)}
+            used = {placement.shares.profile for placement in place_models(config, pool)}
             for shares in pool.offers:
                 if shares.profile not in used:
                     rule = "has no model"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sharing.fit.shares import judge_guests
+from sharing.fit.shares import place_guests
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
@@ -46,11 +46,11 @@ def find_misfits(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         if not pool.known_types or not pool.offers:
             continue  # the error of another rule
-        for served, verdict in judge_guests(config, pool):
+        for served, placement in place_guests(config, pool):
             path = _path(served, pool)
-            if path not in obstacles and not verdict.fits:
-                found = f"{served.model.name} on {pool.name} ({verdict.found})"
-                rule = f"{verdict.rule}, counting the models that it may meet there ({pool.sharing.mode} on "
+            if path not in obstacles and not placement.fits:
+                found = f"{served.model.name} on {pool.name} ({placement.found})"
+                rule = f"{placement.rule}, counting the models that it may meet there ({pool.sharing.mode} on "
                 fix = f"Remove {pool.name} from `spill`, or use a smaller model, a shorter context or a larger GPU."
                 yield Problem(path, found, f"{rule}{pool.smallest.gpu.title})", fix)
 

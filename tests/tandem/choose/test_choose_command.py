@@ -88,12 +88,12 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
             [str(one) for one in reading.problems],
         )
         if accepted:
-            open_ = any(one.path.startswith("budget.max-usd") for one in reading.assessment.warnings)
+            open_ = any(one.path.startswith("budget.max-usd") for one in reading.verdict.warnings)
             assert open_ is any(choice.cell is cell for choice in found.not_judged)
-            assert reading.assessment.cost is not None
-            assert cell.judgement.cost is not None
-            assert reading.assessment.cost.usd_per_hour == pytest.approx(cell.judgement.cost.usd_per_hour, abs=1e-9)
-            assert reading.assessment.cost.usd_per_month == pytest.approx(cell.judgement.cost.usd_per_month, abs=1e-6)
+            assert reading.verdict.cost is not None
+            assert cell.verdict.cost is not None
+            assert reading.verdict.cost.usd_per_hour == pytest.approx(cell.verdict.cost.usd_per_hour, abs=1e-9)
+            assert reading.verdict.cost.usd_per_month == pytest.approx(cell.verdict.cost.usd_per_month, abs=1e-6)
 
 
 # The output.
@@ -188,7 +188,7 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
     assert "Restrict `public-access-cidrs`" in lines[2]
     assert max(map(len, lines)) <= 120
     reading = judge_file(path)
-    assert (reading.problems, reading.assessment.warnings) == ((), ())
+    assert (reading.problems, reading.verdict.warnings) == ((), ())
     assert reading.config.budget.max_usd_per_hour == 2
     assert [one.context for one in reading.config.models] == [2048, 2048]
 
@@ -276,8 +276,8 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
     assert reading.problems == ()
     assert reading.config.cluster.nat == "single"
     assert [one.context for one in reading.config.models] == [4096, 1024]
-    assert reading.assessment.cost is not None
-    assert reading.assessment.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
+    assert reading.verdict.cost is not None
+    assert reading.verdict.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
 
 
 def test_models_that_spill_are_tried_on_one_pool(tmp_path: Path) -> None:
@@ -321,8 +321,8 @@ def test_karpenter_still_launches_the_nodes_of_a_stack(section: dict[str, Any], 
     }
     reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
     assert reading.problems == ()
-    assert reading.assessment.cost is not None
-    assert reading.assessment.cost.usd_per_hour == pytest.approx(first["usd_per_hour"], abs=1e-4)
+    assert reading.verdict.cost is not None
+    assert reading.verdict.cost.usd_per_hour == pytest.approx(first["usd_per_hour"], abs=1e-4)
 
 
 def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
         "Setup",
     ]
     reading = judge_file(project / "Pulumi.mine.yaml")
-    assert (reading.problems, reading.assessment.warnings) == ((), ())
+    assert (reading.problems, reading.verdict.warnings) == ((), ())
     assert reading.config.region == "eu-west-1"
     assert reading.config.cluster.public_access_cidrs == ["203.0.113.7/32"]
     assert [model.name for model in reading.config.models] == ["llama2:7b", "mistral:7b"]
@@ -135,7 +135,7 @@ def test_the_plan_of_the_file_has_no_warning(model: str, project: Path) -> None:
         ended = call("init", "mine", *flags, "--context", context, "--yes", "--force", cwd=project)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         reading = judge_file(project / "Pulumi.mine.yaml")
-        assert (reading.problems, reading.assessment.warnings) == ((), ())
+        assert (reading.problems, reading.verdict.warnings) == ((), ())
         assert "costs up to $" in " ".join(ended.stdout.split()), "the peak, which the file limits"
         assert reading.config.budget.max_usd_per_month == 350
 
@@ -303,7 +303,7 @@ def test_the_stack_file_names_a_second_instance_type_that_the_budget_allows(proj
     text = path.read_text(encoding="utf-8")
     [usd] = re.findall(tip, text, re.MULTILINE)
     path.write_text(text.replace("[g4dn.xlarge]", "[g4dn.xlarge, g4dn.2xlarge]"), encoding="utf-8")
-    bill = judge_file(path).assessment.cost
+    bill = judge_file(path).verdict.cost
     assert bill is not None
     assert (f"{bill.usd_per_hour:.3f}", judge_file(path).problems) == (usd, ())
     # $278 per month with a g4dn.xlarge.

@@ -232,7 +232,7 @@ def of_pool(plan: Plan, due: int, seen: Facts) -> list[Check]:
 def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
     plan = planned(stack)
     [pool] = plan.config.pools
-    return rows([*of_pool(plan, plan.config.nodes_of(pool), seen), *model_checks(plan, plan.assessment.fits[0], seen)])
+    return rows([*of_pool(plan, plan.config.nodes_of(pool), seen), *model_checks(plan, plan.verdict.fits[0], seen)])
 
 
 def other_pool(**changes: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ OUTPUTS = {
 def found() -> dict[str, list[str]]:
     """All rows of a healthy stack; of any other, the rows that differ."""
     well, plan = of_cluster(facts()), planned()
-    model = plan.assessment.fits[0]
+    model = plan.verdict.fits[0]
     parked = replace(model, pool=model.pool.changed(desired=0))
     nights = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
     at_times = replace(plan, config=replace(plan.config, park=nights))
@@ -331,7 +331,7 @@ def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
 def test_a_larger_spill_gets_stronger_advice() -> None:
     def offered(missing_mib: int, stack: str = "timeslice") -> list[str]:
         plan = planned(stack)
-        return what_would_fit(plan, plan.assessment.fits[0], missing_mib * 2**20)
+        return what_would_fit(plan, plan.verdict.fits[0], missing_mib * 2**20)
 
     assert "`models[0].context: 1792`" in offered(100)
     assert "`models[0].context: 1024`" in offered(500)

@@ -11,11 +11,11 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice, advise, concerns
 from sharing.verdict.features import features_of
-from sharing.verdict.judgement import Fit, Judgement, judge
+from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules import budget
 from sharing.verdict.rules import table as compatibility
 
-__all__ = ["Assessment", "Fit", "assess"]
+__all__ = ["Fit", "FullVerdict", "judge_fully"]
 
 MOST_CHEAPER = 3
 """Changes that an error about the budget offers."""
@@ -24,8 +24,8 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assessment:
-    """The verdict of the rules. Nothing may be created while `problems` is not empty."""
+class FullVerdict:
+    """The verdict that users see. Nothing may be created while `problems` is not empty."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -37,50 +37,50 @@ class Assessment:
     """By pool: changes after which nothing refuses it or its models, the cheapest first."""
 
 
-def assess(config: StackConfig) -> Assessment:
+def judge_fully(config: StackConfig) -> FullVerdict:
     """Applies every rule to `config` and stops at none, so that all errors of the rules are reported at once."""
-    found = judge(config)
-    advice = {pool.name: _advice(config, found, pool) for pool in config.pools}
-    problems = [*found.broken, *_do_not_fit(found, advice)]
-    problems += budget.find_problems(config, found.cost, _cheaper(config, found, advice))
+    quick = judge_quickly(config)
+    advice = {pool.name: _advice(config, quick, pool) for pool in config.pools}
+    problems = [*quick.broken, *_do_not_fit(quick, advice)]
+    problems += budget.find_problems(config, quick.cost, _cheaper(config, quick, advice))
     features = features_of(config)
-    problems += [problem for feature in features for problem in feature.bill_errors(config, found.cost)]
-    return Assessment(
+    problems += [problem for feature in features for problem in feature.bill_errors(config, quick.cost)]
+    return FullVerdict(
         problems=tuple(problems),
         warnings=(
             *compatibility.warnings(config),
             *_old_prices(config),
-            *budget.find_warnings(config, found.cost),
-            *(problem for feature in features for problem in feature.bill_warnings(config, found.cost)),
+            *budget.find_warnings(config, quick.cost),
+            *(problem for feature in features for problem in feature.bill_warnings(config, quick.cost)),
         ),
-        fits=tuple(_advised(fit, advice) for fit in found.fits),
-        cost=found.cost,
+        fits=tuple(_advised(fit, advice) for fit in quick.fits),
+        cost=quick.cost,
         advice=advice,
     )
 
 
-def _advice(config: StackConfig, found: Judgement, pool: GpuPool) -> tuple[Advice, ...]:
+def _advice(config: StackConfig, quick: QuickVerdict, pool: GpuPool) -> tuple[Advice, ...]:
     all_known = len(pool.known_types) == len(pool.instance_types)
-    refused = any(concerns(problem, pool, config) for problem in found.broken)
-    refused |= any(fit.pool.name == pool.name for fit in found.fits if not fit.verdict.fits)
-    return tuple(advise(config, found, pool)) if all_known and (refused or found.over_budget) else ()
+    refused = any(concerns(problem, pool, config) for problem in quick.broken)
+    refused |= any(fit.pool.name == pool.name for fit in quick.fits if not fit.placement.fits)
+    return tuple(advise(config, quick, pool)) if all_known and (refused or quick.over_budget) else ()
 
 
 def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
-    return fit if fit.verdict.fits else replace(fit, advice=tuple(each.change for each in advice[fit.pool.name]))
+    return fit if fit.placement.fits else replace(fit, advice=tuple(each.change for each in advice[fit.pool.name]))
 
 
-def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
+def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
     """One error for all models that exceed the same limit by the same amount; a pool's advice is given once."""
     alike: dict[tuple[str, str, str], list[Fit]] = {}
-    for fit in found.misfits:
-        alike.setdefault((fit.pool.name, fit.verdict.rule, fit.verdict.found), []).append(fit)
+    for fit in quick.misfits:
+        alike.setdefault((fit.pool.name, fit.placement.rule, fit.placement.found), []).append(fit)
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
         first = fits[0]
         path = advised.setdefault(pool, first.served.path)
         if not advice[pool]:
-            within, larger = (" within the budget", ", or raise the budget") if found.limits.is_set else ("", "")
+            within, larger = (" within the budget", ", or raise the budget") if quick.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
                 f"across GPUs. Use a smaller model{larger}."
@@ -97,7 +97,7 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
 
 def _wants_several_gpus(fit: Fit) -> bool:
     """Whether a model is too large for one GPU of a node that has several."""
-    return fit.pool.smallest.gpus > 1 and fit.verdict.need.bound > fit.verdict.unit_mib
+    return fit.pool.smallest.gpus > 1 and fit.placement.need.bound > fit.placement.unit_mib
 
 
 def _names(fits: list[Fit]) -> str:
@@ -115,9 +115,9 @@ def _old_prices(config: StackConfig) -> list[Problem]:
     return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]
 
 
-def _cheaper(config: StackConfig, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
+def _cheaper(config: StackConfig, quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -> list[str]:
     """Changes after which the stack stays within its budget, the cheapest first."""
-    if not found.over_budget:
+    if not quick.over_budget:
         return []
     # Where the bill is known, so is the total of each change.
     offered = sorted((each for pool in config.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))

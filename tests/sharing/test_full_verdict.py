@@ -1,4 +1,4 @@
-"""The assessment of a setup: errors, warnings, fits, and the bill."""
+"""The verdict of a setup: errors, warnings, fits, and the bill."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from sharing.cost.bill import cost
 from sharing.modes.modes import TimeSlicing
-from sharing.verdict.assessment import assess
+from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pool, read_cases, replace, setup
 from tests.sharing.rows import read_setup
 
@@ -17,7 +17,7 @@ CASES = read_cases("assessments")
 def test_all_errors_of_a_stack_are_reported_at_once(name: str) -> None:
     case = CASES[name]
     whole = read_setup(case.get("stack", {}))
-    found = assess(whole)
+    found = judge_fully(whole)
     problems = [str(problem) for problem in found.problems]
     assert len(problems) == len(case["problems"]), problems
     for said, wanted in zip(problems, case["problems"], strict=True):
@@ -26,18 +26,18 @@ def test_all_errors_of_a_stack_are_reported_at_once(name: str) -> None:
     assert all(fit.served in whole.models_of(fit.pool) for fit in found.fits)
     assert found.cost == (cost(whole) if case["billed"] else None)
     assert [bool(fit.advice) for fit in found.fits] == [
-        not fit.verdict.fits and bool(found.advice[fit.pool.name]) for fit in found.fits
+        not fit.placement.fits and bool(found.advice[fit.pool.name]) for fit in found.fits
     ]
 
 
 def test_warnings_refuse_nothing() -> None:
     whole = setup(nat="single", nat_is_written=False, pools=(pool(sharing=TimeSlicing(), desired=0),))
-    assert [one.path for one in assess(whole).warnings] == ["gpu-nodes.desired", "cluster.nat"]
-    assert assess(whole).problems == ()
+    assert [one.path for one in judge_fully(whole).warnings] == ["gpu-nodes.desired", "cluster.nat"]
+    assert judge_fully(whole).problems == ()
 
 
 def test_a_budget_may_be_used_to_the_last_cent() -> None:
     whole = setup()
     exact = cost(whole).replacing_usd_per_hour
-    assert assess(replace(whole, max_usd_per_hour=exact)).problems == ()
-    assert len(assess(replace(whole, max_usd_per_hour=exact - 1e-6)).problems) == 1
+    assert judge_fully(replace(whole, max_usd_per_hour=exact)).problems == ()
+    assert len(judge_fully(replace(whole, max_usd_per_hour=exact - 1e-6)).problems) == 1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sharing.cost.bill import Cost, cost
-from sharing.fit.shares import Verdict, judge_models
+from sharing.fit.shares import Placement, place_models
 from sharing.hardware.system_instances import system_types
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
@@ -19,7 +19,7 @@ class Fit:
 
     served: ServedModel
     pool: GpuPool
-    verdict: Verdict
+    placement: Placement
     advice: tuple[str, ...] = ()
     """Changes after which all models of the pool fit, the cheapest first; empty if this model fits, or no
     change helps.
@@ -27,8 +27,8 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """Every verdict on a setup."""
+class QuickVerdict:
+    """The errors and the cost of a setup."""
 
     broken: tuple[Problem, ...]
     """Errors of the rules in `sharing.verdict.rules.table`."""
@@ -60,14 +60,14 @@ class Judgement:
         return not (self.broken or self.misfits or self.over_budget)
 
 
-def judge(config: StackConfig) -> Judgement:
+def judge_quickly(config: StackConfig) -> QuickVerdict:
     """Applies every rule to `config` and stops at none."""
     fits = [fit for pool in config.pools if is_judgeable(pool) for fit in _fits(config, pool)]
     fits.sort(key=lambda fit: fit.served.index)
-    return Judgement(
+    return QuickVerdict(
         broken=tuple(compatibility.problems(config)),
         fits=tuple(fits),
-        misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(config, fit)),
+        misfits=tuple(fit for fit in fits if not fit.placement.fits and _is_news(config, fit)),
         cost=cost(config) if _is_priced(config) else None,
         limits=limits_of(config),
     )
@@ -80,13 +80,13 @@ def is_judgeable(pool: GpuPool) -> bool:
 
 
 def _fits(config: StackConfig, pool: GpuPool) -> list[Fit]:
-    found = zip(config.models_of(pool), judge_models(config, pool), strict=True)
-    return [Fit(served=served, pool=pool, verdict=verdict) for served, verdict in found]
+    placed = zip(config.models_of(pool), place_models(config, pool), strict=True)
+    return [Fit(served=served, pool=pool, placement=placement) for served, placement in placed]
 
 
 def _is_news(config: StackConfig, fit: Fit) -> bool:
     """Whether the model lacks more than a share. Missing shares are reported once, not per model."""
-    return fit.verdict.is_left or len(config.models_of(fit.pool)) <= fit.pool.total_shares
+    return fit.placement.is_left or len(config.models_of(fit.pool)) <= fit.pool.total_shares
 
 
 def _is_priced(config: StackConfig) -> bool:
