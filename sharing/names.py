@@ -131,7 +131,7 @@ def plugin_release(pool: str) -> str:
 def tolerations(mode_taint: T | None) -> list[dict[str, T | str]]:
     """Tolerations, as Kubernetes writes them, of a pod for nodes with this value of the taint; for all when None."""
     if mode_taint is None:
-        return [{**one} for one in TOLERATED]
+        return [{**toleration} for toleration in TOLERATED]
     return [{**TOLERATED[0]}, {"key": MODE_TAINT, "operator": "Equal", "value": mode_taint}]
 
 

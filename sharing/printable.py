@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 def without_secrets(text: str) -> str:
     """The text with each URL in it as `address` shows it."""
-    return URL.sub(lambda found: address(found[0]), text) if ":/" in text else text
+    return URL.sub(lambda match: address(match[0]), text) if ":/" in text else text
 
 
 def address(text: str) -> str:
@@ -46,10 +46,10 @@ def address(text: str) -> str:
     up to the last `@` is hidden.
     """
     hidden = re.sub(r"^(.*?:/+)?.*@", r"\1…@", text, flags=re.DOTALL)
-    return re.sub(r"(\?.|#[^?]*=).*", lambda found: f"{found[0][0]}…", hidden, count=1, flags=re.DOTALL)
+    return re.sub(r"(\?.|#[^?]*=).*", lambda match: f"{match[0][0]}…", hidden, count=1, flags=re.DOTALL)
 
 
 def as_json(value: object, *, indent: int | None = None) -> str:
     """JSON that a terminal shows as it is: `UNPRINTABLE` is escaped, so a program reads the same value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=list)
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

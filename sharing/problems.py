@@ -102,14 +102,15 @@ def abbreviate(paths: Iterable[str]) -> str:
         before, number, after = _around_number(path)
         numbers.setdefault((before, after), []).extend([] if number is None else [number])
     return ", ".join(
-        f"{before}[{_runs(found)}]{after}" if found else before for (before, after), found in numbers.items()
+        f"{before}[{_runs(its_numbers)}]{after}" if its_numbers else before
+        for (before, after), its_numbers in numbers.items()
     )
 
 
 def _around_number(path: str) -> tuple[str, int | None, str]:
     """The path before its last number, that number, and the rest; None if it names no item of a list."""
-    found = ITEM.fullmatch(path)
-    return (found[1], int(found[2]), found[3]) if found else (path, None, "")
+    item = ITEM.fullmatch(path)
+    return (item[1], int(item[2]), item[3]) if item else (path, None, "")
 
 
 def _runs(numbers: Iterable[int]) -> str:
@@ -159,9 +160,9 @@ def near(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     plain = unicodedata.normalize("NFKC", word).strip().lower().replace("_", "-")
     if plain in folded:
         return [folded[plain]]
-    found = difflib.get_close_matches(plain, list(folded), n=most, cutoff=0.6)
-    stems = [name for name in folded if plain and name.split(":")[0] == plain.split(":")[0] and name not in found]
-    return [folded[name] for name in (found + stems)[:most]]
+    close = difflib.get_close_matches(plain, list(folded), n=most, cutoff=0.6)
+    stems = [name for name in folded if plain and name.split(":")[0] == plain.split(":")[0] and name not in close]
+    return [folded[name] for name in (close + stems)[:most]]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

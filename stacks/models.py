@@ -42,7 +42,7 @@ def describe_model(
         packed=plan.config.has_importance and pool.provisioner == "karpenter" and pool.capacity == "on-demand",
         importance=served.importance,
         resource_name=fit.placement.shares.resource,
-        needs_mps_daemon=all(one.sharing.needs_mps_daemon for one in (pool, *others)),
+        needs_mps_daemon=all(each.sharing.needs_mps_daemon for each in (pool, *others)),
         page_cache_mib=host.page_cache_mib(plan.config, pool, *others),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
         running=pool.desired > 0 and not (is_parked and pool.provisioner == "karpenter"),

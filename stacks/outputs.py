@@ -139,11 +139,11 @@ def describe(plan: Plan) -> dict[str, Any]:
         fit.served.id: FitOutputs(needs_mib=round(fit.placement.need.total), share_mib=fit.placement.share_mib)
         for fit in plan.verdict.fits
     }
-    known: dict[str, Any] = {"pools": pools, "cost": cost, "fit": fit}
+    outputs: dict[str, Any] = {"pools": pools, "cost": cost, "fit": fit}
     if len(pools) == 1:
         [only] = pools.values()
-        known |= {"mode": only.mode, "shares": only.shares}
-    return StackOutputs.model_construct(**known).model_dump(mode="json", exclude_unset=True)
+        outputs |= {"mode": only.mode, "shares": only.shares}
+    return StackOutputs.model_construct(**outputs).model_dump(mode="json", exclude_unset=True)
 
 
 def describe_pool(pool: GpuPool) -> PoolOutputs:

@@ -87,5 +87,5 @@ def _project_folder() -> Path:
 
 def _provider_values() -> dict[str, Any]:
     """Values of all `aws:` keys. `pulumi.Config` cannot list keys, so an unexpected one would go unnoticed."""
-    known = {**get_config_env(), **CONFIG.get()}
-    return {key: value for key, value in known.items() if key.startswith("aws:")}
+    values = {**get_config_env(), **CONFIG.get()}
+    return {key: value for key, value in values.items() if key.startswith("aws:")}

@@ -25,20 +25,22 @@ def judge_principal(path: str, arn: str, region: str) -> Problem | None:
         return Problem(
             path, shown, "is a session, which expires; an admin must be its role", _role_of(*session.groups())
         )
-    found = PRINCIPAL.fullmatch(arn)
-    if found is None:
+    principal = PRINCIPAL.fullmatch(arn)
+    if principal is None:
         rule = "is not the ARN of an IAM role or user"
         if arn.endswith(":root"):
             # EKS accepts it but gives nobody access (kubernetes-sigs/aws-iam-authenticator#797).
             rule = "is an AWS account, which EKS accepts and then ignores"
         return Problem(path, shown, rule, EXAMPLE)
-    if found["name"].startswith(SERVICE_ROLES):
+    if principal["name"].startswith(SERVICE_ROLES):
         # EKS: "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
         return Problem(path, shown, "is a service-linked role, which EKS refuses", EXAMPLE)
-    if found["kind"] == "role" and found["name"].startswith(SSO_ROLE):
+    if principal["kind"] == "role" and principal["name"].startswith(SSO_ROLE):
         # EKS: "The specified principalArn is invalid: invalid principal" (terraform-aws-modules/terraform-aws-eks#2969)
-        return Problem(path, shown, "lacks the path that every IAM Identity Center role has", _look_up(found["name"]))
-    if found["partition"] != (here := partition_of(region)):
+        return Problem(
+            path, shown, "lacks the path that every IAM Identity Center role has", _look_up(principal["name"])
+        )
+    if principal["partition"] != (here := partition_of(region)):
         fix = f"Write a role or user whose ARN begins with `arn:{here}:iam::`."
         return Problem(path, shown, f"is in another partition than {region}", fix)
     return None

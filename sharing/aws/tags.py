@@ -158,6 +158,6 @@ def _judge_value(path: str, value: str) -> Problem | None:
 def _wrong_text(text: str, most: int) -> tuple[str, str] | None:
     if len(text) > most:
         return f"must have at most {most} characters", f"Shorten it by {len(text) - most:,}."
-    if found := _NOT_ALLOWED.search(text):
-        return f"must be {_CHARACTERS}", f"Remove {foreign_letters(found[0]) or repr(found[0])}."
+    if wrong := _NOT_ALLOWED.search(text):
+        return f"must be {_CHARACTERS}", f"Remove {foreign_letters(wrong[0]) or repr(wrong[0])}."
     return None

@@ -250,11 +250,11 @@ def _costliest(pool: GpuPool, config: StackConfig) -> str:
 
 def _cheaper_types(config: StackConfig) -> float:
     """Savings in USD per hour if each pool gets its cheapest type instead of the most expensive one."""
-    found = 0.0
+    usd = 0.0
     for pool in config.pools:
         each = [_price(name, pool, config).usd_per_hour for name in pool.instance_types]
-        found += config.nodes_of(pool) * (max(each) - min(each))
-    return found
+        usd += config.nodes_of(pool) * (max(each) - min(each))
+    return usd
 
 
 def unpriced(config: StackConfig, *pools: GpuPool) -> tuple[str, ...]:
@@ -287,8 +287,8 @@ def _replacements(config: StackConfig) -> float:
     """USD per hour of the extra nodes during a replacement, with their disks and addresses."""
     types = config.cluster.system_nodes.instance_types
     system = max(prices.system_node(name, config.region, config.book).usd_per_hour for name in types)
-    found = added_system_nodes(config) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, config))
-    return found + sum(added_nodes(pool, config.nodes_of(pool)) * node_usd(pool, config) for pool in config.pools)
+    usd = added_system_nodes(config) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, config))
+    return usd + sum(added_nodes(pool, config.nodes_of(pool)) * node_usd(pool, config) for pool in config.pools)
 
 
 def _unplanned_nodes(config: StackConfig) -> float:
@@ -304,7 +304,7 @@ def _beyond_planned(pool: GpuPool, config: StackConfig) -> float:
         return 0.0
     disk = _disk_and_address(pool.volume_gib, config)
     most = max(
-        pool.most_nodes(known) * (_price(known.name, pool, config).usd_per_hour + disk) for known in pool.known_types
+        pool.most_nodes(kind) * (_price(kind.name, pool, config).usd_per_hour + disk) for kind in pool.known_types
     )
     return max(most - pool_usd(pool, config), 0.0)
 

@@ -97,8 +97,8 @@ def needs(config: StackConfig) -> tuple[Need, ...]:
         # All types of a pool have the same GPU, so one quota counts them all; plan for the largest.
         quota = vcpu_quota(pool.instance_types[0], pool.capacity)
         assert quota is not None, "every GPU type is of a family that is counted"
-        vcpu = max(known.vcpu for known in pool.known_types)
-        most_vcpu = max(pool.most_nodes(known) * known.vcpu for known in pool.known_types)
+        vcpu = max(kind.vcpu for kind in pool.known_types)
+        most_vcpu = max(pool.most_nodes(kind) * kind.vcpu for kind in pool.known_types)
         now[quota] += pool.desired * vcpu
         for each in (quota, _fallback_quota(pool)):
             if each:

@@ -105,7 +105,7 @@ def page_cache_mib(config: StackConfig, *pools: GpuPool) -> int:
     So the limits of all pods on a node never exceed its RAM, and the kubelet has no reason to evict.
     """
     spare = []
-    for pool, node in ((one, node) for one in pools for node in one.known_types):
+    for pool, node in ((each, node) for each in pools for node in each.known_types):
         needs = crowd(config, pool, node)
         room = room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics)
         spare.append((room - sum(needs)) // max(1, len(needs)))

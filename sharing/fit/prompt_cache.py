@@ -76,7 +76,7 @@ def slow_copies(served: ServedModel, pool: GpuPool) -> Gpu | None:
 
     The share of the memory stands for the share of the multiprocessors: the same with MPS, and nearly so with MIG.
     """
-    for gpu in (known.gpu for known in pool.known_types):
+    for gpu in (kind.gpu for kind in pool.known_types):
         parts = [(shares.memory_mib or gpu.cuda_mib) / gpu.cuda_mib for shares in pool.sharing.offers(gpu)]
         reads = read_seconds(served, gpu, min(parts, default=1.0))
         if reads is not None and reads < copies_seconds(served):

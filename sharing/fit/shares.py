@@ -98,10 +98,10 @@ def place(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceTyp
         if is_left:
             tenants[kind].append(each.bound)
     largest = {kind: sorted(bounds, reverse=True)[: kind.sharers] for kind, bounds in tenants.items()}
-    found = []
+    placements = []
     for index, served in enumerate(models):
         kind, is_left = given[index]
-        found.append(
+        placements.append(
             Placement(
                 served=served,
                 need=needs[index],
@@ -112,7 +112,7 @@ def place(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceTyp
                 is_left=is_left,
             )
         )
-    return found
+    return placements
 
 
 def _crowd(own: float, largest: Sequence[float], kind: Shares, *, is_tenant: bool) -> float:

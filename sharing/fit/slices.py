@@ -47,16 +47,16 @@ def slices_for(
         offers = sharing.offers(instance.gpu)
         slices = nodes * instance.gpus * sum(shares.per_gpu for shares in offers)
         if sharing.strategy == strategy and slices >= len(models):
-            found = place(models, sharing, instance, nodes)
-            if all(placement.fits for placement in found):
-                used = {placement.shares.profile for placement in found}
+            placements = place(models, sharing, instance, nodes)
+            if all(placement.fits for placement in placements):
+                used = {placement.shares.profile for placement in placements}
                 holding.append((sum(shares.profile not in used for shares in offers), sharing))
     return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
 
 
 def in_mig(models: tuple[ServedModel, ...], region: str, most: int = 3) -> list[Choice]:
     """For each GPU: the cheapest type that holds `models` on one node, one slice per model, and the layout for it."""
-    found: list[Choice] = []
+    choices: list[Choice] = []
     seen: set[str] = set()
     for candidate in sorted(
         _mig_types(region), key=lambda each: (on_demand(each.name, region).usd_per_hour, each.name)
@@ -65,18 +65,18 @@ def in_mig(models: tuple[ServedModel, ...], region: str, most: int = 3) -> list[
             continue
         if sharing := slices_for(models, candidate):
             usd = on_demand(candidate.name, region).usd_per_hour
-            found.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
+            choices.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
             seen.add(candidate.gpu.name)
-        if len(found) == most:
+        if len(choices) == most:
             break
-    return found
+    return choices
 
 
 def _mig_types(region: str) -> Iterator[InstanceType]:
     """Types with MIG that the region may offer and that every pinned driver supports."""
-    for known in instance_types().values():
-        if mig.profiles(known.gpu) and not known.gpu.min_driver and offered(known.name, region) != "no":
-            yield known
+    for kind in instance_types().values():
+        if mig.profiles(kind.gpu) and not kind.gpu.min_driver and offered(kind.name, region) != "no":
+            yield kind
 
 
 def _setting(sharing: Mig) -> str:

@@ -70,13 +70,13 @@ class InstanceType:
 @cache
 def gpus() -> dict[str, Gpu]:
     """Every GPU of the catalogue by name."""
-    found: dict[str, Gpu] = {}
+    by_name: dict[str, Gpu] = {}
     for row in tables.read("gpu_memory").rows:
         cuda = int(row["cuda_mib"] or int(row["nvml_mib"]) * CUDA_FRACTION_OF_NVML)
         major, _, minor = row["compute_capability"].partition(".")
         derived = {"name": row["gpu"], "compute_capability": (int(major or 0), int(minor or 0)), "cuda_mib": cuda}
-        found[row["gpu"]] = Gpu(cuda_is_derived=not row["cuda_mib"], **{**tables.cells_of(row, Gpu), **derived})
-    return found
+        by_name[row["gpu"]] = Gpu(cuda_is_derived=not row["cuda_mib"], **{**tables.cells_of(row, Gpu), **derived})
+    return by_name
 
 
 def find_gpu(gpu: Gpu | str) -> Gpu:
@@ -96,13 +96,13 @@ def instance_types() -> dict[str, InstanceType]:
 
 def alike(names: Sequence[str]) -> list[InstanceType]:
     """The types with these names; raises `ValueError` if one is unknown, or if their GPUs differ."""
-    known = instance_types()
+    catalogue = instance_types()
     for name in names:
-        if name not in known:
-            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
-    if len({(known[name].gpu, known[name].arch) for name in names}) != 1:
+        if name not in catalogue:
+            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, catalogue)}")
+    if len({(catalogue[name].gpu, catalogue[name].arch) for name in names}) != 1:
         raise ValueError(f"instance types must have the same GPU; found {', '.join(names) or 'none'}")
-    return [known[name] for name in names]
+    return [catalogue[name] for name in names]
 
 
 def _instance_type(row: tables.Row) -> InstanceType:

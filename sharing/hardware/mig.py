@@ -59,11 +59,11 @@ def profiles(gpu: Gpu) -> dict[str, Profile]:
 
 @cache
 def _profiles() -> dict[str, dict[str, Profile]]:
-    found: dict[str, dict[str, Profile]] = {}
+    by_gpu: dict[str, dict[str, Profile]] = {}
     for gpu, rows in _rows_by_gpu().items():
         total = max(int(row["slices"]) for row in rows)
-        found[gpu] = {row["profile"]: _profile(row, gpus()[gpu], total) for row in rows}
-    return found
+        by_gpu[gpu] = {row["profile"]: _profile(row, gpus()[gpu], total) for row in rows}
+    return by_gpu
 
 
 def _rows_by_gpu() -> dict[str, list[tables.Row]]:
@@ -98,26 +98,26 @@ def media_engines(gpu: Gpu) -> int:
 def gpus_with(profile: str) -> list[str]:
     """Titles of the GPUs that have a profile of that name or label."""
     named = {
-        gpu: {spelled for one in known.values() for spelled in (one.name, one.label)}
-        for gpu, known in _profiles().items()
+        gpu: {spelled for each in its_profiles.values() for spelled in (each.name, each.label)}
+        for gpu, its_profiles in _profiles().items()
     }
     return [gpus()[gpu].title for gpu, names in named.items() if profile in names]
 
 
 def every_resource() -> list[str]:
     """The resources of all slices of all GPUs, under the strategy `mixed`."""
-    return sorted({profile.resource for known in _profiles().values() for profile in known.values()})
+    return sorted({profile.resource for its_profiles in _profiles().values() for profile in its_profiles.values()})
 
 
 @cache
 def presets(gpu: Gpu) -> dict[str, Layout]:
     """Layouts of `gpu` with NVIDIA's names: `all-<profile>` with as many as fit, and `all-balanced`."""
-    known = profiles(gpu).values()
-    found: dict[str, Layout] = {f"all-{profile.label}": ((profile, profile.most),) for profile in known}
-    sizes = {profile.slices: profile for profile in reversed([*known]) if profile.is_plain and _is_even(profile)}
-    if known and (shape := BALANCED.get(memory_slices(gpu))):
-        found["all-balanced"] = tuple((sizes[size], count) for size, count in shape)
-    return found
+    its_profiles = profiles(gpu).values()
+    by_name: dict[str, Layout] = {f"all-{profile.label}": ((profile, profile.most),) for profile in its_profiles}
+    sizes = {profile.slices: profile for profile in reversed([*its_profiles]) if profile.is_plain and _is_even(profile)}
+    if its_profiles and (shape := BALANCED.get(memory_slices(gpu))):
+        by_name["all-balanced"] = tuple((sizes[size], count) for size, count in shape)
+    return by_name
 
 
 def _is_even(profile: Profile) -> bool:
@@ -170,8 +170,8 @@ def reduced(layout: Layout, gpu: Gpu) -> Layout:
 def layouts(gpu: Gpu) -> tuple[Layout, ...]:
     """Useful layouts of `gpu`: plain profiles that fill it; the most slices first, equal slices before mixed ones."""
     plain = [profile for profile in profiles(gpu).values() if profile.is_plain]
-    found = [layout for layout in _combinations(plain, gpu) if _is_full(layout, plain, gpu)]
-    return tuple(sorted(found, key=lambda layout: (-sum(count for _, count in layout), len(layout), name(layout))))
+    full = [layout for layout in _combinations(plain, gpu) if _is_full(layout, plain, gpu)]
+    return tuple(sorted(full, key=lambda layout: (-sum(count for _, count in layout), len(layout), name(layout))))
 
 
 def _combinations(plain: Sequence[Profile], gpu: Gpu) -> Iterator[Layout]:

@@ -69,8 +69,8 @@ def nearest(instance_type: str, region: str) -> str | None:
 
 def cheapest_first(region: str, book: Book | None = None) -> Iterator[InstanceType]:
     """The types of the catalogue that the region is not known to lack, by on-demand price of a node there."""
-    here = [known for known in instance_types().values() if offered(known.name, region, book) != "no"]
-    return iter(sorted(here, key=lambda known: (on_demand(known.name, region, book).usd_per_hour, known.name)))
+    here = [kind for kind in instance_types().values() if offered(kind.name, region, book) != "no"]
+    return iter(sorted(here, key=lambda kind: (on_demand(kind.name, region, book).usd_per_hour, kind.name)))
 
 
 def examples(names: Iterable[str], region: str, book: Book | None = None, most: int = 2) -> str:
@@ -86,17 +86,17 @@ def family(instance_type: str) -> str:
 
 @cache
 def _regions() -> dict[str, _Region]:
-    found = {}
+    by_name = {}
     for row in tables.read("offerings").rows:
         families, lacks, unknown = (frozenset(row[key].split()) for key in ("families", "lacks", "unknown"))
-        found[row["region"]] = _Region(families, lacks, unknown, row["date"])
-    return found
+        by_name[row["region"]] = _Region(families, lacks, unknown, row["date"])
+    return by_name
 
 
 @cache
 def _families() -> frozenset[str]:
     """Every family in the table. A family that it lacks may be newer than the table."""
-    return frozenset().union(*(one.families for one in _regions().values()))
+    return frozenset().union(*(region.families for region in _regions().values()))
 
 
 @cache
@@ -108,7 +108,9 @@ def _places() -> dict[str, tuple[float, float]]:
     }
 
 
-def _angle(one: tuple[float, float], other: tuple[float, float]) -> float:
+def _angle(here: tuple[float, float], there: tuple[float, float]) -> float:
     """The angle between two places on the globe."""
-    cosine = math.sin(one[0]) * math.sin(other[0]) + math.cos(one[0]) * math.cos(other[0]) * math.cos(one[1] - other[1])
+    cosine = math.sin(here[0]) * math.sin(there[0]) + math.cos(here[0]) * math.cos(there[0]) * math.cos(
+        here[1] - there[1]
+    )
     return math.acos(min(1.0, cosine))

@@ -84,18 +84,18 @@ def on_demand(instance_type: str, region: str, book: Book | None = None) -> Pric
     if book:
         return _unlisted(on_demand(instance_type, region))
     table = tables.read("gpu_prices")
-    known = _by_region("gpu_prices")
-    if (region, instance_type) in known:
-        return Price(usd_per_hour=known[region, instance_type], region=region, date=table.date)
+    by_region = _by_region("gpu_prices")
+    if (region, instance_type) in by_region:
+        return Price(usd_per_hour=by_region[region, instance_type], region=region, date=table.date)
     regional = _by_region("regional_prices")
     if (region, instance_type) in regional:
         date = tables.read("regional_prices").date
         return Price(usd_per_hour=regional[region, instance_type], region=region, date=date)
-    if (HOME_REGION, instance_type) not in known:
+    if (HOME_REGION, instance_type) not in by_region:
         return _estimate(instance_type)
-    at_home = known[HOME_REGION, instance_type]
+    at_home = by_region[HOME_REGION, instance_type]
     if size := _known_size(instance_type, region):
-        usd = regional[region, size] * at_home / known[HOME_REGION, size]
+        usd = regional[region, size] * at_home / by_region[HOME_REGION, size]
         date, note = tables.read("regional_prices").date, f"computed from the price of {size} in this region"
         return Price(usd_per_hour=round(usd, 5), region=region, date=date, note=note)
     return Price(
@@ -126,10 +126,10 @@ def system_node(instance_type: str, region: str, book: Book | None = None) -> Pr
 def service(item: str, region: str) -> Price:
     """Price of one unit of a service, in the unit that `service_prices.csv` names for it."""
     table = tables.read("service_prices")
-    known = {(row["region"], row["item"]): float(row["usd"]) for row in table.rows}
-    place = region if (region, item) in known else HOME_REGION
+    rows = {(row["region"], row["item"]): float(row["usd"]) for row in table.rows}
+    place = region if (region, item) in rows else HOME_REGION
     note = "" if place == region else _elsewhere(region)
-    return Price(usd_per_hour=known[place, item], region=place, date=table.date, note=note, own=place == region)
+    return Price(usd_per_hour=rows[place, item], region=place, date=table.date, note=note, own=place == region)
 
 
 def _unlisted(price: Price) -> Price:
@@ -144,12 +144,14 @@ def _elsewhere(region: str) -> str:
 
 def _estimate(instance_type: str) -> Price:
     """The price of a type that has none anywhere (p5e): the highest price per GPU of types with that GPU."""
-    wanted, table, known = instance_types()[instance_type], tables.read("gpu_prices"), _by_region("gpu_prices")
+    wanted, table, by_region = instance_types()[instance_type], tables.read("gpu_prices"), _by_region("gpu_prices")
     kin = [
-        other for other in instance_types().values() if other.gpu == wanted.gpu and (HOME_REGION, other.name) in known
+        other
+        for other in instance_types().values()
+        if other.gpu == wanted.gpu and (HOME_REGION, other.name) in by_region
     ]
-    highest = max(kin, key=lambda other: known[HOME_REGION, other.name] / other.gpus)
-    usd = known[HOME_REGION, highest.name] / highest.gpus * wanted.gpus
+    highest = max(kin, key=lambda other: by_region[HOME_REGION, other.name] / other.gpus)
+    usd = by_region[HOME_REGION, highest.name] / highest.gpus * wanted.gpus
     return Price(
         usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {highest.name}", own=False
     )

@@ -146,16 +146,16 @@ def full_name(name: str) -> str:
 def find(name: str) -> Model | None:
     """The model that Ollama serves for `name`, with `name` as its name; None if the catalogue lacks the file."""
     full = full_name(name)
-    found = models().get(_names().get(full, full))
-    return found and replace(found, name=full)
+    model = models().get(_names().get(full, full))
+    return model and replace(model, name=full)
 
 
 def find_model(model: Model | str) -> Model:
     """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
-    found = find(model) if isinstance(model, str) else model
-    if found is None:
+    in_catalogue = find(model) if isinstance(model, str) else model
+    if in_catalogue is None:
         raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a `Model`.")
-    return found
+    return in_catalogue
 
 
 def largest_vocabulary() -> int:

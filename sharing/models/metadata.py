@@ -277,14 +277,14 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
     """KV heads of full layers and of windowed ones, 0 if there are none."""
     key = "attention.head_count_kv" if facts.has("attention.head_count_kv") else "attention.head_count"
     heads = facts.each(key)
-    found = {kind: {each for each, its in zip(heads, kinds, strict=True) if its == kind} for kind in (FULL, WINDOWED)}
+    by_kind = {kind: {each for each, its in zip(heads, kinds, strict=True) if its == kind} for kind in (FULL, WINDOWED)}
     # qwen3next and qwen35 of Ollama's converter have 0 for recurrent layers, which are ignored here.
-    if any(len(different) > 1 for different in found.values()) or not any(found.values()):
+    if any(len(different) > 1 for different in by_kind.values()) or not any(by_kind.values()):
         raise UnclearModelError(
             f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
             "rule covers. Describe the model with the custom-model keys of the stack file."
         )
-    full, windowed = (different.pop() if different else 0 for different in found.values())
+    full, windowed = (different.pop() if different else 0 for different in by_kind.values())
     return full or windowed, windowed
 
 
@@ -329,11 +329,11 @@ def _feed_forward(facts: _Facts, experts: int) -> int:
         dense = gate.shape[1]  # files of Ollama's converter may claim another: handle_lfm2
     if not experts:
         return dense
-    one = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
+    of_expert = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
     has_dense = any(DENSE.match(name) for name in facts.tensors)
-    always = facts.number("expert_shared_feed_forward_length", one * facts.number("expert_shared_count", 0))
+    always = facts.number("expert_shared_feed_forward_length", of_expert * facts.number("expert_shared_count", 0))
     used = facts.most("expert_used_count")
-    return widest_feed_forward(dense=dense, has_dense=has_dense, expert=one, used=used, always=always)
+    return widest_feed_forward(dense=dense, has_dense=has_dense, expert=of_expert, used=used, always=always)
 
 
 def widest_feed_forward(*, dense: int, has_dense: bool, expert: int, used: int, always: int) -> int:

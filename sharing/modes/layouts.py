@@ -46,14 +46,14 @@ LayoutSetting = Annotated[
 
 def read(setting: LayoutSetting | None, gpu: Gpu) -> mig.Layout:
     """The slices of one GPU; empty if `problems` finds an error."""
-    known = mig.profiles(gpu)
-    if not known or problems(setting, gpu, ""):
+    its_profiles = mig.profiles(gpu)
+    if not its_profiles or problems(setting, gpu, ""):
         return ()
     if setting is None:
         return next(iter(mig.presets(gpu).values()))
     if isinstance(setting, str):
         return mig.presets(gpu)[setting]
-    return tuple((known[each.profile], each.count) for each in setting)
+    return tuple((its_profiles[each.profile], each.count) for each in setting)
 
 
 def written(layout: mig.Layout) -> str:
@@ -73,12 +73,12 @@ def cheapest_types(market: Market) -> list[tuple[str, float, str]]:
 
     Types that the region is known not to offer are left out.
     """
-    found: dict[str, tuple[str, float, str]] = {}
-    for known in offerings.cheapest_first(market.region, market.book):
-        if known.gpus == 1 and mig.profiles(known.gpu) and not known.gpu.min_driver:
-            offer = known.name, *market.find_price(known.name)
-            found[known.gpu.name] = min(found.get(known.gpu.name, offer), offer, key=itemgetter(1))
-    return sorted(found.values(), key=itemgetter(1))
+    by_gpu: dict[str, tuple[str, float, str]] = {}
+    for kind in offerings.cheapest_first(market.region, market.book):
+        if kind.gpus == 1 and mig.profiles(kind.gpu) and not kind.gpu.min_driver:
+            offer = kind.name, *market.find_price(kind.name)
+            by_gpu[kind.gpu.name] = min(by_gpu.get(kind.gpu.name, offer), offer, key=itemgetter(1))
+    return sorted(by_gpu.values(), key=itemgetter(1))
 
 
 def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem]:
@@ -91,28 +91,28 @@ def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem
 
 
 def _preset_problems(preset: str, gpu: Gpu, path: str) -> list[Problem]:
-    known = mig.presets(gpu)
-    if preset in known:
+    its_presets = mig.presets(gpu)
+    if preset in its_presets:
         return []
-    plain = [name for name, layout in known.items() if all(profile.is_plain for profile, _ in layout)]
-    wrong = _unknown("layout", preset.removeprefix("all-"), preset, known, plain, gpu)
+    plain = [name for name, layout in its_presets.items() if all(profile.is_plain for profile, _ in layout)]
+    wrong = _unknown("layout", preset.removeprefix("all-"), preset, its_presets, plain, gpu)
     return [Problem(path, f"'{preset}'", *wrong)]
 
 
 def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Problem]:
-    known = mig.profiles(gpu)
-    plain = [profile.name for profile in known.values() if profile.is_plain]
+    its_profiles = mig.profiles(gpu)
+    plain = [profile.name for profile in its_profiles.values() if profile.is_plain]
     if not setting:
         fix = f"Write `layout: {next(iter(mig.presets(gpu)))}`."
         return [Problem(path, "[]", "must have at least one slice", fix, LIMIT)]
-    found: list[Problem] = []
+    errors: list[Problem] = []
     for index, each in enumerate(setting):
-        profile = known.get(each.profile)
+        profile = its_profiles.get(each.profile)
         if profile is None:
-            wrong = _unknown("profile", each.profile, each.profile, known, plain, gpu)
-            found.append(Problem(f"{path}[{index}].profile", f"'{each.profile}'", *wrong))
+            wrong = _unknown("profile", each.profile, each.profile, its_profiles, plain, gpu)
+            errors.append(Problem(f"{path}[{index}].profile", f"'{each.profile}'", *wrong))
         elif any(each.profile == earlier.profile for earlier in setting[:index]):
-            found.append(
+            errors.append(
                 Problem(
                     f"{path}[{index}].profile",
                     f"'{each.profile}'",
@@ -123,10 +123,10 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
         elif each.count > profile.most:
             rule = f"must be at most {profile.most} for {profile.name} on one {gpu.title}"
             fix = f"Write `count: {profile.most}`."
-            found.append(Problem(f"{path}[{index}].count", str(each.count), rule, fix, LIMIT))
-    if found:
-        return found
-    layout = tuple((known[each.profile], each.count) for each in setting)
+            errors.append(Problem(f"{path}[{index}].count", str(each.count), rule, fix, LIMIT))
+    if errors:
+        return errors
+    layout = tuple((its_profiles[each.profile], each.count) for each in setting)
     if mig.fits(layout, gpu):
         return []
     fix = f"Write `layout: {written(mig.reduced(layout, gpu))}`, for example."
@@ -134,13 +134,13 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
 
 
 def _unknown(
-    kind: str, profile: str, word: str, known: Collection[str], plain: Collection[str], gpu: Gpu
+    kind: str, profile: str, word: str, names: Collection[str], plain: Collection[str], gpu: Gpu
 ) -> tuple[str, str]:
     """Rule and fix for a word that is unknown to `gpu`: it belongs to another GPU, or to none."""
     if others := [title for title in mig.gpus_with(profile) if title != gpu.title]:
         rule = f"is a {kind} of {', '.join(others)}, not of {gpu.title}"
         return rule, f"Choose from {', '.join(plain)}."
-    return f"is not a {kind} of {gpu.title}", did_you_mean(word, known)
+    return f"is not a {kind} of {gpu.title}", did_you_mean(word, names)
 
 
 def _why_not(layout: mig.Layout, gpu: Gpu) -> str:

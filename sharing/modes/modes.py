@@ -358,8 +358,8 @@ class Mig(Mode):
     def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
         if not mig.profiles(gpu):
             return [layouts.no_mig(gpu, path, market)]
-        if found := layouts.problems(self.layout, gpu, path):
-            return found
+        if wrong := layouts.problems(self.layout, gpu, path):
+            return wrong
         layout = self.layout_of(gpu)
         if self.strategy == "mixed" or len(layout) == 1:
             return []
@@ -391,10 +391,10 @@ def every_mode(sharing: Sharing, compared: Collection[str] = ()) -> list[Sharing
 
     Of the modes that a comparison shows already, only its own.
     """
-    found: list[Sharing] = []
+    allowed: list[Sharing] = []
     for name in mode_names():
         if name in compared and name != sharing.mode:
             continue
         with suppress(ValidationError):
-            found.append(switched(sharing, name))
-    return found
+            allowed.append(switched(sharing, name))
+    return allowed

@@ -27,13 +27,13 @@ def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuP
 
 def changed_settings(old: StackConfig, new: StackConfig) -> tuple[str, ...]:
     """The settings of pools and models that differ, as a stack file has them, e.g. `gpu-nodes.desired: 2`."""
-    found: list[str] = []
+    settings: list[str] = []
     for before, after in zip(old.pools, new.pools, strict=True):
-        found += _sharing(before, after)
-        found += _nodes(before, after, is_counted=new.park is None)
+        settings += _sharing(before, after)
+        settings += _nodes(before, after, is_counted=new.park is None)
     for was, now in zip(old.models, new.models, strict=True):
-        found += _model(was, now)
-    return tuple(found)
+        settings += _model(was, now)
+    return tuple(settings)
 
 
 def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:

@@ -238,7 +238,7 @@ class StackConfig(Section):
             return "it has no node now; the first `pulumi up` with one checks them"
         if self.scale_to_zero.enabled:
             return "its models scale to zero, so it has a node only while they have requests"
-        sizes = sorted({known.gpus for known in pool.known_types})
+        sizes = sorted({kind.gpus for kind in pool.known_types})
         if pool.provisioner == "node-group" and len(sizes) > 1:
             return f"its nodes may have {' or '.join(map(str, sizes))} GPUs, and it is unknown which type starts"
         return ""

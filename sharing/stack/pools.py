@@ -138,23 +138,23 @@ class GpuPool(GpuNodes):
     @cached_property
     def known_types(self) -> tuple[InstanceType, ...]:
         """The same without their paths."""
-        return tuple(known for _, known in self.placed_types)
+        return tuple(kind for _, kind in self.placed_types)
 
     @cached_property
     def smallest(self) -> InstanceType:
         """The type with the fewest GPUs: a node has at least these."""
-        return min(self.known_types, key=lambda known: known.gpus)
+        return min(self.known_types, key=lambda kind: kind.gpus)
 
     @property
     def has_unequal_counts(self) -> bool:
         """Whether its types differ in their number of GPUs."""
-        return len({known.gpus for known in self.known_types}) > 1
+        return len({kind.gpus for kind in self.known_types}) > 1
 
     def most_nodes(self, instance: InstanceType) -> int:
         """Nodes of that type that may run at once, without replacements. Karpenter's limit is in GPUs."""
         if self.provisioner == "node-group":
             return self.max
-        return self.max * max(known.gpus for known in self.known_types) // instance.gpus
+        return self.max * max(kind.gpus for kind in self.known_types) // instance.gpus
 
     @property
     def planned_nodes(self) -> int:

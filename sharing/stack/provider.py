@@ -19,10 +19,10 @@ LEAST_MINUTES, MOST_MINUTES = 15, 12 * 60
 
 
 def _session_duration(text: str) -> str:
-    found = nanoseconds(text)
-    if found is None:
+    length = nanoseconds(text)
+    if length is None:
         raise WrongFormError("must be numbers with the units h, m, s or ms")
-    if not LEAST_MINUTES <= found / NANOSECONDS["m"] <= MOST_MINUTES:
+    if not LEAST_MINUTES <= length / NANOSECONDS["m"] <= MOST_MINUTES:
         raise WrongFormError("must be from 15m to 12h")
     return text
 
@@ -53,8 +53,8 @@ class AssumedRole(Section):
     @property
     def seconds(self) -> int | None:
         """The duration, in whole seconds as STS takes it; None for STS's default, an hour."""
-        found = nanoseconds(self.duration) if self.duration else None
-        return None if found is None else found // NANOSECONDS["s"]
+        length = nanoseconds(self.duration) if self.duration else None
+        return None if length is None else length // NANOSECONDS["s"]
 
 
 class DefaultTags(Section):

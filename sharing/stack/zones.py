@@ -79,12 +79,12 @@ def choose(
     more = min(max(count - len(taken), 0), len(free))
 
     def served(added: tuple[str, ...]) -> tuple[int, int, int]:
-        met = [sum(one.met_in(zone, offers) for zone in (*taken, *added)) for one in wanted]
+        met = [sum(demand.met_in(zone, offers) for zone in (*taken, *added)) for demand in wanted]
         return sum(map(bool, met)), sum(met[:1]), sum(met)
 
     # Among equals, `max` returns the first, and combinations follow the order of `zones`.
     best = max(combinations(free, more), key=served)
-    return (*taken, *sorted(best, key=lambda zone: [not one.met_in(zone, offers) for one in wanted[:1]]))
+    return (*taken, *sorted(best, key=lambda zone: [not demand.met_in(zone, offers) for demand in wanted[:1]]))
 
 
 def place(

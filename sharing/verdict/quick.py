@@ -75,7 +75,7 @@ def judge_quickly(config: StackConfig) -> QuickVerdict:
 
 def is_judgeable(pool: GpuPool) -> bool:
     """Whether enough is known of a pool to say whether its models fit."""
-    kinds = {known.gpu for known in pool.known_types}
+    kinds = {kind.gpu for kind in pool.known_types}
     return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
 
 

@@ -52,5 +52,5 @@ def _monitored(pool: GpuPool, plan: Plan) -> "MonitoredPool":
         node_usd_per_hour=round(node_usd(pool, plan.config), 4),
         share_mib=limits[0] if limits and not pool.sharing.needs_mig_manager else None,
         # A model that scales to zero has no pod most of the time.
-        models=[] if plan.config.scale_to_zero.enabled else [one.id for one in plan.config.models_of(pool)],
+        models=[] if plan.config.scale_to_zero.enabled else [served.id for served in plan.config.models_of(pool)],
     )

@@ -29,13 +29,13 @@ def deploy_keda(plan: Plan, options: pulumi.ResourceOptions) -> "ScaleToZero | N
 def add_scaling(model: OllamaModel, plan: Plan, zero: "ScaleToZero | None") -> OllamaModel:
     """The model with its scaling, if it scales to zero."""
     settings = plan.config.scale_to_zero
-    found = [served for served in sleepers(plan.config) if served.id == model.served.id]
-    if zero is None or not found:
+    matching = [served for served in sleepers(plan.config) if served.id == model.served.id]
+    if zero is None or not matching:
         return model
     scaling = Scaling(
         idle_minutes=settings.idle_minutes,
         cold_requests=settings.cold_requests,
-        longest_wait_minutes=longest_wait_minutes(found[0]),
+        longest_wait_minutes=longest_wait_minutes(matching[0]),
         scaler=zero.scaler,
     )
     return replace(model, scaling=scaling)
@@ -45,4 +45,4 @@ def find_endpoints(models: OllamaPair, zero: "ScaleToZero | None") -> pulumi.Out
     """The URL of each model for its callers. The URL of a model's own Service does not start it."""
     if zero is None:
         return models.urls
-    return pulumi.Output.all(models.urls, zero.urls).apply(lambda known: {**known[0], **known[1]})
+    return pulumi.Output.all(models.urls, zero.urls).apply(lambda urls: {**urls[0], **urls[1]})

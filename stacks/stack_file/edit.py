@@ -174,8 +174,8 @@ def _last(node: yaml.Node) -> int:
 
 def _line_end(text: str, index: int) -> int:
     """The end of a line, before its line feed."""
-    found = text.find("\n", index)
-    end = len(text) if found < 0 else found
+    end = text.find("\n", index)
+    end = len(text) if end < 0 else end
     return end - 1 if text[end - 1 : end] == "\r" else end
 
 

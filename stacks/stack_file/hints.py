@@ -208,7 +208,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         return "Write another value."
     if kind == "list_type" and isinstance(value, str) and "[" not in fix and field is not None:
         # A list within text that is not quite JSON, or words with commas or spaces between them.
-        items = [word for found in re.findall(r"[\w./:@+=-]+", value[:60]) if (word := found.strip("-:"))]
+        items = [word for part in re.findall(r"[\w./:@+=-]+", value[:60]) if (word := part.strip("-:"))]
         return f"Write `{key}: [{', '.join(items)}]`." if items else _default(field)
     if kind == "string_type" and isinstance(value, int | float) and not fix:
         return in_quotes(_shown(value) if isinstance(value, bool) else f"{value}")
@@ -258,8 +258,8 @@ def keys(loc: Loc) -> list[str]:
 
 def _path_with_mode(detail: ErrorDetails, loc: Loc) -> str:
     """The path of the key in `fields`."""
-    found = detail["loc"]
-    mode = next((part for before, part in pairwise(found) if before == "sharing" and part in mode_names()), "")
+    parts = detail["loc"]
+    mode = next((part for before, part in pairwise(parts) if before == "sharing" and part in mode_names()), "")
     return pattern(loc).replace("sharing.", f"sharing.{mode}.", 1) if mode else pattern(loc)
 
 

@@ -30,8 +30,8 @@ class Document:
 
 def read_documents(folders: Iterable[Path], stack_file: str) -> list[Document]:
     """The stack's file and Pulumi.yaml, as far as they can be read. Only positions come from them."""
-    found = [_read(folder / name) for name in (stack_file, "Pulumi.yaml") for folder in folders]
-    return [document for document in found if document]
+    documents = [_read(folder / name) for name in (stack_file, "Pulumi.yaml") for folder in folders]
+    return [document for document in documents if document]
 
 
 def _read(path: Path) -> Document | None:
@@ -56,8 +56,8 @@ def locate(problems: Iterable[Problem], documents: Sequence[Document]) -> tuple[
 
     A value that is not in the file is a default.
     """
-    found = (_in_files(problem, documents) or _default(problem) for problem in problems)
-    return tuple(sorted(found, key=place_in_file))
+    placed = (_in_files(problem, documents) or _default(problem) for problem in problems)
+    return tuple(sorted(placed, key=place_in_file))
 
 
 def locate_given(
@@ -68,18 +68,18 @@ def locate_given(
     They have the order of the file.
     """
     values = compose({"config": given})
-    found = (_of_given(problem, values, documents) for problem in problems)
-    return tuple(sorted(found, key=place_in_file))
+    placed = (_of_given(problem, values, documents) for problem in problems)
+    return tuple(sorted(placed, key=place_in_file))
 
 
 def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Document]) -> Problem:
-    found = [construct(node) for _, node, rest in _places(values, problem.path) if not rest]
-    if not found:
+    given = [construct(node) for _, node, rest in _places(values, problem.path) if not rest]
+    if not given:
         return _in_files(problem, documents) or _default(problem)
     for document in documents:
-        for one in _places(document.root, problem.path):
-            if not one.rest and _are_alike(construct(one.node), found[0]):
-                return _placed(problem, document, one)
+        for setting in _places(document.root, problem.path):
+            if not setting.rest and _are_alike(construct(setting.node), given[0]):
+                return _placed(problem, document, setting)
     # Not from `-c`: pulumi writes its values into the stack's file first (3.260, pkg/cmd/pulumi/operations/io.go,
     # parseAndSaveConfigArray).
     others = " or ".join(dict.fromkeys(document.name for document in documents))
@@ -87,9 +87,9 @@ def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Do
     return replace(problem, place=Place(origin=f"{elsewhere} `--config-file` or an environment"))
 
 
-def _are_alike(one: object, other: object) -> bool:
+def _are_alike(first: object, second: object) -> bool:
     """Whether both are the same setting: `pulumi config set` writes some numbers and truth values as text."""
-    return one == other or str(one).lower() == str(other).lower()
+    return first == second or str(first).lower() == str(second).lower()
 
 
 def _default(problem: Problem) -> Problem:
@@ -104,20 +104,20 @@ def _in_files(problem: Problem, documents: Sequence[Document]) -> Problem | None
     """
     around = None
     for document in documents:
-        for one in _places(document.root, problem.path, is_key_wrong=not problem.found):
-            placed = _placed(problem, document, one)
-            if not one.rest:
+        for setting in _places(document.root, problem.path, is_key_wrong=not problem.found):
+            placed = _placed(problem, document, setting)
+            if not setting.rest:
                 return placed
             around = around or placed
     return None if problem.found else around
 
 
-def _placed(problem: Problem, document: Document, one: _Found) -> Problem:
+def _placed(problem: Problem, document: Document, setting: _Found) -> Problem:
     """The problem with its place. A number that must be text is quoted as the file has it: `0815`, not 815.0."""
-    mark = (one.node if problem.found or one.key is None else one.key).start_mark
+    mark = (setting.node if problem.found or setting.key is None else setting.key).start_mark
     place = Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
-    if problem.fix == in_quotes(problem.found) and not one.rest:
-        return replace(problem, place=place, found=one.node.value, fix=in_quotes(one.node.value))
+    if problem.fix == in_quotes(problem.found) and not setting.rest:
+        return replace(problem, place=place, found=setting.node.value, fix=in_quotes(setting.node.value))
     return replace(problem, place=place)
 
 
@@ -133,9 +133,9 @@ def _places(root: yaml.Node | None, path: str, *, is_key_wrong: bool = False) ->
     keys = (f"{PROJECT}:{first}", first)
     for key in reversed(keys) if is_key_wrong and not below else keys:
         for form in FORMS:
-            found = _find(root, f"config.{key}{form}{below}")
-            if len(found.rest) <= len(below):
-                yield found
+            setting = _find(root, f"config.{key}{form}{below}")
+            if len(setting.rest) <= len(below):
+                yield setting
     beside = _find(root, path)
     if not beside.rest:
         # `config` itself, or a key that Pulumi does not know.
@@ -160,11 +160,11 @@ def _find(node: yaml.Node, path: str) -> _Found:
         elif isinstance(node, yaml.SequenceNode) and (item := ITEM.match(path)) and int(item[1]) < len(node.value):
             key, node, path = None, node.value[int(item[1])], path[item.end() :]
         elif isinstance(node, yaml.ScalarNode) and (section := _compose_json(node.value)):
-            found = _find(section, path)
-            for inner in (found.key, found.node):
+            deeper = _find(section, path)
+            for inner in (deeper.key, deeper.node):
                 if inner is not None:
                     inner.start_mark = node.start_mark
-            return found
+            return deeper
         else:
             break
     return _Found(key, node, path)

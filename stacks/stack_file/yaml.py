@@ -124,40 +124,40 @@ def _sort(document: object, duplicates: Sequence[Problem], sections: tuple[str, 
             rule = "is missing" if config is None else "must be a mapping"
             problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE, LIMIT))
         return Source({}, {}, tuple(problems), everything)
-    known, misspelt, unread = _sections(config, sections)
+    ours, misspelt, unread = _sections(config, sections)
     duplicate_config = any(problem.path == "config" for problem in duplicates)
     provider = {str(key): value for key, value in config.items() if str(key).startswith("aws:")}
-    return Source(known, provider, (*problems, *misspelt), everything if duplicate_config else unread)
+    return Source(ours, provider, (*problems, *misspelt), everything if duplicate_config else unread)
 
 
 def _kind(value: object) -> str:
     return {list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
 
 
-def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem], tuple[str, ...]]:
+def _sections(config: dict[Any, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem], tuple[str, ...]]:
     """The sections, errors about misspelt keys, and the sections that these probably mean."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     problems: list[Problem] = []
     unread: list[str] = []
     for key, value in config.items():
         space, colon, section = str(key).partition(":")
         if not colon:
-            fix = f"Write `{PROJECT}:{space}`." if space in known else did_you_mean(space, known)
+            fix = f"Write `{PROJECT}:{space}`." if space in names else did_you_mean(space, names)
             problems.append(Problem(space, "", f"needs the prefix `{PROJECT}:`", fix))
-            unread += near(space, known)
-        elif space == PROJECT and section in known:
-            found[section] = decode(value)
+            unread += near(space, names)
+        elif space == PROJECT and section in names:
+            values[section] = decode(value)
         elif space == PROJECT:
             root = re.split(r"[.\[]", section)[0]
             by_path = f"Set it under `{PROJECT}:{root}` with `pulumi config set --path`."
             problems.append(
-                Problem(section, "", "unknown key", by_path if root in known else did_you_mean(section, known))
+                Problem(section, "", "unknown key", by_path if root in names else did_you_mean(section, names))
             )
-            unread += near(section, known)
+            unread += near(section, names)
         elif space.lower() != space or not space.isascii():
             problems.append(Problem(str(key), "", "unknown key", did_you_mean(space, (PROJECT, "aws"))))
             unread.append(REGION if section == "region" else section)
-    return found, problems, tuple(unread)
+    return values, problems, tuple(unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +210,16 @@ def _where(mark: Any) -> str:
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 
-def _size(node: yaml.Node, within: set[int], known: dict[int, int]) -> int:
+def _size(node: yaml.Node, within: set[int], sizes: dict[int, int]) -> int:
     """Number of values in `node`, including each use of an alias; raises if a node contains itself."""
     key = id(node)
     if key in within:
         raise UnreadableError("an alias in the file contains itself. Write its value instead.")
-    if key not in known:
+    if key not in sizes:
         within.add(key)
-        known[key] = 1 + sum(_size(child, within, known) for child in _children(node))
+        sizes[key] = 1 + sum(_size(child, within, sizes) for child in _children(node))
         within.discard(key)
-    return known[key]
+    return sizes[key]
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:

@@ -83,10 +83,10 @@ def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
 
 def system_nodes(config: StackConfig) -> Iterator[Problem]:
     """System nodes have room for all pods that run on them."""
-    known = [system_types()[name] for name in config.cluster.system_nodes.instance_types if name in system_types()]
-    if known and (wrong := _overfull(config, known)):
-        found = f"{config.cluster.system_nodes.count} × {known[0].name}"
-        yield Problem("cluster.system-nodes", found, wrong, _roomier(config, known))
+    kinds = [system_types()[name] for name in config.cluster.system_nodes.instance_types if name in system_types()]
+    if kinds and (wrong := _overfull(config, kinds)):
+        nodes = f"{config.cluster.system_nodes.count} × {kinds[0].name}"
+        yield Problem("cluster.system-nodes", nodes, wrong, _roomier(config, kinds))
 
 
 def _models(count: int) -> str:
@@ -95,7 +95,7 @@ def _models(count: int) -> str:
 
 def _typed(pool: GpuPool) -> Iterator[tuple[str, InstanceType]]:
     # Another rule refuses the GPUs of other vendors.
-    return ((path, known) for path, known in pool.placed_types if known.gpu.vendor == "nvidia")
+    return ((path, kind) for path, kind in pool.placed_types if kind.gpu.vendor == "nvidia")
 
 
 def _cpu_millis(models: int) -> int:
@@ -159,16 +159,16 @@ def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[
     return f"Write {best.name} instead." if best else FEWER
 
 
-def _overfull(config: StackConfig, known: list[SystemType]) -> str:
+def _overfull(config: StackConfig, kinds: list[SystemType]) -> str:
     """The shortage on nodes of the smallest of these types, in words; empty if there is none."""
     nodes, each = config.cluster.system_nodes.count, on_each_system_node()
     others = on_system_nodes(config, find_system_pods(config))
     pods = nodes * len(each) + sum(pod.count for pod in others)
-    takes = nodes * min(one.max_pods for one in known)
+    takes = nodes * min(kind.max_pods for kind in kinds)
     if pods > takes:
         return f"cannot run the stack's {pods} pods: the limit is {takes}"
     needed = nodes * sum(pod.memory_mib for pod in each) + sum(pod.count * pod.memory_mib for pod in others)
-    least = min(one.allocatable_mib for one in known)
+    least = min(kind.allocatable_mib for kind in kinds)
     room = nodes * least
     if needed > room:
         return f"cannot hold the stack's pods, which need {needed:,} MiB of RAM: only {room:,} MiB are free"
@@ -199,17 +199,17 @@ def _unplaced(pods: Sequence[NodePod], nodes: int, room: int) -> str:
     return ""
 
 
-def _roomier(config: StackConfig, known: list[SystemType]) -> str:
+def _roomier(config: StackConfig, kinds: list[SystemType]) -> str:
     """The cheapest fix: more nodes or another type."""
-    highest, nodes = max(one.usd_per_hour for one in known), config.cluster.system_nodes.count
+    highest, nodes = max(kind.usd_per_hour for kind in kinds), config.cluster.system_nodes.count
     offers = [
         (count * highest, f"Write `count: {count}`.")
         for count in range(nodes + 1, 2 * nodes + 2)
-        if not _overfull(_with_system_nodes(config, count), known)
+        if not _overfull(_with_system_nodes(config, count), kinds)
     ]
     offers += [
-        (nodes * one.usd_per_hour, f"Write `instance-types: [{one.name}]`.")
-        for one in system_types().values()
-        if one.arch == known[0].arch and not _overfull(config, [one])
+        (nodes * kind.usd_per_hour, f"Write `instance-types: [{kind.name}]`.")
+        for kind in system_types().values()
+        if kind.arch == kinds[0].arch and not _overfull(config, [kind])
     ]
     return min(offers)[1]

@@ -31,7 +31,7 @@ def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> d
     With `nodes` alone, 17 pods would launch 17 nodes. It is still needed where types differ in their number of GPUs.
     Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
     """
-    largest = max(types, key=lambda known: known.gpus)
+    largest = max(types, key=lambda kind: kind.gpus)
     shares = overlay_capacity(sharing, largest)
     return {"nodes": str(max_nodes), **{resource: str(max_nodes * int(count)) for resource, count in shares.items()}}
 
@@ -77,7 +77,7 @@ def settings_without_effect(config: StackConfig) -> Iterator[Problem]:
 def on_demand_instead(config: StackConfig) -> Iterator[Problem]:
     """Warns that cost and budget use the on-demand price, which is usually more than the stack costs."""
     for pool in pools(config):
-        offers = [prices.on_demand(known.name, config.region, config.book).usd_per_hour for known in pool.known_types]
+        offers = [prices.on_demand(kind.name, config.region, config.book).usd_per_hour for kind in pool.known_types]
         if pool.capacity == "spot" and pool.on_demand_fallback and offers:
             rule = (
                 f"lets Karpenter launch on-demand nodes at up to ${max(offers):.3f} per hour when spot is unavailable"
@@ -89,16 +89,16 @@ def on_demand_instead(config: StackConfig) -> Iterator[Problem]:
 def unequal_counts(config: StackConfig) -> Iterator[Problem]:
     """Warns about mixed sizes: 17 pods for five small nodes went to one g4dn.metal, at three times the price."""
     for pool in pools(config):
-        counts = sorted({known.gpus for known in pool.known_types})
+        counts = sorted({kind.gpus for kind in pool.known_types})
         if pool.has_unequal_counts:
             most = pool.most_nodes(pool.smallest)
             rule = (
                 "make Karpenter limit GPUs instead of nodes while many pods wait, and choose one large node where "
                 f"small ones are cheaper; quotas and budget allow for {most} nodes instead of {pool.max}"
             )
-            found = f"types with {', '.join(map(str, counts[:-1]))} and {counts[-1]} GPUs"
+            types = f"types with {', '.join(map(str, counts[:-1]))} and {counts[-1]} GPUs"
             fix = "Keep types with one number of GPUs."
-            yield Problem(f"{pool.path}.instance-types", found, rule, fix)
+            yield Problem(f"{pool.path}.instance-types", types, rule, fix)
 
 
 def lonely_controller(config: StackConfig) -> Iterator[Problem]:

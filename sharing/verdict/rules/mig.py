@@ -24,12 +24,12 @@ def _partitioned(config: StackConfig) -> Iterator[GpuPool]:
 def driver_partitions(config: StackConfig) -> Iterator[Problem]:
     """The pinned driver is new enough for MIG on the GPU."""
     for pool in _partitioned(config):
-        for path, known in pool.placed_types:
-            if known.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
-                rule = f"needs NVIDIA driver {known.gpu.mig_min_driver} or newer for MIG on its {known.gpu.title}"
+        for path, kind in pool.placed_types:
+            if kind.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
+                rule = f"needs NVIDIA driver {kind.gpu.mig_min_driver} or newer for MIG on its {kind.gpu.title}"
                 others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), config.region, config.book)
                 fix = f"Use another GPU with MIG, {others}, or another mode." if others else "Use another mode."
-                yield Problem(path, known.name, f"{rule}; the pinned AMI has {versions.NVIDIA_DRIVER}", fix)
+                yield Problem(path, kind.name, f"{rule}; the pinned AMI has {versions.NVIDIA_DRIVER}", fix)
 
 
 def one_configuration(config: StackConfig) -> Iterator[Problem]:
@@ -41,10 +41,10 @@ def one_configuration(config: StackConfig) -> Iterator[Problem]:
     for pool in pools[1:]:
         first = pools[0]
         if pool.sharing.config_name != first.sharing.config_name:
-            found = f"{pool.sharing.config_name} here and {first.sharing.config_name} in {first.name}"
+            both = f"{pool.sharing.config_name} here and {first.sharing.config_name} in {first.name}"
             rule = "must have the same `strategy`, `replicas` and `allocation-policy` in all pools with MIG"
             fix = f"Copy the `sharing` of pool `{first.name}` here, with a `layout` of its own, or use a second stack."
-            yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix, LIMIT)
+            yield Problem(f"{pool.own_sharing_path}.mode", both, rule, fix, LIMIT)
 
 
 def ollama_on_slices(config: StackConfig) -> Iterator[Problem]:
@@ -60,7 +60,7 @@ def ollama_on_slices(config: StackConfig) -> Iterator[Problem]:
 def reboots(config: StackConfig) -> Iterator[Problem]:
     """Partitioning an A100 in a cloud takes a reboot."""
     for pool in _partitioned(config):
-        for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.mig_min_driver):
+        for gpu in dict.fromkeys(kind.gpu for kind in pool.known_types if kind.gpu.mig_min_driver):
             if gpu.compute_capability < HOPPER:
                 rule = f"needs a reboot to partition {gpu.title}, which adds some minutes to the first start"
                 fix = "Allow for the automatic reboot, or use a GPU since Hopper, which needs none."
@@ -85,8 +85,8 @@ def idle_slices(config: StackConfig) -> Iterator[Problem]:
                 if shares.profile not in used:
                     rule = "has no model"
                     fix = "Remove these slices, or give their room to another profile."
-                    found = f"{shares.per_gpu} × {shares.profile} per GPU"
-                    yield Problem(f"{pool.sharing_path}.layout", found, rule, fix)
+                    idle = f"{shares.per_gpu} × {shares.profile} per GPU"
+                    yield Problem(f"{pool.sharing_path}.layout", idle, rule, fix)
 
 
 def more_shares(pool: GpuPool, wanted: int, compared_modes: Collection[str] = ()) -> str:

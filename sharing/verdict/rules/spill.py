@@ -49,10 +49,10 @@ def find_misfits(config: StackConfig) -> Iterator[Problem]:
         for served, placement in place_guests(config, pool):
             path = _path(served, pool)
             if path not in obstacles and not placement.fits:
-                found = f"{served.model.name} on {pool.name} ({placement.found})"
+                misfit = f"{served.model.name} on {pool.name} ({placement.found})"
                 rule = f"{placement.rule}, counting the models that it may meet there ({pool.sharing.mode} on "
                 fix = f"Remove {pool.name} from `spill`, or use a smaller model, a shorter context or a larger GPU."
-                yield Problem(path, found, f"{rule}{pool.smallest.gpu.title})", fix)
+                yield Problem(path, misfit, f"{rule}{pool.smallest.gpu.title})", fix)
 
 
 def _path(served: ServedModel, pool: GpuPool) -> str:

@@ -71,62 +71,64 @@ def _known_types(config: StackConfig) -> Iterator[Problem]:
 
 def _nvidia_only(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
-        for path, known in pool.placed_types:
-            if known.gpu.vendor != "nvidia":
-                rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
+        for path, kind in pool.placed_types:
+            if kind.gpu.vendor != "nvidia":
+                rule = f"must have an NVIDIA GPU; {kind.name} has {kind.gpu.vendor.upper()}'s {kind.gpu.title}"
                 yield Problem(path, "", rule, _example(pool, config))
 
 
 def _one_gpu_per_pool(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
-        for path, known in pool.placed_types:
+        for path, kind in pool.placed_types:
             first = pool.known_types[0]
-            if known.gpu != first.gpu or known.arch != first.arch:
+            if kind.gpu != first.gpu or kind.arch != first.arch:
                 rule = f"must have the same GPU as {first.name} ({first.gpu.title})"
                 fix = f"Keep types with {first.gpu.title} here."
-                yield Problem(path, f"{known.name} ({known.gpu.title})", rule, fix, LIMIT)
+                yield Problem(path, f"{kind.name} ({kind.gpu.title})", rule, fix, LIMIT)
 
 
 def _gpu_supports_mode(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
         market = Market(region=config.region, is_spot=is_spot, book=config.book)
-        for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
+        for gpu in dict.fromkeys(kind.gpu for kind in pool.known_types if kind.gpu.vendor == "nvidia"):
             yield from pool.sharing.check(gpu, pool.sharing_path, market)
 
 
 def _driver_supports_gpu(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
-        for path, known in pool.placed_types:
-            gpu, driver = known.gpu, versions.NVIDIA_DRIVER
+        for path, kind in pool.placed_types:
+            gpu, driver = kind.gpu, versions.NVIDIA_DRIVER
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
                 bound = newer if gpu.min_driver > driver else older
                 rule = f"needs NVIDIA driver {bound} for its {gpu.title}; the pinned AMI has {driver}"
-                yield Problem(path, known.name, rule, f"Use another GPU: {_others(pool, config)}.")
+                yield Problem(path, kind.name, rule, f"Use another GPU: {_others(pool, config)}.")
 
 
 def _arm64_parts(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
-        for path, known in pool.placed_types:
+        for path, kind in pool.placed_types:
             for part in versions.PARTS:
-                if known.arch not in part.architectures:
-                    rule = f"{known.name} is {known.arch}, and {part.name} {part.version} has no {known.arch} build"
+                if kind.arch not in part.architectures:
+                    rule = f"{kind.name} is {kind.arch}, and {part.name} {part.version} has no {kind.arch} build"
                     fix = "Use g4dn.xlarge, which has the same GPU and is amd64."
                     yield Problem(path, "", rule, fix)
 
 
 def _system_types(config: StackConfig) -> Iterator[Problem]:
-    known, path = system_types(), "cluster.system-nodes.instance-types"
+    catalogue, path = system_types(), "cluster.system-nodes.instance-types"
     for index, name in enumerate(config.cluster.system_nodes.instance_types):
         if name in instance_types():
             fix = "Write t3.medium, for example; GPU types belong under `gpu-nodes`."
             yield Problem(f"{path}[{index}]", name, "has a GPU, which system nodes do not need", fix)
-        elif name not in known:
-            yield Problem(f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, known), OBJECT)
-    if len({known[name].arch for name in config.cluster.system_nodes.instance_types if name in known}) > 1:
-        found = ", ".join(config.cluster.system_nodes.instance_types)
-        yield Problem(path, found, "have different architectures", "Keep the amd64 or the arm64 types.")
+        elif name not in catalogue:
+            yield Problem(
+                f"{path}[{index}]", f"'{name}'", "unknown instance type", did_you_mean(name, catalogue), OBJECT
+            )
+    if len({catalogue[name].arch for name in config.cluster.system_nodes.instance_types if name in catalogue}) > 1:
+        types = ", ".join(config.cluster.system_nodes.instance_types)
+        yield Problem(path, types, "have different architectures", "Keep the amd64 or the arm64 types.")
 
 
 def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
@@ -151,13 +153,13 @@ def _shares_for_all(config: StackConfig) -> Iterator[Problem]:
             continue
         nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
-        found = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
+        counts = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
         is_counted = pool.desired and pool.provisioner == "node-group" and not config.park
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
         if more := mig.more_shares(pool, len(tenants), config.compared_modes):
             fix += f"; or {more}"
-        yield Problem("models", found, "every model needs a share", f"{fix}.", ASIDE)
+        yield Problem("models", counts, "every model needs a share", f"{fix}.", ASIDE)
 
 
 def _engine_loads_models(config: StackConfig) -> Iterator[Problem]:
@@ -219,8 +221,8 @@ def _unused_settings(config: StackConfig) -> Iterator[Problem]:
         for key, value in pool.sharing.without_effect().items():
             rule = f"has no effect with `mode: {pool.sharing.mode}`"
             fix = "Remove it, or keep it for a later switch to a mode that uses it."
-            found = f"{len(value)} entries" if isinstance(value, list) else str(value)
-            yield Problem(f"{pool.sharing_path}.{key}", found, rule, fix)
+            shown = f"{len(value)} entries" if isinstance(value, list) else str(value)
+            yield Problem(f"{pool.sharing_path}.{key}", shown, rule, fix)
 
 
 def _mps_unverified(config: StackConfig) -> Iterator[Problem]:
@@ -233,11 +235,11 @@ def _mps_unverified(config: StackConfig) -> Iterator[Problem]:
 
 def _part_of_gpu(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
-        for path, known in pool.placed_types:
-            if known.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
+        for path, kind in pool.placed_types:
+            if kind.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
                 rule = f"has only part of a GPU, on which {pool.sharing.mode} is unverified"
                 fix = "Use `mode: exclusive`, or g6.xlarge for an entire L4."
-                yield Problem(path, known.name, rule, fix)
+                yield Problem(path, kind.name, rule, fix)
 
 
 def _ollama_limits(config: StackConfig) -> Iterator[Problem]:
