@@ -39,9 +39,9 @@ def check_least(args: Any, **least: int) -> None:
     """Raises `ValueError` for a number below its minimum, e.g. `check_least(args, zones=2)`."""
     for name, bound in least.items():
         if getattr(args, name) < bound:
-            found = getattr(args, name)
+            value = getattr(args, name)
             raise ValueError(
-                f"{type(args).__name__}.{name} is {found}, but the minimum is {bound}. Pass {bound} or more."
+                f"{type(args).__name__}.{name} is {value}, but the minimum is {bound}. Pass {bound} or more."
             )
 
 
@@ -50,15 +50,15 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Annotated:
         return _fits(value, inner[0])
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, item) for item in inner)
     if origin is Literal:
         return value in inner
     if origin is Sequence:
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(_fits(one, inner[0]) for one in value)
+        return is_list and all(_fits(item, inner[0]) for item in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
-            _fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items()
+            _fits(key, inner[0]) and _fits(item, inner[1]) for key, item in value.items()
         )
     if hint in (int, float):
         return type(value) in (int, hint)  # bool is a subclass of int

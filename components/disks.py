@@ -58,8 +58,8 @@ def claim_volume(
         ),
         opts=child,
     )
-    found: pulumi.Output[str] = claimed.metadata.name
-    return found
+    claim_name: pulumi.Output[str] = claimed.metadata.name
+    return claim_name
 
 
 def ebs_volume(

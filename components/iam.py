@@ -61,9 +61,9 @@ def with_trust(policy: str) -> pulumi.ResourceTransform:
 
 def managed_policy(name: str, child: pulumi.ResourceOptions) -> pulumi.Output[str]:
     """ARN of an AWS managed policy, in the partition of the provider (`aws`, `aws-us-gov`, `aws-cn`)."""
-    found = aws.get_partition_output(opts=pulumi.InvokeOptions(parent=child.parent))
+    partition = aws.get_partition_output(opts=pulumi.InvokeOptions(parent=child.parent))
     # Pulumi's mocks return an empty result.
-    return found.apply(lambda answer: f"arn:{answer.partition or 'aws'}:iam::aws:policy/{name}")
+    return partition.apply(lambda answer: f"arn:{answer.partition or 'aws'}:iam::aws:policy/{name}")
 
 
 def document(statements: list[Statement]) -> str:

@@ -89,10 +89,10 @@ def to_models(clients: ModelClients, scrapers: ModelClients | None = None, inter
     """
     forwarding = [
         {
-            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: one}},
+            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: interceptor}},
             "podSelector": {"matchLabels": INTERCEPTOR_LABELS},
         }
-        for one in interceptors
+        for interceptor in interceptors
     ]
     spec = _incoming([{"podSelector": {}}, *_peers(clients), *forwarding], OLLAMA_PORT)
     if scrapers and (peers := _peers(scrapers)):

@@ -166,8 +166,8 @@ class OpenWebUI(pulumi.ComponentResource):
             string_data=pulumi.Output.secret(values),
             opts=self._child,
         )
-        found: pulumi.Output[str] = made.metadata.name
-        return found
+        name: pulumi.Output[str] = made.metadata.name
+        return name
 
     def _serve(
         self,

@@ -104,13 +104,13 @@ def mig_configs(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, list[dict[str
     It has every common layout of the pools' GPUs, and the pools' own. So a layout change only changes a label, and the
     MIG manager still knows the layout of nodes with the old label.
     """
-    found: dict[str, mig.Layout] = {}
+    layouts: dict[str, mig.Layout] = {}
     for sharing, gpu in pools:
         for layout in (*mig.layouts(gpu), *mig.presets(gpu).values(), sharing.layout_of(gpu)):
-            found |= {mig.name(layout): layout} if layout else {}
+            layouts |= {mig.name(layout): layout} if layout else {}
     partitioned = {
         name: [{"devices": "all", "mig-enabled": True, "mig-devices": {p.name: count for p, count in layout}}]
-        for name, layout in sorted(found.items())
+        for name, layout in sorted(layouts.items())
     }
     return {UNPARTITIONED: [{"devices": "all", "mig-enabled": False}], **partitioned}
 

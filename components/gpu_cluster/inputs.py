@@ -81,7 +81,7 @@ class GpuClusterArgs:
 def _is_vpc_cidr(text: str) -> bool:
     """Whether a VPC accepts this range."""
     try:
-        found = ipaddress.IPv4Network(text)
+        network = ipaddress.IPv4Network(text)
     except ValueError:
         return False
-    return 16 <= found.prefixlen <= 22
+    return 16 <= network.prefixlen <= 22

@@ -178,10 +178,10 @@ def _groups(cluster_name: str, opts: pulumi.InvokeOptions) -> pulumi.Output[Grou
         )
 
     def by_pool(groups: Sequence[tuple[str, Group]]) -> Groups:
-        found: Groups = {}
+        grouped: Groups = {}
         for pool, group in groups:
-            found.setdefault(pool, []).append(group)
-        return found
+            grouped.setdefault(pool, []).append(group)
+        return grouped
 
     clusters = aws.eks.get_clusters_output(opts=opts).apply(lambda answer: list(answer.names or ()))
     groups: pulumi.Output[list[str]] = clusters.apply(names)

@@ -111,7 +111,7 @@ def node_class(
         },
         "tags": dict(tags),
     }
-    if all(known.local_nvme_gb for known in alike(pool.instance_types)):
+    if all(kind.local_nvme_gb for kind in alike(pool.instance_types)):
         # Puts images, containers and logs on the local disks. Model files stay on the root volume, which every type
         # has.
         spec["instanceStorePolicy"] = "RAID0"
@@ -124,17 +124,17 @@ def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
     All weights differ: of two overlays with the same weight, Karpenter ignores the one that is earlier in the alphabet.
     """
     types = alike(pool.instance_types)
-    found = []
-    for weight, gpus in enumerate(sorted({known.gpus for known in types}), first_weight):
-        same = [known for known in types if known.gpus == gpus]
+    overlays = []
+    for weight, gpus in enumerate(sorted({kind.gpus for kind in types}), first_weight):
+        same = [kind for kind in types if kind.gpus == gpus]
         spec = {
             "weight": weight,
             # Never empty: an overlay without requirements applies to every instance type.
-            "requirements": [_in(NODE_POOL_LABEL, pool.name), _in(TYPE_LABEL, *(known.name for known in same))],
+            "requirements": [_in(NODE_POOL_LABEL, pool.name), _in(TYPE_LABEL, *(kind.name for kind in same))],
             "capacity": overlay_capacity(pool.sharing, same[0]),
         }
-        found.append(_object("karpenter.sh/v1alpha1", "NodeOverlay", f"{pool.name}-{gpus}-gpu", spec))
-    return found
+        overlays.append(_object("karpenter.sh/v1alpha1", "NodeOverlay", f"{pool.name}-{gpus}-gpu", spec))
+    return overlays
 
 
 def node_pool(pool: KarpenterPool) -> Manifest:
@@ -147,7 +147,7 @@ def node_pool(pool: KarpenterPool) -> Manifest:
         _in("karpenter.sh/capacity-type", *capacity),
         _in(TYPE_LABEL, *pool.instance_types),
         # Only GPU counts that have an overlay. g6f types report 0.
-        _in(GPU_COUNT_LABEL, *sorted({str(reported_gpus(known)) for known in types}, key=int)),
+        _in(GPU_COUNT_LABEL, *sorted({str(reported_gpus(kind)) for kind in types}, key=int)),
     ]
     if pool.zone is not None:
         # Otherwise Karpenter follows one pod's volume, and launches a second node elsewhere for a pod without one.

@@ -69,12 +69,12 @@ def panels(
     pools: Sequence[MonitoredPool], other_usd_per_hour: float | None, *, has_kube_state_metrics: bool
 ) -> list[Panel]:
     """All panels, in rows of two."""
-    found = [_memory(pools), *_MODELS, *_UTILIZATION]
+    chosen = [_memory(pools), *_MODELS, *_UTILIZATION]
     if has_kube_state_metrics:
-        found.append(_PODS)
+        chosen.append(_PODS)
     if pools:
-        found.append(_price(pools, other_usd_per_hour or 0))
-    return found
+        chosen.append(_price(pools, other_usd_per_hour or 0))
+    return chosen
 
 
 def _memory(pools: Sequence[MonitoredPool]) -> Panel:

@@ -228,12 +228,12 @@ def choose_nodes(model: OllamaModel) -> dict[str, Any]:
     pools = [own, *model.spill_pools]
     affinity: dict[str, Any] = {}
     if model.spill_pools:
-        terms = [_term({POOL_LABEL: one.pool, **one.ready_labels}) for one in pools]
+        terms = [_term({POOL_LABEL: pool.pool, **pool.ready_labels}) for pool in pools]
         # The scheduler compares weights with the highest one, and Karpenter tries the highest first.
         weights = [HOME_WEIGHT, *range(len(model.spill_pools), 0, -1)]
         preferred = [
-            {"weight": weight, "preference": _term({POOL_LABEL: one.pool})}
-            for weight, one in zip(weights, pools, strict=True)
+            {"weight": weight, "preference": _term({POOL_LABEL: pool.pool})}
+            for weight, pool in zip(weights, pools, strict=True)
         ]
         affinity["nodeAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
@@ -257,7 +257,7 @@ def _term(labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _tolerations(pools: Sequence[SpillPool]) -> list[dict[str, Any]]:
-    taints = [one.mode_taint for one in pools]
+    taints = [pool.mode_taint for pool in pools]
     if any(taint is None for taint in taints):
         return tolerations(None)
     first, *others = taints

@@ -79,7 +79,7 @@ class ScaleToZero(pulumi.ComponentResource):
             opts=self._child,
         ).metadata.name
         # Without it, the interceptor accepts requests from the entire cluster, so it must exist before it.
-        clients = [args.model_namespace, *(one for one in args.clients.namespaces if one != args.model_namespace)]
+        clients = [args.model_namespace, *(other for other in args.clients.namespaces if other != args.model_namespace)]
         policy = network_policy(
             f"{name}-incoming",
             namespace,

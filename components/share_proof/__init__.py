@@ -76,9 +76,9 @@ class ShareProof(pulumi.ComponentResource):
         # While the old mode's plugin still runs, the pods would get its shares and fail.
         after_node = pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[node]))
         jobs = [node]
-        jobs += [self._shares_job(one, mark, namespace, scripts, prober, after_node) for one in expected]
+        jobs += [self._shares_job(each, mark, namespace, scripts, prober, after_node) for each in expected]
         self.verified_shares = pulumi.Output.all(*(job.status for job in jobs)).apply(
-            lambda _: {one.resource: asdict(one) for one in expected}
+            lambda _: {each.resource: asdict(each) for each in expected}
         )
         self.register_outputs({"verifiedShares": self.verified_shares})
 

@@ -106,8 +106,8 @@ def expectations(sharing: Sharing, gpu: Gpu, gpus_per_node: int) -> tuple[ShareE
 def node_expectation(sharing: Sharing, gpu: Gpu, expected: Sequence[ShareExpectation]) -> NodeExpectation:
     """The expectation that the pod that reads the node checks."""
     return NodeExpectation(
-        summary="; ".join(one.summary for one in expected),
-        allocatable={one.resource: one.per_node for one in expected},
+        summary="; ".join(each.summary for each in expected),
+        allocatable={each.resource: each.per_node for each in expected},
         labels={**sharing.discovered_labels(gpu), **sharing.ready_labels},
     )
 
@@ -117,5 +117,5 @@ def fingerprint(expected: Sequence[ShareExpectation]) -> str:
 
     Memory is left out, because a corrected catalogue must not stop the models and repeat the proof.
     """
-    same = [(one.strategy, one.gpu, one.resource, one.per_node, one.per_device, one.device) for one in expected]
+    same = [(each.strategy, each.gpu, each.resource, each.per_node, each.per_device, each.device) for each in expected]
     return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]

@@ -188,7 +188,7 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
         "affinity": _of_types(args.instance_types),
         "tolerations": [
             *tolerations(args.mode_taint or args.sharing.config_name),
-            *(dict(one) for one in args.tolerations),
+            *(dict(toleration) for toleration in args.tolerations),
         ],
         "containers": [container],
         "volumes": [{"name": "scripts", "configMap": {"name": scripts, "items": items}}],

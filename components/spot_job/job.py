@@ -155,7 +155,7 @@ def _pod(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "nodeSelector": {POOL_LABEL: args.pool, **args.ready_labels},
-        "tolerations": [*tolerations(args.mode_taint), *(dict(one) for one in args.tolerations)],
+        "tolerations": [*tolerations(args.mode_taint), *(dict(toleration) for toleration in args.tolerations)],
         "securityContext": security,
         "containers": [_container(args, storage)],
         "priorityClassName": priority_class,

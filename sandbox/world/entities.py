@@ -179,15 +179,17 @@ class Entities:
 
     def having(self, token: str, **inputs: Any) -> list[Entity]:
         """Resources of a type with these inputs, oldest first."""
-        return [one for one in self.of(token) if all(one.inputs.get(key) == given for key, given in inputs.items())]
+        return [
+            entity for entity in self.of(token) if all(entity.inputs.get(key) == given for key, given in inputs.items())
+        ]
 
     def role(self, arn: Any) -> Entity | None:
         """The IAM role with this ARN."""
-        return next((one for one in self.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
+        return next((entity for entity in self.of(tokens.ROLE) if entity.outputs.get("arn") == arn), None)
 
     def within(self, cluster: str, token: str) -> list[Entity]:
         """Objects of a type in one Kubernetes cluster, oldest first."""
-        return [one for one in self.of(token) if one.cluster == cluster]
+        return [entity for entity in self.of(token) if entity.cluster == cluster]
 
     def owned_by(self, owner: Entity, token: str = "") -> list[Entity]:
         """Resources that controllers created for `owner`, of one type if given."""

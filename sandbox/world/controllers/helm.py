@@ -56,7 +56,7 @@ def group_and_kind(token: str) -> tuple[str, str]:
 def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
     """All objects of the kind that a CRD defines."""
     wanted = custom_type(crd)
-    inside = [one for one in entities.inside(crd.cluster) if one.type.count(":") == 2]
+    inside = [entity for entity in entities.inside(crd.cluster) if entity.type.count(":") == 2]
     return [one for one in inside if group_and_kind(one.type) == wanted]
 
 

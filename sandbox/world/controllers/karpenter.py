@@ -108,7 +108,7 @@ def provision(entities: Entities, server: str, namespace: str, pods: Iterable[Po
 
 def _class_of(entities: Entities, pool: Entity) -> Entity | None:
     wanted = value_at(pool.inputs, "spec.template.spec.nodeClassRef.name")
-    return next((one for one in entities.within(pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
+    return next((entity for entity in entities.within(pool.cluster, tokens.NODE_CLASS) if entity.id == wanted), None)
 
 
 def _possible_nodes(entities: Entities, server: str) -> list[_NewNode]:

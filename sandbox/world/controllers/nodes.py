@@ -27,7 +27,9 @@ HOST_LABEL = "kubernetes.io/hostname"
 
 def cluster_at(entities: Entities, server: str) -> Entity | None:
     """The EKS cluster with this API server."""
-    return next((one for one in entities.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
+    return next(
+        (entity for entity in entities.of(tokens.CLUSTER) if server and entity.outputs.get("endpoint") == server), None
+    )
 
 
 def labels(node: Entity) -> dict[str, str]:

@@ -9,7 +9,7 @@ from sandbox.world.entities import Entities, Entity, values_at
 
 def allows(entities: Entities, role: Entity, action: str, arn: str | None = None) -> bool:
     """Whether a policy of the role allows an action on a resource, or (None) on any. Conditions are ignored."""
-    attached = [one.inputs.get("policyArn") for one in entities.having(tokens.ATTACHED_POLICY, role=role.id)]
+    attached = [entity.inputs.get("policyArn") for entity in entities.having(tokens.ATTACHED_POLICY, role=role.id)]
     policies = [one for policy in attached if (one := entities.get(tokens.POLICY, policy)) is not None]
     statements = [
         one for policy in policies for one in values_at(json.loads(policy.inputs.get("policy") or "{}"), "Statement")

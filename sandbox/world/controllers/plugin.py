@@ -75,7 +75,7 @@ def start_plugins(entities: Entities) -> None:
 
 def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
     """The releases that run a device plugin on a node. Two of them would both register with the kubelet."""
-    return [one for one in entities.within(node.cluster, tokens.RELEASE) if _is_plugin(entities, one, node)]
+    return [entity for entity in entities.within(node.cluster, tokens.RELEASE) if _is_plugin(entities, entity, node)]
 
 
 def _template(entities: Entities, node: Entity) -> str:

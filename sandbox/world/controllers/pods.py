@@ -38,7 +38,7 @@ def chart(inputs: Values) -> str:
 
 def releases(entities: Entities, server: str, name: str) -> list[Entity]:
     """Releases of that chart in a cluster."""
-    return [one for one in entities.within(server, tokens.RELEASE) if chart(one.inputs) == name]
+    return [entity for entity in entities.within(server, tokens.RELEASE) if chart(entity.inputs) == name]
 
 
 def _ollama(release: str, values: Values) -> list[Pod]:

@@ -64,7 +64,8 @@ def exceeded(spot: bool) -> str:
 
 def _used(entities: Entities) -> Counter[str]:
     running = [
-        (str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in entities.of(tokens.INSTANCE)
+        (str(entity.inputs["instanceType"]), entity.inputs.get("lifecycle") == "spot")
+        for entity in entities.of(tokens.INSTANCE)
     ]
     used: Counter[str] = Counter()
     for kind, spot in running:

@@ -55,7 +55,7 @@ def delete(entities: Entities, entity: Entity) -> None:
 
 def _empty(entities: Entities, namespace: Entity) -> None:
     """Deletes the releases in a namespace, without running their hooks, and then everything else in it."""
-    inside = [one for one in entities.inside(namespace.cluster) if one.namespace == namespace.id]
+    inside = [entity for entity in entities.inside(namespace.cluster) if entity.namespace == namespace.id]
     for one in sorted(inside, key=lambda one: one.type != tokens.RELEASE):
         if entities.get(one.type, one.id) is not None:
             delete(entities, one)
@@ -70,6 +70,6 @@ def _delete_cluster(entities: Entities, cluster: Entity) -> None:
         if one.made_by == PULUMI:
             entities.buried[one.key] = one.cluster
         entities.remove(one)
-    for one in entities.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
-        if one.inputs.get("clusterName") == cluster.id:
-            entities.remove(one)
+    for entity in entities.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
+        if entity.inputs.get("clusterName") == cluster.id:
+            entities.remove(entity)

@@ -24,7 +24,9 @@ def untainted(node: Entity) -> bool:
 
 def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     """Whether the role has a policy whose name starts so."""
-    attached = [one for name in {role.id, role.name} for one in entities.having(tokens.ATTACHED_POLICY, role=name)]
+    attached = [
+        entity for name in {role.id, role.name} for entity in entities.having(tokens.ATTACHED_POLICY, role=name)
+    ]
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
@@ -64,9 +66,11 @@ def detach(entities: Entities) -> None:
     """Detaches volumes that no pod uses, if the driver works."""
     running = [pod for pod in entities.of(tokens.POD) if pod.outputs["node"]]
     used = {(claim, pod.outputs["node"]) for pod in running for claim in pod.outputs["claims"]}
-    for one in entities.of(tokens.ATTACHMENT):
-        if (one.inputs["claim"], one.inputs["node"]) not in used and _driver_missing(entities, one.cluster) is None:
-            entities.remove(one)
+    for entity in entities.of(tokens.ATTACHMENT):
+        if (entity.inputs["claim"], entity.inputs["node"]) not in used and _driver_missing(
+            entities, entity.cluster
+        ) is None:
+            entities.remove(entity)
 
 
 def _driver_missing(entities: Entities, server: str) -> str | None:
@@ -92,7 +96,9 @@ def _driver_missing(entities: Entities, server: str) -> str | None:
 
 
 def _claim(entities: Entities, server: str, namespace: str, name: str) -> Entity | None:
-    return next((one for one in entities.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
+    return next(
+        (entity for entity in entities.within(server, tokens.CLAIM) if entity.id == f"{namespace}/{name}"), None
+    )
 
 
 def _ebs_volume(entities: Entities, claim: Entity) -> str:

@@ -18,19 +18,24 @@ def answer(entities: Entities, question: Question) -> Values | None:
     if question.token == OFFERINGS:
         return offerings(question, entities.offers)
     if question.token == CLUSTERS:
-        return {"id": "clusters", "names": [one.id for one in entities.of(tokens.CLUSTER)]}
+        return {"id": "clusters", "names": [entity.id for entity in entities.of(tokens.CLUSTER)]}
     if question.token == GROUPS:
         if entities.get(tokens.CLUSTER, args["clusterName"]) is None:
             message = f"No cluster found for name: {args['clusterName']}."
             raise CloudError("ResourceNotFoundException", message, API + "API_ListNodegroups.html")
         names = [
-            one.outputs["nodeGroupName"] for one in entities.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
+            entity.outputs["nodeGroupName"]
+            for entity in entities.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
         ]
         return {**args, "id": args["clusterName"], "names": names}
     if question.token == INSTANCES:
         # Karpenter's instances have a tag with the name of their pool; those of others have none here.
         pool = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
-        ids = [one.id for one in entities.of(tokens.INSTANCE) if pool is None or one.owner == (tokens.NODE_POOL, pool)]
+        ids = [
+            entity.id
+            for entity in entities.of(tokens.INSTANCE)
+            if pool is None or entity.owner == (tokens.NODE_POOL, pool)
+        ]
         return {**args, "id": "instances", "ids": ids}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")

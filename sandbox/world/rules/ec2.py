@@ -72,8 +72,11 @@ def _vpc_of(case: Case, inputs: dict[str, Any]) -> str | None:
 
 def _mapped_addresses(case: Case) -> str | None:
     vpc = case.inputs.get("vpcId")
-    nats = [one for one in case.entities.of(tokens.NAT) if _vpc_of(case, one.inputs) == vpc]
-    held = [*nats, *(one for one in case.entities.having(tokens.INTERFACE, vpcId=vpc) if one.inputs.get("publicIp"))]
+    nats = [entity for entity in case.entities.of(tokens.NAT) if _vpc_of(case, entity.inputs) == vpc]
+    held = [
+        *nats,
+        *(entity for entity in case.entities.having(tokens.INTERFACE, vpcId=vpc) if entity.inputs.get("publicIp")),
+    ]
     if not held:
         return None
     return (

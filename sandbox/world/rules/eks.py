@@ -163,8 +163,8 @@ def cut_off(entities: Entities, subnet_id: str) -> str | None:
     A subnet without an association uses the VPC's main route table, which has no internet route here.
     """
     subnet = entities.get(tokens.SUBNET, subnet_id)
-    tables = [one.inputs.get("routeTableId") for one in entities.having(tokens.ASSOCIATION, subnetId=subnet_id)]
-    outwards = [one.inputs for one in entities.having(tokens.ROUTE, destinationCidrBlock="0.0.0.0/0")]
+    tables = [entity.inputs.get("routeTableId") for entity in entities.having(tokens.ASSOCIATION, subnetId=subnet_id)]
+    outwards = [entity.inputs for entity in entities.having(tokens.ROUTE, destinationCidrBlock="0.0.0.0/0")]
     routes = [route for route in outwards if route.get("routeTableId") in tables]
     for route in routes:
         if entities.get(tokens.NAT, route.get("natGatewayId")) is not None:
@@ -191,7 +191,7 @@ def _no_quota_for_surge(case: Case) -> str | None:
         or not surge(case.entities, group, case.inputs)
     ):
         return None
-    zones = {one.inputs["availabilityZone"] for one in case.entities.owned_by(group, tokens.INSTANCE)}
+    zones = {entity.inputs["availabilityZone"] for entity in case.entities.owned_by(group, tokens.INSTANCE)}
     if quotas.room(case.entities, *launched(group)) >= len(zones):
         return None
     return f"{STUCK_UPDATE}: {quotas.exceeded(launched(group)[1])}"

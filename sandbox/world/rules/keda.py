@@ -22,7 +22,7 @@ def _objects(inputs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _unknown_kind(case: Case) -> str | None:
-    known = {custom_type(one) for one in case.entities.within(case.cluster, tokens.CRD)}
+    known = {custom_type(entity) for entity in case.entities.within(case.cluster, tokens.CRD)}
     for one in _objects(case.inputs):
         kind, version, name = one["kind"], str(one["apiVersion"]), one["metadata"]["name"]
         if (version.partition("/")[0], kind) not in known:

@@ -67,7 +67,7 @@ def _no_namespace(case: Case) -> str | None:
     wanted = namespace_of(case)
     if wanted in FIRST_NAMESPACES:
         return None
-    if any(one.id == wanted for one in case.entities.within(case.cluster, tokens.NAMESPACE)):
+    if any(entity.id == wanted for entity in case.entities.within(case.cluster, tokens.NAMESPACE)):
         return None
     return f'namespaces "{wanted}" not found'
 
@@ -97,7 +97,7 @@ def _needed_by_all(case: Case) -> str | None:
 
 
 def _in_use(case: Case) -> str | None:
-    pods = [one for one in case.entities.within(case.cluster, tokens.POD) if case.id in one.outputs["claims"]]
+    pods = [entity for entity in case.entities.within(case.cluster, tokens.POD) if case.id in entity.outputs["claims"]]
     running = [one for one in pods if one.outputs["node"]]
     if not running:
         return None
@@ -146,7 +146,7 @@ def _no_crd(case: Case) -> str | None:
     if not is_custom(case.type):
         return None
     group, kind = group_and_kind(case.type)
-    if any(custom_type(one) == (group, kind) for one in case.entities.within(case.cluster, tokens.CRD)):
+    if any(custom_type(entity) == (group, kind) for entity in case.entities.within(case.cluster, tokens.CRD)):
         return None
     return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
 

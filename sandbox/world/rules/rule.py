@@ -54,7 +54,7 @@ def used(by: str, path: str, words: str) -> Refusal:
     """Rejects a call while a resource of type `by` refers to this one. `words` can contain `{by}` and `{id}`."""
 
     def refuse(case: Case) -> str | None:
-        users = [one.id for one in case.entities.of(by) if case.id in values_at(one.inputs, path)]
+        users = [entity.id for entity in case.entities.of(by) if case.id in values_at(entity.inputs, path)]
         return words.format(id=case.id, by=users[0]) if users else None
 
     return refuse
@@ -65,7 +65,7 @@ def taken(*keys: str, words: str) -> Refusal:
 
     def refuse(case: Case) -> str | None:
         wanted = {key: case.inputs.get(key) for key in keys}
-        others = [one for one in case.entities.having(case.type, **wanted) if one is not case.entity]
+        others = [entity for entity in case.entities.having(case.type, **wanted) if entity is not case.entity]
         if not others or not any(wanted.values()):
             return None
         return words.format_map({**case.inputs, "made_by": others[0].made_by})
