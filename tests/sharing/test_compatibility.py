@@ -170,16 +170,6 @@ def test_an_error_of_the_stacks_sharing_is_reported_once_for_all_its_pools() -> 
     assert [one.path for one in warnings(differ)] == ["sharing.mode", "gpu-nodes[1].sharing.mode"]
 
 
-def test_errors_of_independent_rules_are_all_reported() -> None:
-    whole = replace(on("g4dn.extra", "g4dn.odd"), kubernetes="1.2", nat="single", nat_is_written=False)
-    assert [problem.path for problem in problems(whole)] == [
-        "gpu-nodes.instance-types[0]",
-        "gpu-nodes.instance-types[1]",
-        "cluster.kubernetes",
-    ]
-    assert [warning.path for warning in warnings(whole)] == ["cluster.nat"]
-
-
 # Fixes, applied.
 
 

@@ -10,7 +10,7 @@ from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pool, read_cases, replace, setup
 from tests.sharing.rows import read_setup
 
-CASES = read_cases("assessments")
+CASES = read_cases("full_verdicts")
 
 
 @pytest.mark.parametrize("name", CASES)

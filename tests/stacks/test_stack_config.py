@@ -89,30 +89,16 @@ def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_pat
 
 def test_the_smallest_file_has_a_region_a_mode_and_a_model() -> None:
     least = config()
-    nodes, cluster = least.pools[0], least.cluster
-    assert (nodes.instance_types, nodes.capacity, nodes.min, nodes.desired, nodes.max) == (
-        ["g4dn.xlarge"],
-        "spot",
-        0,
-        1,
-        1,
-    )
-    assert (cluster.kubernetes, cluster.zones, cluster.cidr, cluster.nat) == (
-        versions.KUBERNETES,
-        2,
-        "10.0.0.0/16",
-        "single",
-    )
+    nodes, cluster, model = least.pools[0], least.cluster, least.models[0]
+    assert (nodes.instance_types, nodes.capacity) == (["g4dn.xlarge"], "spot")
+    assert (nodes.min, nodes.desired, nodes.max) == (0, 1, 1)
+    assert (cluster.kubernetes, cluster.cidr) == (versions.KUBERNETES, "10.0.0.0/16")
+    assert (cluster.zones, cluster.nat) == (2, "single")
     assert (cluster.system_nodes.instance_types, cluster.system_nodes.count) == (["t3.medium"], 2)
     assert least.sharing is not None
     assert (least.sharing.mode, least.sharing.replicas) == ("timeslice", 2)
-    assert least.budget.max_usd_per_hour is None
-    assert least.tags == {}
+    assert (least.budget.max_usd_per_hour, least.tags) == (None, {})
     assert (least.models_clients.namespaces, least.models_clients.labels) == ([], {})
-
-
-def test_a_model_has_defaults() -> None:
-    model = config().models[0]
     assert (model.context, model.slots, model.kv_type, model.cache) == (4096, 1, KvType.F16, "node")
 
 
@@ -171,10 +157,6 @@ def test_an_own_model_has_the_numbers_in_the_file() -> None:
     assert (model.weights_bytes, model.layers, model.kv_heads, model.head_dim) == (2684354560, 32, 8, 128)
     assert model.vocabulary == largest_vocabulary()
     assert model.max_context == 0, "unknown"
-
-
-def test_an_own_model_may_have_a_vocabulary() -> None:
-    assert config(models=[{**OWN, "vocabulary": 32000}]).models[0].model.vocabulary == 32000
 
 
 WHOLE = {
@@ -256,10 +238,6 @@ def test_a_wrong_limit_gets_an_example_of_its_own_unit(key: str, example: str, w
     assert f" Write a number such as {example}, or remove the key." in refusal(budget={key: wrong})
 
 
-def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
-    assert config(cluster={"kubernetes": "1.35"}).cluster.kubernetes == "1.35"
-
-
 @pytest.mark.parametrize(
     ("name", "is_valid"),
     [
@@ -293,55 +271,22 @@ def test_names_are_valid_if_ollama_accepts_them(name: str, is_valid: bool) -> No
     assert ("models[0].name" not in [problem.path for problem in problems]) is is_valid
 
 
-def test_a_setup_has_the_values_of_the_config() -> None:
-    written = {
-        "sharing": {"mode": "mps", "replicas": 3},
-        "gpu-nodes": {
-            "instance-types": ["g6.xlarge"],
-            "capacity": "on-demand",
-            "min": 1,
-            "desired": 2,
-            "max": 3,
-            "volume-gib": 120,
-        },
-        "models": [{"name": "llama2:7b", "context": 1024, "slots": 2, "kv-type": "q8_0"}, {**OWN, "cache": "volume"}],
-        "cluster": {
-            "kubernetes": "1.35",
-            "zones": 3,
-            "nat": "none",
-            "system-nodes": {"instance-types": ["t3.large"], "count": 1},
-        },
-        "budget": {"max-usd-per-hour": 5},
-    }
-    setup = config(**written)
-    (pool,) = setup.pools
-    assert (
-        setup.region,
-        setup.cluster.kubernetes,
-        setup.cluster.zone_count,
-        setup.cluster.nat,
-        setup.budget.max_usd_per_hour,
-    ) == (
-        "us-east-1",
-        "1.35",
-        3,
-        "none",
-        5.0,
+def test_pools_and_models_know_their_places_in_the_file_and_their_shares() -> None:
+    models = [{"name": "llama2:7b", "context": 1024, "kv-type": "q8_0"}, {**OWN, "cache": "volume"}]
+    nodes = {"instance-types": ["g6.xlarge"], "desired": 2, "max": 3}
+    whole = config(**{"sharing": {"mode": "mps", "replicas": 3}, "gpu-nodes": nodes, "models": models})
+    (pool,) = whole.pools
+    assert (whole.region, whole.today) == ("us-east-1", TODAY)
+    assert (pool.path, pool.instance_types, pool.sharing.mode, pool.total_shares) == (
+        "gpu-nodes",
+        ["g6.xlarge"],
+        "mps",
+        6,
     )
-    assert (setup.cluster.system_nodes.instance_types, setup.cluster.system_nodes.count, setup.today) == (
-        ["t3.large"],
-        1,
-        TODAY,
-    )
-    assert (pool.path, pool.instance_types, pool.capacity) == ("gpu-nodes", ["g6.xlarge"], "on-demand")
-    assert (pool.min, pool.desired, pool.max, pool.volume_gib) == (1, 2, 3, 120)
-    assert (pool.sharing.mode, pool.sharing.replicas, pool.total_shares) == ("mps", 3, 6)
-    assert [(served.path, served.cache, served.id) for served in setup.models_of(pool)] == [
-        ("models[0]", "node", "llama2-7b"),
-        ("models[1]", "volume", "mine"),
+    assert [(served.path, served.id, served.cache, served.kv_type) for served in whole.models_of(pool)] == [
+        ("models[0]", "llama2-7b", "node", KvType.Q8_0),
+        ("models[1]", "mine", "volume", KvType.F16),
     ]
-    first = setup.models[0]
-    assert (first.context, first.slots, first.kv_type) == (1024, 2, KvType.Q8_0)
 
 
 def test_zone_names_determine_the_number_of_zones() -> None:
@@ -413,13 +358,6 @@ def test_several_pools_are_the_same_from_a_file_and_from_pulumi() -> None:
     assert under_pulumi(values).model_dump() == config(**SEVERAL).model_dump()
 
 
-def test_a_pool_that_no_model_uses_is_a_warning() -> None:
-    unused = {**SEVERAL, "models": SEVERAL["models"][:1]}
-    reading = judged(**unused)
-    assert reading.problems == ()
-    assert [one.path for one in reading.verdict.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
-
-
 @pytest.mark.real_world(
     behaviour="EKS's rules contain the node's address for a peer with `hostNetwork`, and so admit that whole node.",
     source="aws/amazon-network-policy-controller-k8s v1.1.7 pkg/resolvers/endpoints.go, computeIngressEndpoints",
@@ -455,15 +393,6 @@ def test_without_park_min_and_desired_keep_their_meaning() -> None:
 def test_a_time_zone_is_utc_unless_the_file_names_another() -> None:
     found = [judged(park=each).config.park for each in (PARK, {**PARK, "timezone": "Asia/Kolkata"})]
     assert [park and park.timezone for park in found] == ["UTC", "Asia/Kolkata"]
-
-
-def test_park_from_pulumi_config_set_is_accepted() -> None:
-    """`pulumi config set --path tandem:park.schedule TEXT` hands the program a section as JSON."""
-    values = {"aws:region": "us-east-1", "tandem:sharing": '{"mode": "timeslice"}'}
-    models = '[{"name": "llama2:7b", "context": 2048}]'
-    config = under_pulumi({**values, "tandem:models": models, "tandem:park": json.dumps(PARK)})
-    assert config.park is not None
-    assert (config.park.schedule, config.park.wake) == (PARK["schedule"], PARK["wake"])
 
 
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
@@ -511,12 +440,6 @@ def test_sections_are_the_keys_of_the_file() -> None:
         "tags",
         "budget",
     )
-
-
-def test_text_in_place_of_a_section_is_refused_under_pulumi() -> None:
-    with pytest.raises(RefusedError) as refused:
-        under_pulumi({"aws:region": "us-east-1", "tandem:sharing": "timeslice", "tandem:models": "[]"})
-    assert [problem.path for problem in refused.value.judged.problems] == ["sharing", "models"]
 
 
 CI = "arn:aws:iam::111122223333:role/ci"
