@@ -13,7 +13,6 @@ from sharing.stack.config import StackConfig
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.startup import cold_start
 from sharing.verdict.features.scale_to_zero import longest_wait_minutes, sleepers
-from sharing.verdict.rules.table import problems
 from tests.sharing.builders import pool, served, setup, tenants
 
 KARPENTER = pool(provisioner="karpenter")
@@ -32,27 +31,6 @@ def sleeping(idle_minutes: int = 15, **overrides: Any) -> StackConfig:
             **overrides,
         }
     )
-
-
-def broken(found: StackConfig) -> list[tuple[str, str]]:
-    return [(problem.path, problem.fix) for problem in problems(found) if problem.path.startswith("scale-to-zero")]
-
-
-def test_only_karpenter_removes_the_node_of_an_idle_model() -> None:
-    assert broken(sleeping()) == []
-    assert broken(sleeping(pools=(pool(),))) == [("scale-to-zero.enabled", "Write `gpu-nodes.provisioner: karpenter`.")]
-    assert broken(setup(pools=(pool(),))) == []
-
-
-def test_one_error_names_all_node_groups_of_a_mixed_stack() -> None:
-    pools = tuple(
-        pool(name=name, path=f"gpu-nodes[{index}]", provisioner=provisioner)
-        for index, (name, provisioner) in enumerate((("a", "node-group"), ("b", "karpenter"), ("c", "node-group")))
-    )
-    models = tenants("llama3.2:1b", pool="b")
-    [found] = [one for one in problems(sleeping(pools=pools, models=models)) if "scale" in one.path]
-    assert "node groups a and c keep" in found.rule
-    assert found.fix == "Write `gpu-nodes[0].provisioner: karpenter` and `gpu-nodes[2].provisioner: karpenter`."
 
 
 def by_hand(file_mib: float, cache: Cache) -> tuple[float, float]:
@@ -81,20 +59,10 @@ def test_a_model_has_more_time_to_start_than_it_needs() -> None:
     assert longest_wait_minutes(large) >= 2 * cold_start(large)[0]
 
 
-def test_the_idle_time_must_be_longer_than_a_start() -> None:
-    slowest = max(sum(cold_start(one)) for one in sleeping().models)
-    least = int(slowest) + 1
-    assert broken(sleeping(idle_minutes=least)) == []
-    assert broken(sleeping(idle_minutes=least - 1)) == [
-        ("scale-to-zero.idle-minutes", f"Write `idle-minutes: {least}` or more.")
-    ]
-
-
 def test_models_of_parked_pools_stay_parked() -> None:
     assert len(sleepers(sleeping())) == 2
     parked = sleeping(idle_minutes=1, pools=(pool(provisioner="karpenter", desired=0),))
     assert sleepers(parked) == []
-    assert broken(parked) == []
     assert sleepers(setup(pools=(KARPENTER,))) == []
 
 

@@ -10,16 +10,14 @@ from sharing.cost.bill import cost
 from sharing.fit import host
 from sharing.fit.shares import place_models
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Mig, TimeSlicing
+from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
-from sharing.stack.park import ParkSettings
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.rules import spill as spill_rules
 from sharing.verdict.rules import table as compatibility
 from tests.sharing.builders import keeping, listed, pool, replace, setup, weighing
 
 HERE, THERE = listed(0, "here", pool()), listed(1, "there", pool())
-NIGHTS = ParkSettings(schedule="0 20 * * *", wake="0 8 * * *", timezone="UTC")
 
 
 def placed(index: int, served: ServedModel, pool: str, *spill: str) -> ServedModel:
@@ -110,36 +108,3 @@ def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> No
     more = cost(spilling).replacing_usd_per_hour - cost(staying).replacing_usd_per_hour
     node = cost(stack(*tenants, there=replace(there, max=1))).usd_per_hour
     assert 0 < more < node
-
-
-def test_a_waiting_model_of_a_node_group_would_wake_a_parked_stack_through_karpenter() -> None:
-    there = replace(THERE, provisioner="karpenter")
-    tenants = placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there", "here")
-    spilling = stack(*tenants, there=there)
-    assert not compatibility.problems(spilling)
-    [problem] = compatibility.problems(replace(spilling, park=NIGHTS))
-    assert str(problem) == (
-        "models[0].spill[0]: there is on Karpenter: a waiting model of a node group would start a node there while the "
-        "stack is parked. Remove it."
-    )
-
-
-def test_a_pool_for_guests_alone_has_a_purpose() -> None:
-    spilling = stack(placed(0, weighing(900), "here", "there"))
-    unused = [problem for problem in compatibility.warnings(spilling) if "no model runs" in problem.rule]
-    assert unused == []
-
-
-def test_a_model_whose_slice_is_chosen_on_its_own_pool_does_not_spill() -> None:
-    mixed = pool("g7e.2xlarge", Mig(strategy="mixed", layout="all-balanced"))
-    here, there = listed(0, "here", mixed), listed(1, "there", mixed)
-    models = (placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
-    [problem] = spill_rules.find_obstacles(stack(*models, here=here, there=there))
-    assert problem.path == "models[0].spill[0]"
-    assert "its slice is chosen on its own pool" in problem.rule
-
-
-def test_a_pool_that_offers_no_shares_is_the_error_of_another_rule() -> None:
-    there = replace(THERE, sharing=Mig())  # a T4 has no MIG
-    models = (placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
-    assert not list(spill_rules.find_obstacles(stack(*models, there=there)))
