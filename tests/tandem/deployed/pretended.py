@@ -28,7 +28,11 @@ class Cluster:
         self.words = TOO_FEW
         self.on_create: Callable[[], None] = lambda: None
         self.refuses = ""
-        self.gpu = "GPU-1, Tesla T4, 9300, 15360, 37\n"
+        self.gpu: str | NotConnectedError = "GPU-1, Tesla T4, 9300, 15360, 37\n"
+        self.ran: list[tuple[str, str]] = []
+        """Pod and container of each command."""
+        self.url, self.forwarded = "", list[tuple[Any, ...]]()
+        """Where its forwarded ports lead, and those that were asked for, with their options."""
 
     def nodes(self) -> Any:
         if self.fails:
@@ -65,7 +69,15 @@ class Cluster:
         self.made = [one for one in self.made if one["metadata"]["name"] != name]
 
     def run_in(self, pod: Any, container: str, command: list[str]) -> str:
+        self.ran.append((pod["metadata"]["name"], container))
+        if isinstance(self.gpu, NotConnectedError):
+            raise self.gpu
         return self.gpu
+
+    @contextmanager
+    def forward(self, *target: Any, **options: Any) -> Iterator[SimpleNamespace]:
+        self.forwarded.append((*target, options))
+        yield SimpleNamespace(url=self.url, trouble="")
 
 
 def connected(cluster: Cluster, outputs: Mapping[str, Any] | None = None, stack: str = "timeslice") -> Connected:

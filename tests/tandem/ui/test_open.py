@@ -3,8 +3,7 @@
 import json
 import socket
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from tandem.deployed.patience import Patience
 from tandem.main import main
 from tandem.ui import page
 from tests.tandem.deployed.fake_kubernetes import CORE, FakeKubernetes, serving
-from tests.tandem.deployed.pretended import Clock
+from tests.tandem.deployed.pretended import Clock, Cluster, connected, well
 from tests.tandem.fake_ollama import FakeOllama
 
 ROOT = Path(__file__).parents[3]
@@ -38,25 +37,14 @@ def interrupt(seconds: float) -> None:
 
 
 @pytest.fixture
-def served(llama: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> FakeOllama:
-    """A server in place of the page, behind the forwarded port. The user presses Ctrl-C at once."""
+def cluster(llama: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Its forwarded ports lead to a server in place of the page. The user presses Ctrl-C at once."""
     llama.answers["/health"] = {"status": True}
-    asked: list[dict[str, Any]] = []
-
-    class Cluster:
-        @contextmanager
-        def forward(self, *target: Any, **options: Any) -> Iterator[Any]:
-            asked.append({"target": target, **options})
-            yield SimpleNamespace(url=llama.url, trouble="")
-
-    @contextmanager
-    def reached(parsed: Any) -> Iterator[Any]:
-        yield SimpleNamespace(cluster=Cluster())
-
-    monkeypatch.setattr(page, "reached", reached)
+    cluster = well()
+    cluster.url = llama.url
+    monkeypatch.setattr(page, "reached", lambda parsed: nullcontext(connected(cluster)))
     monkeypatch.setattr(page, "sleep", interrupt)
-    llama.answers["forwards"] = asked
-    return llama
+    return cluster
 
 
 @pytest.fixture
@@ -73,41 +61,40 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_page_is_opened_and_its_addresses_are_printed_without_the_password(
-    file: Path, served: FakeOllama, opened: list[str], capsys: pytest.CaptureFixture[str]
+    file: Path, cluster: Cluster, opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["open", str(file)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
-        f"Page      {served.url}",
+        f"Page      {cluster.url}",
         "Password  pulumi stack output ui_admin_password --show-secrets --stack page",
-        f"OpenAI    {served.url}/api (base URL for programs; keys: Settings > Account)",
+        f"OpenAI    {cluster.url}/api (base URL for programs; keys: Settings > Account)",
         "Press Ctrl-C to close the port.",
     ]
-    assert opened == [served.url]
-    [asked] = served.answers["forwards"]
-    assert asked["target"][1:] == ("open-webui", {"app.kubernetes.io/name": "open-webui"}, 8080)
-    assert asked["local"] == 8080
+    assert opened == [cluster.url]
+    labels = {"app.kubernetes.io/name": "open-webui"}
+    assert cluster.forwarded == [("the web page", "open-webui", labels, 8080, {"local": 8080})]
 
 
 def test_programs_get_one_object_and_no_browser(
-    file: Path, served: FakeOllama, opened: list[str], capsys: pytest.CaptureFixture[str]
+    file: Path, cluster: Cluster, opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["open", str(file), "--json", "--port", "0"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out) == {
         "schema_version": 1,
         "stack": "page",
-        "url": served.url,
-        "openai_url": f"{served.url}/api",
+        "url": cluster.url,
+        "openai_url": f"{cluster.url}/api",
     }
     assert (opened, shown.err) == ([], "")
-    assert served.answers["forwards"][0]["local"] == 0
+    assert cluster.forwarded[0][-1] == {"local": 0}
     assert main(["open", str(file), "--no-browser"]) == 0
     assert opened == []
 
 
 def test_a_machine_without_a_browser_is_no_failure(
-    file: Path, served: FakeOllama, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     assert main(["open", str(file)]) == 0

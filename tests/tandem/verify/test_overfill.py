@@ -1,15 +1,21 @@
 """One pod more than there are free shares: it waits, or an expectation fails. It is always deleted afterwards."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.objects import Facts
 from tandem.verify.checks import Check
 from tandem.verify.overfill import MARK, free_shares, overfill, pod
-from tests.tandem.deployed.pretended import Clock, Cluster, well
+from tests.tandem.deployed.pretended import TOO_FEW, Clock, Cluster, well
 from tests.tandem.seen import NODE, changed, facts, node, planned
 from tests.tandem.seen import pod as model_pod
+
+
+def nodes_with(shares: int) -> Facts:
+    return replace(facts(), nodes=[node(shares=shares)])
 
 
 def overfilled(cluster: Cluster) -> Check:
@@ -21,55 +27,32 @@ def overfilled(cluster: Cluster) -> Check:
     return check
 
 
-def test_with_every_share_taken_one_pod_waits_and_is_removed() -> None:
-    cluster = well()
+NO_SHARE = "0/3 nodes are available: 1 Insufficient nvidia.com/gpu"
+FULL = "0/3 nodes are available: 1 Too many pods"
+
+
+@pytest.mark.parametrize(
+    ("offered", "shares", "words", "free", "held", "found"),
+    [
+        (2, 2, TOO_FEW, 0, True, f"Pending: {NO_SHARE}"),
+        (4, 4, TOO_FEW, 2, True, f"Pending: {NO_SHARE}"),
+        (2, 3, TOO_FEW, 0, False, "1 pods got one of 0 free shares"),
+        (3, 2, TOO_FEW, 1, False, f"0 of 1 free shares were available: {NO_SHARE}"),
+        (2, 2, f"{FULL}. preemption: none", 0, None, f"Pending for another reason: {FULL}"),
+        (2, 2, "", 0, None, "no message from the scheduler"),
+    ],
+    ids=["all are taken", "free ones are filled", "one too many runs", "one is not there", "another reason", "silence"],
+)
+def test_a_pool_is_judged_by_one_pod_more_than_it_has_shares(
+    offered: int, shares: int, words: str, free: int, held: bool | None, found: str
+) -> None:
+    """A node that offers so many shares, and a scheduler that gives so many."""
+    cluster = Cluster(nodes_with(offered), shares)
+    cluster.words = words
     check = overfilled(cluster)
-    assert (check.held, check.found) == (True, "Pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu")
-    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (0 free)"
-    assert len(cluster.deleted) == 1
-    assert cluster.made == []
-
-
-def test_free_shares_are_filled_first() -> None:
-    cluster = Cluster(facts(), shares=4)
-    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "4"
-    check = overfilled(cluster)
-    assert check.held is True
-    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (2 free)"
-    assert len(cluster.deleted) == 3
-    assert cluster.made == []
-
-
-def test_a_pod_too_many_that_runs_breaks_the_expectation() -> None:
-    cluster = Cluster(facts(), shares=3)
-    check = overfilled(cluster)
-    assert (check.held, check.found) == (False, "1 pods got one of 0 free shares")
-    assert cluster.made == []
-
-
-def test_a_free_share_that_cannot_be_had_breaks_the_expectation() -> None:
-    cluster = Cluster(facts(), shares=2)
-    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
-    check = overfilled(cluster)
-    assert check.held is False
-    assert check.found.startswith("0 of 1 free shares were available: 0/3 nodes")
-
-
-def test_a_scheduler_that_refuses_for_another_reason_proves_nothing() -> None:
-    cluster = well()
-    cluster.words = "0/3 nodes are available: 1 Too many pods. preemption: none"
-    check = overfilled(cluster)
-    assert (check.held, check.found) == (
-        None,
-        "Pending for another reason: 0/3 nodes are available: 1 Too many pods",
-    )
-
-
-def test_a_scheduler_that_says_nothing_is_waited_for_and_then_reported() -> None:
-    cluster = well()
-    cluster.words = ""
-    assert overfilled(cluster).found == "no message from the scheduler"
-    assert cluster.made == []
+    assert (check.held, check.found) == (held, found)
+    assert check.what == f"one pod too many stays Pending for nvidia.com/gpu ({free} free)"
+    assert (len(cluster.deleted), cluster.made) == (free + 1, [])
 
 
 @pytest.mark.parametrize("ended", [NotConnectedError("gone"), KeyboardInterrupt(), SystemExit(143)])
@@ -87,8 +70,7 @@ def test_no_pod_is_left_however_the_command_ends(ended: BaseException) -> None:
 
 
 def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
-    cluster = Cluster(facts(), shares=3)
-    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
+    cluster = Cluster(nodes_with(3), shares=3)
     left = pod("tandem-overfill-old", "ollama", "gpu", "nvidia.com/gpu", [node()])
     left["spec"]["nodeName"] = NODE
     cluster.made.append(left)
@@ -97,7 +79,7 @@ def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
     assert "tandem-overfill-old" in cluster.deleted
 
 
-def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
+def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there_and_is_restricted() -> None:
     made = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node("one"), node("two")])
     spec = made["spec"]
     assert made["metadata"]["labels"] == {MARK: "gpu"}
@@ -109,6 +91,12 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}
     ]
     assert spec["activeDeadlineSeconds"] <= 600
+    # kubernetes.io/docs/concepts/security/pod-security-standards, Restricted.
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert [each["securityContext"] for each in spec["containers"]] == [restricted]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(spec)
 
 
 @pytest.mark.parametrize(
@@ -136,21 +124,6 @@ def test_its_pods_are_as_important_as_the_least_important_one_that_holds_a_share
     cluster.on_create = lambda: tried.append(cluster.made[-1]["spec"].get("priorityClassName"))
     overfilled(cluster)
     assert tried == [expected]
-
-
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-}
-"""What each container must say: kubernetes.io/docs/concepts/security/pod-security-standards, Restricted."""
-
-
-def test_the_pod_keeps_to_the_strictest_pod_security_standard() -> None:
-    spec = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node()])["spec"]
-    assert [one["securityContext"] for one in spec["containers"]] == [RESTRICTED]
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(spec)
 
 
 def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() -> None:

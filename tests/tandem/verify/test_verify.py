@@ -97,18 +97,11 @@ def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
     assert waiting[1].endswith("waiting for model llama2-7b, pod ready: no pod")
 
 
-def test_time_is_up_when_it_is_up(reach: Reach) -> None:
-    cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
-    verdict, _ = verified(cluster, reach, wait=12)
-    assert not verdict.holds
-    assert verdict.waited_s == 12
-
-
-def test_without_wait_one_look_decides(reach: Reach) -> None:
-    verdict, shown = verified(Cluster(replace(facts(), nodes=[])), reach)
-    assert not verdict.holds
-    assert verdict.waited_s == 0
-    assert not any("waiting" in line for line in shown)
+@pytest.mark.parametrize("seconds", [0, 12])
+def test_time_is_up_when_it_is_up(seconds: float, reach: Reach) -> None:
+    verdict, shown = verified(Cluster(replace(facts(), nodes=[node(shares=1)])), reach, wait=seconds)
+    assert (verdict.holds, verdict.waited_s) == (False, seconds)
+    assert any("waiting" in line for line in shown) is (seconds > 0)
 
 
 def test_a_cluster_that_is_unavailable_for_a_moment_is_waited_for(reach: Reach) -> None:

@@ -1,10 +1,7 @@
 """GPUs, from what `nvidia-smi` and the DCGM exporter print."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import example, given
@@ -13,6 +10,7 @@ from hypothesis import strategies as st
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu, from_dcgm, from_nvidia_smi
+from tests.tandem.deployed.pretended import well
 from tests.tandem.fake_ollama import ollama
 from tests.tandem.seen import NODE, pod
 
@@ -72,25 +70,6 @@ def test_whatever_is_printed_can_be_shown(text: str) -> None:
         json.dumps(asdict(found), allow_nan=False)
 
 
-class Cluster:
-    """Runs `nvidia-smi` in pods; notes where. `exporter` is the address of a DCGM exporter."""
-
-    def __init__(self, answer: str | NotConnectedError, exporter: str = "") -> None:
-        self.answer, self.ran = answer, list[tuple[str, str]]()
-        self.exporter, self.reached = exporter, list[tuple[Any, ...]]()
-
-    @contextmanager
-    def forward(self, *target: Any, on_node: str) -> Iterator[SimpleNamespace]:
-        self.reached.append((*target, on_node))
-        yield SimpleNamespace(url=self.exporter, trouble="")
-
-    def run_in(self, pod: dict[str, Any], container: str, command: list[str]) -> str:
-        self.ran.append((pod["metadata"]["name"], container))
-        if isinstance(self.answer, NotConnectedError):
-            raise self.answer
-        return self.answer
-
-
 def plugin_pod(daemon_set: str, *containers: str) -> dict[str, Any]:
     made = pod("plugin", f"{daemon_set}-x1")
     made["spec"]["containers"] = [{"name": name} for name in containers or ("nvidia-device-plugin-ctr",)]
@@ -102,7 +81,7 @@ def test_without_dcgm_the_plugins_pod_is_asked() -> None:
         ("nvidia-device-plugin-gpu", "nvidia-device-plugin-sidecar", "nvidia-device-plugin-ctr"),
         ("nvidia-device-plugin-daemonset", "config-manager", "nvidia-device-plugin"),
     ):
-        cluster: Any = Cluster("GPU-1, Tesla T4, 9300, 15360, 37\n")
+        cluster: Any = well()
         discovery = plugin_pod("nvidia-device-plugin-gpu-gpu-feature-discovery", "gpu-feature-discovery-ctr")
         pods = [discovery, plugin_pod(daemon_set, sidecar, container)]
         found, notes = gpus.read(cluster, [NODE], pods)
@@ -111,11 +90,11 @@ def test_without_dcgm_the_plugins_pod_is_asked() -> None:
 
 
 def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
-    cluster: Any = Cluster("GPU-1, Tesla T4, 9300, 15360, 37\n")
+    cluster: Any = well()
     found, notes = gpus.read(cluster, ["empty", NODE], [plugin_pod("nvidia-device-plugin")])
     assert len(found) == 1
     assert notes == ["GPUs of empty: neither a DCGM exporter nor the device plugin is ready on this node"]
-    cluster.answer = NotConnectedError("`nvidia-smi` failed")
+    cluster.gpu = NotConnectedError("`nvidia-smi` failed")
     assert gpus.read(cluster, [NODE], [plugin_pod("nvidia-device-plugin")]) == (
         [],
         [f"GPUs of {NODE}: `nvidia-smi` failed"],
@@ -127,13 +106,13 @@ def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
     exporter = plugin_pod("dcgm-exporter")
     exporter["metadata"]["labels"] = {"app.kubernetes.io/name": "dcgm-exporter"}
     metrics = f"DCGM_FI_DEV_FB_USED{{{GPU}}} 9300\n".encode()
+    cluster: Any = well()
     with ollama(answers={"/metrics": metrics}) as server:
-        cluster: Any = Cluster("", server.url)
+        cluster.url = server.url
         found, notes = gpus.read(cluster, [NODE], [exporter])
-    with ollama(answers={}) as other:
-        elsewhere = gpus.read(Cluster("", other.url), [NODE], [exporter])  # type: ignore[arg-type]
-    assert elsewhere == ([], [f"GPUs of {NODE}: the DCGM exporter answered with 404"])
+        server.status["/metrics"] = 404
+        assert gpus.read(cluster, [NODE], [exporter]) == ([], [f"GPUs of {NODE}: the DCGM exporter answered with 404"])
     assert [(gpu.uuid, gpu.used_mib, gpu.source) for gpu in found] == [("GPU-1", 9300, "DCGM")]
     assert notes == []
     label = {"app.kubernetes.io/name": "dcgm-exporter"}
-    assert cluster.reached == [("dcgm-exporter-x1", "ollama", label, 9400, NODE)]
+    assert cluster.forwarded[0] == ("dcgm-exporter-x1", "ollama", label, 9400, {"on_node": NODE})
