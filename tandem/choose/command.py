@@ -80,27 +80,27 @@ def run(parsed: argparse.Namespace) -> int:
 
     target = _target(parsed)
     base = _base(parsed)
-    found = choose(base.config, CAPACITIES[parsed.capacity])
+    choices = choose(base.config, CAPACITIES[parsed.capacity])
     overwrites = target is not None and target.exists()
-    written = new_stack_file.write(base, found.fitting[0], target, "choose") if target and found.fitting else None
+    written = new_stack_file.write(base, choices.fitting[0], target, "choose") if target and choices.fitting else None
     if parsed.json:
-        print_json(as_dict(base, found, parsed, written))
+        print_json(as_dict(base, choices, parsed, written))
     else:
         from tandem.search import screen
 
-        screen.table(base.config, found, parsed.rows)
+        screen.table(base.config, choices, parsed.rows)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
             over = " (overwritten)" * overwrites
             print_line(f"Wrote {new_stack_file.shown(written)}{over}. Run `{plan}` for the whole plan.", sys.stdout)
-    return FINE if found.fitting else FAILED
+    return FINE if choices.fitting else FAILED
 
 
-def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
+def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the cheapest first; dollars are those of the whole stack."""
-    holds = found.fitting or found.over_budget or found.not_judged
-    miss = None if holds else found.refusal or found.nearest_miss
+    holds = choices.fitting or choices.over_budget or choices.not_judged
+    miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
         "region": base.config.region,
@@ -108,9 +108,11 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
         "budget_usd_per_hour": base.config.budget.max_usd_per_hour,
         "budget_usd_per_month": base.config.budget.max_usd_per_month,
         "models": [served.model.name for served in base.config.models],
-        "setups": [_choice(choice) for choice in found.fitting],
-        "not_judged": [_choice(choice) for choice in found.not_judged],
-        "cheapest_over_budget": _choice(found.over_budget[0]) if found.over_budget and not found.fitting else None,
+        "setups": [_choice(choice) for choice in choices.fitting],
+        "not_judged": [_choice(choice) for choice in choices.not_judged],
+        "cheapest_over_budget": _choice(choices.over_budget[0])
+        if choices.over_budget and not choices.fitting
+        else None,
         "nearest_miss": miss.as_json() if miss else None,
         "written": str(written) if written else None,
     }
@@ -180,10 +182,10 @@ def _about_arguments(message: str, names: dict[str, str]) -> str:
     """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
 
     def name(line: str) -> str:
-        found = SETTING.match(line)
-        if not found or found[1] not in names:
+        setting = SETTING.match(line)
+        if not setting or setting[1] not in names:
             return line
-        return f"{names[found[1]]}{line[found.end() :]}".replace("Remove the key for", "Leave it out for")
+        return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
 
     return "\n".join(dict.fromkeys(map(name, message.splitlines())))
 

@@ -68,7 +68,7 @@ def labels_of(pool: GpuPool) -> dict[str, str]:
 
 def shares_of(pool: GpuPool, instance_type: str) -> dict[str, int]:
     """Shares of each resource that a node of the type must offer; of another type, at least that many."""
-    gpus = {known.name: known.gpus for known in pool.known_types}
+    gpus = {each.name: each.gpus for each in pool.known_types}
     count = gpus.get(instance_type, min(gpus.values()))
     return {kind.resource: count * kind.per_gpu for kind in pool.offers}
 

@@ -39,25 +39,25 @@ def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     require_region(parsed.region)
     wanted = parsed.filter.lower()
-    found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
-    if not found:
+    listed = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
+    if not listed:
         raise CallError(
             f"no GPU instance type matches '{short(parsed.filter)}'. {did_you_mean(parsed.filter, instance_types())}"
         )
     if parsed.json:
-        print_json(as_dict(found, parsed.region))
+        print_json(as_dict(listed, parsed.region))
     else:
-        show(found, parsed.region)
+        show(listed, parsed.region)
     return FINE
 
 
-def as_dict(found: Sequence["InstanceType"], region: str) -> dict[str, Any]:
+def as_dict(listed: Sequence["InstanceType"], region: str) -> dict[str, Any]:
     """The list for `--json`; a price is null if the region's own is unknown."""
     return {
         "schema_version": SCHEMA_VERSION,
         "region": region,
         "price_date": tables.read("gpu_prices").date,
-        "instance_types": [_row(instance, region) for instance in found],
+        "instance_types": [_row(instance, region) for instance in listed],
     }
 
 
@@ -80,7 +80,7 @@ def _row(instance: InstanceType, region: str) -> dict[str, Any]:
     }
 
 
-def show(found: Sequence[InstanceType], region: str) -> None:
+def show(listed: Sequence[InstanceType], region: str) -> None:
     """A line for each type; a narrow terminal gets neither memory nor processors."""
     console = open_console()
     sizes = ("MiB each", "vCPU", "GiB") if has_room(console) else ()
@@ -88,7 +88,7 @@ def show(found: Sequence[InstanceType], region: str) -> None:
     table.box, table.padding = None, (0, 1, 0, 0)
     for name in ("type", "GPUs", "GPU", *sizes, "on demand", "spot"):
         table.add_column(name, no_wrap=name != "GPU", justify="left" if name in ("type", "GPU") else "right")
-    for instance in found:
+    for instance in listed:
         row = _row(instance, region)
         memory = f"{row['cuda_mib'] or row['nvml_mib']:,}"
         size = (memory, str(row["vcpu"]), f"{row['memory_mib'] / 1024:.0f}") if sizes else ()

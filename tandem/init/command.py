@@ -93,10 +93,10 @@ def run(parsed: argparse.Namespace) -> int:
     path = questions.answer("Name of the stack", STACK, lambda name: _free(name, parsed, questions), parsed.stack)
     in_project = called(path) == stack_name(path)
     files = project.missing_files(path.parent) if in_project else {}
-    base, found = _setups(parsed, questions)
-    if not found.fitting:
+    base, choices = _setups(parsed, questions)
+    if not choices.fitting:
         return FAILED
-    rows = found.fitting[:ROWS]
+    rows = choices.fitting[:ROWS]
     choice = rows[questions.answer("Setup", "1", number_of(rows)) - 1]
     for file, text in files.items():
         new_stack_file.save(file, text)
@@ -152,7 +152,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         check("--allow-cidr" if parsed.allow_cidr else "Networks", MODELS, CONTEXTS, allowed)
         return allowed
 
-    def known(text: str) -> str:
+    def named(text: str) -> str:
         check("--model" if given else "Models", text, CONTEXTS, access, others)
         return text
 
@@ -169,7 +169,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     models, context, budget = MODELS, CONTEXTS, ask.NO_LIMIT
     given, given_context, given_budget = _joined(parsed.model), parsed.context, parsed.budget
     while True:
-        models = questions.answer("Models, separated by spaces", models, known, given)
+        models = questions.answer("Models, separated by spaces", models, named, given)
         context = questions.answer(CONTEXT, str(context), sized, given_context)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
         chosen = ask.models(models, context)
@@ -177,13 +177,13 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = base_stack.of_models(chosen, region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):
-            found = choose(base.config, ("spot", "on-demand"))
+            choices = choose(base.config, ("spot", "on-demand"))
         if not parsed.json:
-            screen.table(base.config, found, ROWS, numbered=questions.asks)
-        elif not found.fitting:
+            screen.table(base.config, choices, ROWS, numbered=questions.asks)
+        elif not choices.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
-        if found.fitting or not questions.asks:
-            return base, found
+        if choices.fitting or not questions.asks:
+            return base, choices
         print_line("Change the models or the budget.", sys.stdout)
         given = given_context = given_budget = None
 

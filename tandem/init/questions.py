@@ -113,11 +113,11 @@ def hours(text: str) -> dict[str, dict[str, str]]:
     """The section `park` of a stack that runs in these hours of working days; empty for one that always runs."""
     if text == ALWAYS:
         return {}
-    found = HOURS.fullmatch(text)
-    begin, end = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not found or not begin < end < HOURS_PER_DAY:
+    given = HOURS.fullmatch(text)
+    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
+    if not given or not begin < end < HOURS_PER_DAY:
         raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
-    timezone = found[3] or "UTC"
+    timezone = given[3] or "UTC"
     if wrong := judge_timezone(timezone):
         raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
     return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}

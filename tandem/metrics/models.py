@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from components.ollama_pair.model_metrics import FAMILIES, Sample, Source, collect, printable
 from sharing.names import METRICS_PORT
 from tandem.deployed import connection
-from tandem.deployed.connection import NO_SERVERS, Connected
+from tandem.deployed.connection import NO_SERVERS, Connected, Reached, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
 from tandem.deployed.wire import ERROR, Wire, WireError
 
 if TYPE_CHECKING:
-    from tandem.deployed.forwarding import Forward
+    from sharing.models.served import ServedModel
 
 EXPORTER_SECONDS = 10.0
 """Prometheus' default time limit of a scrape."""
@@ -74,20 +75,13 @@ def _of_stack(connected: Connected) -> Iterator[list[Server]]:
     """Only the exporter in the pod reaches the engine. A stack without metrics has none."""
     has_exporters = connected.plan.config.monitoring.has_metrics
     with connection.forwards(connected, METRICS_PORT if has_exporters else None) as ports:
-        yield [
-            _by_exporter(served.id, ports[served.id])
-            if has_exporters
-            else _by_forward(Endpoint(served.id, ports[served.id].url, served.model.name), ports[served.id])
-            for served in connected.plan.config.models
-        ]
+        yield [_by_port(served, ports[served.id], has_exporters) for served in connected.plan.config.models]
 
 
-def _by_forward(endpoint: Endpoint, forward: "Forward") -> Server:
-    return Server(endpoint.id, _by_url(endpoint).read, lambda: forward.trouble)
-
-
-def _by_exporter(id: str, forward: "Forward") -> Server:
-    return Server(id, lambda: from_exporter(id, forward.url), lambda: forward.trouble)
+def _by_port(served: "ServedModel", forward: Reached, has_exporter: bool) -> Server:
+    server = _by_url(Endpoint(served.id, forward.url, served.model.name))
+    read = partial(from_exporter, served.id, forward.url) if has_exporter else server.read
+    return Server(served.id, read, trouble_of(forward))
 
 
 def from_exporter(id: str, url: str) -> list[Sample]:

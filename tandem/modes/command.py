@@ -62,19 +62,19 @@ def run(parsed: argparse.Namespace) -> int:
     types = [parsed.type] if parsed.type else None
     ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
-    found = list(cells(config, types=types, ways=ways, provisioners=provisioners))
+    tried = list(cells(config, types=types, ways=ways, provisioners=provisioners))
     if parsed.json:
-        print_json(as_dict(config, found))
+        print_json(as_dict(config, tried))
         return FINE
 
     from tandem.modes import screen as show_modes
 
     if parsed.type:
-        show_modes.row(config, found)
+        show_modes.row(config, tried)
     elif parsed.all:
-        show_modes.grid(config, found)
+        show_modes.grid(config, tried)
     else:
-        show_modes.overview(config, found)
+        show_modes.overview(config, tried)
     return FINE
 
 
@@ -97,14 +97,14 @@ def _config(parsed: argparse.Namespace) -> "StackConfig":
     return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).config
 
 
-def as_dict(config: "StackConfig", found: Sequence["Cell"]) -> dict[str, Any]:
+def as_dict(config: "StackConfig", tried: Sequence["Cell"]) -> dict[str, Any]:
     """The matrix for `--json`: one entry per cell, dollars per hour for all GPU nodes of the cell."""
     return {
         "schema_version": SCHEMA_VERSION,
         "region": config.region,
         "price_date": config.today.isoformat(),
         "models": [served.model.name for served in config.models],
-        "cells": [_cell(cell) for cell in found],
+        "cells": [_cell(cell) for cell in tried],
     }
 
 

@@ -52,7 +52,8 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
         groups.setdefault(_gpu(place), []).append(place)
     usable = {gpu: group for gpu, group in groups.items() if any(map(_planned, group))}
     best = {(gpu, way): some for gpu, group in usable.items() for way, some in _cheapest(group).items()}
-    letters = _letters(place for some in best.values() for place in some)
+    shown = [place for places in best.values() for place in places]
+    letters = _letters(shown)
     _head(console, config, cells)
     room = has_room(console)
     widths = {cell.way: max(len(cell.way), LONGEST_MARK) + 1 for cell in cells}
@@ -65,7 +66,7 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
         marks = "".join(f"{_mark_of(best[gpu, way], letters):<{width}}" for way, width in widths.items())
         say(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}", fold=False)
     console.print()
-    meanings = [f"{mark} {meaning}" for mark, meaning in _meanings_in_brief(best.values())]
+    meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, shown) if mark]
     meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
     if meanings:
         say(console, "; ".join(meanings), hang=0)
@@ -82,30 +83,22 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
 
 def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
     """By mode, the cheapest of the places that work, or all places if none works."""
-    found: dict[str, list[Place]] = {}
+    by_way: dict[str, list[Place]] = {}
     for place in group:
-        found.setdefault(place[0].way, []).append(place)
-    for way, places in found.items():
+        by_way.setdefault(place[0].way, []).append(place)
+    for way, places in by_way.items():
         working = [place for place in places if _planned(place)]
-        found[way] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else places
-    return found
+        by_way[way] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else places
+    return by_way
 
 
 def _mark_of(places: Sequence[Place], letters: dict[str, str]) -> str:
     return "/".join(dict.fromkeys(_mark(place, letters) for place in places))
 
 
-def _meanings_in_brief(shown: Iterable[Sequence[Place]]) -> Iterator[tuple[str, str]]:
-    places = [place for some in shown for place in some if _planned(place)]
-    if any(_planned(place)[0].is_spot for place in places):
-        yield "0.22", "spot price"
-    if not all(_planned(place)[0].is_spot for place in places):
-        yield "1.20*", "on-demand price, the spot price is unknown"
-    for provisioner, letter in ONLY.items():
-        if any(
-            len(place) > 1 and {cell.pool.provisioner for cell in _planned(place)} == {provisioner} for place in places
-        ):
-            yield letter, f"with {provisioner} only"
+def _in_brief(meaning: str) -> str:
+    """Without the reasons against the other provisioner."""
+    return meaning.partition("; with")[0].replace("; ", ", ")
 
 
 def _reasons(group: Sequence[Place]) -> str:
@@ -185,8 +178,8 @@ def _head(console: Console, config: StackConfig, cells: Sequence[Cell]) -> None:
 def _prices(region: str, cells: Sequence[Cell]) -> str:
     """The region of the prices, and the oldest date: `us-east-1, 2026-07-20 or later`"""
     names = dict.fromkeys(cell.instance.name for cell in cells if cell.plans)
-    found = [price for name in names for price in (on_demand(name, region), spot(name, region)) if price is not None]
-    own = [price.date for price in found if price.own]
+    prices = [price for name in names for price in (on_demand(name, region), spot(name, region)) if price is not None]
+    own = [price.date for price in prices if price.own]
     return f"{region}, {min(own)} or later" if own else f"unknown in {region}"
 
 

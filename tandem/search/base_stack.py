@@ -90,11 +90,11 @@ def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
 
 def of_file(path: Path, settings: Values, region: str | None, limits: Values | None, today: datetime.date) -> BaseStack:
     """The models and everything else of a stack file. Values of the call replace those of the file."""
-    found = read(path, SECTIONS)
-    if found.problems:
-        raise CallError("\n".join(map(str, found.problems)))
-    models = found.sections.get("models")
-    sections: Values = {**found.sections, **_with_limits(found.sections, limits)}
+    file = read(path, SECTIONS)
+    if file.problems:
+        raise CallError("\n".join(map(str, file.problems)))
+    models = file.sections.get("models")
+    sections: Values = {**file.sections, **_with_limits(file.sections, limits)}
     if isinstance(models, list):
         sections["models"] = [
             {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
@@ -104,7 +104,7 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
         ]
     if isinstance(sections.get("gpu-nodes"), list):
         sections["gpu-nodes"] = {}
-    provider = {**found.provider, **({REGION: region} if region else {})}
+    provider = {**file.provider, **({REGION: region} if region else {})}
     return _read(sections, provider, today, path.name, [path.parent])
 
 
@@ -149,19 +149,19 @@ def _read(
 
     `folders` may have a stack file of that `name`.
     """
-    found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
-    said_by_rules = found.decided.verdict.problems if found.decided else ()
+    judged = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
+    said_by_rules = judged.decided.verdict.problems if judged.decided else ()
     of_rules = {(problem.path, problem.rule) for problem in said_by_rules}
-    wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
+    wrong = [problem for problem in judged.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:
         given = {**{f"{PROJECT}:{key}": value for key, value in sections.items()}, **provider}
         raise CallError("\n".join(map(_said, locate_given(wrong, given, read_documents(folders, name)))))
-    require_region(found.config.region)
-    [pool] = found.config.pools
+    require_region(judged.config.region)
+    [pool] = judged.config.pools
     # Every setup is tried as spot and on demand, so none falls back. Of types that the file does not name, nobody has
     # said that the region offers them.
     tried = pool.changed(on_demand_fallback=False, check_offers=True)
-    return BaseStack(sections=sections, provider=provider, config=found.config.with_pool(tried))
+    return BaseStack(sections=sections, provider=provider, config=judged.config.with_pool(tried))
 
 
 def _said(problem: Problem) -> str:

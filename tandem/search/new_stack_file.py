@@ -56,13 +56,13 @@ def _tip(base: BaseStack, choice: Choice) -> list[str]:
         return []
     limited = choice.config.changed(budget=base.config.budget)
     bills: dict[str, float] = {}
-    for name, known in instance_types().items():
-        has_same_gpus = (known.gpu, known.gpus) == (pool.smallest.gpu, pool.smallest.gpus)
+    for name, instance in instance_types().items():
+        has_same_gpus = (instance.gpu, instance.gpus) == (pool.smallest.gpu, pool.smallest.gpus)
         if not has_same_gpus or name in pool.instance_types:
             continue
-        found = judge_quickly(limited.with_pool(pool.changed(instance_types=[*pool.instance_types, name])))
-        if found.accepted and found.cost and not found.cost.unpriced:
-            bills[name] = found.cost.usd_per_hour
+        verdict = judge_quickly(limited.with_pool(pool.changed(instance_types=[*pool.instance_types, name])))
+        if verdict.accepted and verdict.cost and not verdict.cost.unpriced:
+            bills[name] = verdict.cost.usd_per_hour
     if not bills:
         return []
     second = min(bills, key=lambda name: bills[name])

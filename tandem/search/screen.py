@@ -16,17 +16,17 @@ MOST_DOUBTS = 4
 MOST_TYPES = 3
 
 
-def table(config: StackConfig, found: Choices, most: int, *, numbered: bool = False) -> None:
+def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = False) -> None:
     """The first `most` setups, or the nearest miss."""
     console = open_console()
-    if not found.fitting:
-        _nothing(console, config, found)
+    if not choices.fitting:
+        _nothing(console, config, choices)
         return
-    shown = found.fitting[:most]
+    shown = choices.fitting[:most]
     tenants = config.models
     names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
-    head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(found.fitting)}"
+    head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(choices.fitting)}"
     say(console, f"Cheapest {head}", "bold", word="Cheapest")
     room = has_room(console)
     period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
@@ -46,7 +46,7 @@ def table(config: StackConfig, found: Choices, most: int, *, numbered: bool = Fa
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
     _peak(console, config, shown[0])
-    _unpriced(console, config, [*found.fitting[most:], *found.not_judged])
+    _unpriced(console, config, [*choices.fitting[most:], *choices.not_judged])
 
 
 def _peak(console: Console, config: StackConfig, first: Choice) -> None:
@@ -78,26 +78,26 @@ def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
 
 def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     """A letter for each warning about the rows."""
-    found = dict.fromkeys(doubt for choice in shown for doubt in choice.doubts)
-    return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
+    doubts = dict.fromkeys(doubt for choice in shown for doubt in choice.doubts)
+    return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
 
 
-def _nothing(console: Console, config: StackConfig, found: Choices) -> None:
-    if not found.over_budget and not found.not_judged:
-        refusal = found.refusal
-        nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
+def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
+    if not choices.over_budget and not choices.not_judged:
+        refusal = choices.refusal
+        nearest = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
         reason = f"these models cannot run: {refusal}" if refusal else nearest
         say(console, f"error: {reason}")
         return
     limits = limits_of(config)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
-    bill = found.over_budget[0].bill if found.over_budget else None
+    bill = choices.over_budget[0].bill if choices.over_budget else None
     month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
     reason = f"no setup fits within the budget of {' and '.join(filter(None, (hour, month)))}."
-    if found.over_budget:
-        reason += _cheapest(found.over_budget[0], limits)
+    if choices.over_budget:
+        reason += _cheapest(choices.over_budget[0], limits)
     say(console, f"error: {reason}")
-    _unpriced(console, config, found.not_judged)
+    _unpriced(console, config, choices.not_judged)
 
 
 def _cheapest(nearest: Choice, limits: Limits) -> str:

@@ -105,37 +105,37 @@ def of_waiting_pod(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object], p
 
 def _waits(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
     """Causes, the most specific first. The scheduler counts the nodes by reason, one for each."""
-    found, mode = state(pod), tolerated(pod, MODE_TAINT)
+    said, mode = state(pod), tolerated(pod, MODE_TAINT)
     # Kubernetes 1.36 does not name the taint (plugins/tainttoleration/taint_toleration.go).
-    if "untolerated taint" in found and mode and any(taint(node, MODE_TAINT) not in ("", mode) for node in nodes):
+    if "untolerated taint" in said and mode and any(taint(node, MODE_TAINT) not in ("", mode) for node in nodes):
         yield f"Its node has another mode: a switch did not finish. Run `pulumi up --stack {plan.stack}`."
-    if "were unschedulable" in found:
+    if "were unschedulable" in said:
         cordoned = next((name(node) for node in nodes if is_cordoned(node)), "NODE")
         yield f"Its node is cordoned. Run `kubectl uncordon {cordoned}`."
-    if f"Insufficient {fit.placement.shares.resource}" in found:
+    if f"Insufficient {fit.placement.shares.resource}" in said:
         yield "Other pods hold the shares. Check Non-terminated Pods in `kubectl describe node`."
-    if "Insufficient memory" in found or "Insufficient cpu" in found:
+    if "Insufficient memory" in said or "Insufficient cpu" in said:
         yield "Other pods hold the node's memory or CPU. Check `kubectl describe node`."
-    if "volume node affinity conflict" in found:
+    if "volume node affinity conflict" in said:
         yield f"Its volume and its node are in different zones. Run `pulumi up --stack {plan.stack}`."
-    if "untolerated taint" in found and nodes:
+    if "untolerated taint" in said and nodes:
         yield f"A taint of its node repels it. Run `kubectl describe node {name(nodes[0])}`."
-    if "ImagePull" in found or "InvalidImageName" in found:
-        yield _image(found)
-    if "no MPS daemon" in found:
+    if "ImagePull" in said or "InvalidImageName" in said:
+        yield _image(said)
+    if "no MPS daemon" in said:
         yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {plan.stack}`."
-    if "MPS daemon" in found and (daemons := mps_daemons(plan, fit)):
+    if "MPS daemon" in said and (daemons := mps_daemons(plan, fit)):
         yield _without_daemon(next(iter(daemons.values())))
-    if "spilled" in found or "did not load" in found:
+    if "spilled" in said or "did not load" in said:
         yield f"The GPU had less memory for it than planned.{_would_fit(what_would_fit(plan, fit, 0))}"
-    if "cannot pull" in found:
+    if "cannot pull" in said:
         yield (
             f"Its container cannot pull {fit.served.model.name} from Ollama's registry. Check the tag, and the node's "
             "internet access."
         )
-    if "CrashLoopBackOff" in found or "restart" in found:
+    if "CrashLoopBackOff" in said or "restart" in said:
         yield f"Its container keeps restarting. {_kubectl(fit, 'logs')}"
-    if "ContainerCreating" in found or "PodInitializing" in found or "not ready" in found:
+    if "ContainerCreating" in said or "PodInitializing" in said or "not ready" in said:
         logs = _kubectl(fit, "logs --all-containers")[4:]
         yield f"Pulling a model takes minutes. Run this again with --wait, or check {logs}"
 
@@ -148,8 +148,8 @@ def _without_daemon(daemon: Daemon) -> str:
     )
 
 
-def _image(found: str) -> str:
-    if "429" in found or "toomanyrequests" in found.lower():
+def _image(said: str) -> str:
+    if "429" in said or "toomanyrequests" in said.lower():
         return (
             "Docker Hub allows 100 pulls per address in six hours (429). Wait until kubelet's retry succeeds, and do "
             "not restart the pod."
@@ -157,10 +157,10 @@ def _image(found: str) -> str:
     return "The image cannot be pulled. Check its name, and the node's internet access (NAT, routes)."
 
 
-def of_server(fit: Fit, step: str, found: str) -> str:
+def of_server(fit: Fit, step: str, said: str) -> str:
     """Why a server fails a `step` of its test."""
-    if found.startswith(FORWARD_REFUSED):
-        if "(403)" in found:
+    if said.startswith(FORWARD_REFUSED):
+        if "(403)" in said:
             return (
                 # A WebSocket is a GET; from Kubernetes 1.35 it also needs `create` (kubernetes#134577).
                 f"Your user may not forward ports. Request `get` and `create` on pods/portforward in namespace "
@@ -169,7 +169,7 @@ def of_server(fit: Fit, step: str, found: str) -> str:
         return "The control plane cannot reach kubelet. Open TCP port 10250 from it to the nodes."
     if step == "held":
         return f"Its container pulls it at each start. {_kubectl(fit, 'rollout restart')}"
-    if step == "loaded" and "memory" in found:
+    if step == "loaded" and "memory" in said:
         return f"Another process uses the GPU. {_kubectl(fit, 'logs')}"
     return _kubectl(fit, "logs")
 
