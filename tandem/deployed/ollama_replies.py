@@ -7,15 +7,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sharing.printable import one_line
 
 Text = Annotated[str, AfterValidator(one_line)]
-Number = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
-"""As in Go: a larger one would not fit into a float, as which sizes are shown."""
+Number = Annotated[int, Field(strict=True, ge=0)]
 Shape = TypeVar("Shape", bound=BaseModel)
 
 LONGEST_REASON = 300
 """Characters shown of a server's message."""
-MOST_TENSORS = 65_536
-MOST_DIMENSIONS = 4
-"""GGML_MAX_DIMS of ggml.h."""
 
 
 class Reply(BaseModel):
@@ -100,7 +96,7 @@ class Tensor(Reply):
 
     name: Text
     type: Text
-    shape: list[Number] = Field(max_length=MOST_DIMENSIONS)
+    shape: list[Number]
 
 
 class Shown(Reply):
@@ -108,7 +104,7 @@ class Shown(Reply):
 
     details: Details | None = None
     model_info: dict[str, Any] | None = None
-    tensors: list[Tensor] | None = Field(default=None, max_length=MOST_TENSORS)
+    tensors: list[Tensor] | None = None
     projector_info: dict[str, Any] | None = None
     remote_host: Text | None = None
 

@@ -12,13 +12,15 @@ from typing import Any, BinaryIO
 
 from sharing.models.metadata import Tensor
 from sharing.printable import printable
-from tandem.deployed.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
 from tandem.models.tensor_types import TYPES, tensor_bytes
 from tandem.terminal import FAILED, CallError
 
 MOST_HEADER = 256 * 2**20
 """Bytes before the tensors. The largest vocabularies of 2026 take 20 MiB."""
 MOST_FIELDS = 4096
+MOST_TENSORS = 65_536
+MOST_DIMENSIONS = 4
+"""GGML_MAX_DIMS of ggml.h."""
 MOST_ITEMS = 8_388_608
 """Items of a list: a vocabulary has up to 262,144 tokens, and twice as many merges."""
 MOST_TEXT = 4 * 2**20

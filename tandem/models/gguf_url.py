@@ -2,7 +2,6 @@
 
 import io
 import re
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -12,8 +11,6 @@ from tandem.models.gguf_file import MOST_HEADER, Contents, UnreadableModelError,
 from tandem.terminal import CallError
 
 SILENCE_SECONDS = 60.0
-SECONDS = 600.0
-"""For the whole header: at 20 MiB, 35 KB/s."""
 CONTENT_RANGE = re.compile(r"bytes 0-\d{1,20}/(\d{1,20})")
 BY_HAND = "Download the file, and pass its path instead."
 WHY = {
@@ -64,7 +61,7 @@ def _size(name: str, response: httpx.Response) -> int:
 
 
 class _Body(io.RawIOBase):
-    """An answer as a file; reading raises `UnreadableModelError` if it ends early or takes too long."""
+    """An answer as a file; reading raises `UnreadableModelError` if it ends early."""
 
     def __init__(self, name: str, response: httpx.Response) -> None:
         self._name, self._parts = name, self._arriving(response)
@@ -80,11 +77,9 @@ class _Body(io.RawIOBase):
         return count
 
     def _arriving(self, response: httpx.Response) -> Iterator[bytes]:
-        late, received = time.monotonic() + SECONDS, 0
+        received = 0
         for part in response.iter_bytes():
             received += len(part)
-            if time.monotonic() > late:
-                break
             if part:
                 yield part
         raise UnreadableModelError(f"{self._name} stopped at byte {received:,}. Run the command again.")

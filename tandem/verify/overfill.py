@@ -49,7 +49,6 @@ def overfill(
     nodes: Sequence[Object],
     namespace: str,
     *,
-    seconds: float = PLACE_SECONDS,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
@@ -66,7 +65,7 @@ def overfill(
             except AdmissionError as error:
                 yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
                 continue
-            ends = clock() + seconds
+            ends = clock() + PLACE_SECONDS
             while True:
                 made = [each for each in cluster.pods(namespace, {MARK: pool.name}) if name(each) in names]
                 if sum(bool(node_of(each) or unplaced(each)) for each in made) == len(names) or clock() > ends:

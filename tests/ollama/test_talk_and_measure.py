@@ -52,11 +52,6 @@ def test_a_model_whose_engine_dies_ends_the_talk(urls: list[str], tmp_path: Path
     assert "w0 w1 " in transcript.read_text()
 
 
-def test_a_model_that_is_not_pulled_is_named(urls: list[str], capsys: Printed) -> None:
-    assert main(["chat", *urls, "--model", "a=llama2:7b"]) == 1
-    assert f"has no model llama2:7b; it has {OWN}. Run `ollama pull llama2:7b` there." in capsys.readouterr().err
-
-
 def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
     path = tmp_path / "r.json"
     assert main(["bench", *urls, *BENCH, "-o", str(path), "--usd-per-hour", "0.46", "--label", "stand-in"]) == 0
@@ -99,10 +94,3 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
     assert "(b) was partly on the CPU: " in text
     assert "This report cannot show the cost of sharing." in text
     assert "together</td>" not in text
-
-
-def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: Printed) -> None:
-    with on_a_gpu(tmp_path, "full", 14900) as server:
-        url = f"http://{server.environment['OLLAMA_HOST']}"
-    assert main(["chat", "--url", f"a={url}", "--url", f"b={url}"]) == 1
-    assert "cannot be reached" in capsys.readouterr().err

@@ -233,19 +233,6 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     ]
 
 
-def test_without_httpx_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [
-        name
-        for name in sys.modules
-        if name in ("tandem.deployed.ollama", "tandem.deployed.wire") or name.startswith("tandem.chat.")
-    ]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
-    printed = f"`tandem chat` needs httpx. Run {install} in the checkout."
-    assert call("chat", *TWO) == Ended(2, "", f"error: {printed}\n")
-
-
 MANY = ("--max-tokens", "100000")
 """Few enough tokens that an endless answer stays within the size limit."""
 

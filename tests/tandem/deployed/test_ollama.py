@@ -156,12 +156,8 @@ NOT_OLLAMA = "as Ollama does ({}"
 WRONG: list[tuple[str, Reply, str]] = [
     ("version", whole(b"<html>Sign in</html>"), NOT_OLLAMA.format("Invalid JSON")),
     ("version", whole({"version": 1}), NOT_OLLAMA.format("version: ")),
-    ("version", whole(b"[" * 100_000), NOT_OLLAMA.format("Invalid JSON: recursion limit exceeded")),
     ("tags", whole({"models": [{"size": 1}]}), NOT_OLLAMA.format("models.0.name: Field required)")),
     ("ps", whole({"models": [{**LOADED, "size_vram": -1}]}), NOT_OLLAMA.format("models.0.size_vram: ")),
-    ("ps", whole({"models": [{**LOADED, "size": 2**63}]}), NOT_OLLAMA.format("models.0.size: ")),
-    ("show", whole({"tensors": [{"name": "a", "type": "F16", "shape": [1] * 5}]}), "tensors.0.shape: "),
-    ("show", whole({"tensors": [{"name": "a", "type": "F16", "shape": []}] * 65_537}), "tensors: "),
     ("generate", whole({"error": "CUDA\nerror \x1b[2J"}, 500), "answered with 500: CUDA error [2J. Check"),
     ("generate", whole({"error": "CUDA error"}), "answered with 200: CUDA error"),
     ("generate", whole({"error": {"message": "no engine"}}, 500), "answered with 500: no engine"),
@@ -169,9 +165,7 @@ WRONG: list[tuple[str, Reply, str]] = [
     ("generate", whole(b"", 502), "answered with 502. Check"),
     ("chat", streamed(b'{"message": {"content": "a"}}\n{"message": 7}\n'), NOT_OLLAMA.format("message: ")),
     ("tags", raw(b"SSH-2.0-OpenSSH\r\n"), "closed the connection early"),
-    ("tags", raw(OPEN[:20]), "closed the connection early"),
     ("tags", raw(OPEN, httpcore.ReadError("Connection reset")), "closed the connection early (Connection reset)"),
-    ("tags", whole(b"x" * 9, 200, "Content-Encoding: gzip"), "closed the connection early (Error -3"),
 ]
 
 

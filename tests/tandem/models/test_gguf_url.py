@@ -1,6 +1,5 @@
 """Reading the header of a GGUF file at a URL: how much is downloaded, and errors of the server."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -59,18 +58,6 @@ def test_only_the_header_is_downloaded(path: Path) -> None:
 
     assert read_url(URL, httpx.MockTransport(lambda request: starts(pieces(), 2**40))).tensors
     assert sent == []
-
-
-def test_a_header_that_arrives_too_slowly_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-
-    def dripping() -> Iterator[bytes]:
-        for byte in path.read_bytes():
-            clock[0] += 59
-            yield bytes([byte])
-
-    assert refusal(lambda request: starts(dripping(), 2**30)).endswith("stopped at byte 11. Run the command again.")
 
 
 def test_a_redirect_is_followed(path: Path) -> None:
