@@ -6,7 +6,6 @@ from sharing.names import KEDA_NAMESPACE
 from sharing.stack.pools import GpuPool
 from sharing.verdict.features.scale_to_zero import sleepers
 from stacks.stack_file.judge import Plan
-from tandem.deployed.expected import shares_of
 from tandem.deployed.objects import Facts, name
 from tandem.verify.checks import Check
 
@@ -26,8 +25,7 @@ def nodes_due(plan: Plan, pool: GpuPool, sleeping: Collection[str]) -> int:
     if not sleeping:
         return nodes
     running = sum(served.id not in sleeping for served in plan.config.models_of(pool))
-    per_node = max(1, sum(shares_of(pool, "").values()))
-    return min(nodes, -(-running // per_node))
+    return min(nodes, -(-running // pool.shares_per_node))
 
 
 def sleep_check(id: str) -> Check:

@@ -20,10 +20,12 @@ NARROW = 72
 """Below this many columns, a look is printed line by line."""
 EVENTS_SHOWN = 5
 NEVER_YEARS = 50
+"""Ollama writes "never" as a date some 290 years away."""
 DAY = 24 * 60 * 60
 UNITS = ((120, 1, "s"), (2 * 3600, 60, "min"), (2 * DAY, 3600, "h"), (2 * 365 * DAY, DAY, "days"))
 """Seconds below which a time is counted in a unit, the unit in seconds, and its name."""
-"""Ollama writes "never" as a date some 290 years away."""
+NUMBERS = ("loaded", "on GPU", "context", "tokens/s", "memory", "use")
+"""Titles of columns of numbers."""
 NO_SPEED = "hint: Ollama does not report throughput; pass --probe to measure tokens/s"
 
 
@@ -55,27 +57,22 @@ def render(look: Look, events: Sequence[str], width: int) -> RenderableType:
     return Group(*parts, *(Text(event, "yellow") for event in events))
 
 
-def _models(look: Look) -> Table:
+def _table(*titles: str) -> Table:
     table = new_table("")
-    for title, right in (
-        ("model", False),
-        ("loaded", True),
-        ("on GPU", True),
-        ("context", True),
-        ("until", False),
-        ("tokens/s", True),
-        ("pod", False),
-    ):
-        table.add_column(title, justify="right" if right else "left")
+    for title in titles:
+        table.add_column(title, justify="right" if title in NUMBERS else "left")
+    return table
+
+
+def _models(look: Look) -> Table:
+    table = _table("model", "loaded", "on GPU", "context", "until", "tokens/s", "pod")
     for model in look.models:
         table.add_row(Text(model.id), *map(Text, _memory(model.memory, look.at)), _speed(model), Text(model.state))
     return table
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Table:
-    table = new_table("")
-    for title, right in (("GPU", False), ("node", False), ("memory", True), ("use", True), ("by", False)):
-        table.add_column(title, justify="right" if right else "left")
+    table = _table("GPU", "node", "memory", "use", "by")
     for gpu in gpus:
         table.add_row(Text(gpu.name), Text(gpu.node), _used(gpu), _percent(gpu.busy_percent), gpu.source)
     return table
