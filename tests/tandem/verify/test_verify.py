@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from tandem.deployed.connection import Reach
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
+from tandem.verify.sleep import WAKERS
 from tandem.verify.verify import Verdict, verify
 from tests.tandem.deployed.pretended import Clock, Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import facts, node, pending, pod, under_mps
+from tests.tandem.seen import deployment, facts, node, pending, planned, pod, under_mps
 
 
 @pytest.fixture
@@ -56,6 +58,20 @@ def test_a_model_outside_mps_breaks_the_verdict_although_it_answers(reach: Reach
     ]
     broken = [{(check.about, check.what) for check in verdict.broken} for verdict in verdicts]
     assert broken == [set(), {(f"model {id}", "in MPS") for id in ("llama2-7b", "mistral-7b")}]
+
+
+def test_a_stack_that_has_scaled_to_zero_passes_while_keda_runs(reach: Reach, llama: FakeOllama) -> None:
+    keda = [{"metadata": {"name": name}, "status": {"readyReplicas": 1}} for name in WAKERS]
+    asleep = [deployment(id) for id in ("llama2-7b", "mistral-7b")]
+    plan = planned()
+    plan = replace(plan, config=plan.config.changed(scale_to_zero=ScaleToZeroSettings(enabled=True)))
+    for deployments, holds in ([*keda, *asleep], True), (asleep, False):
+        cluster = Cluster(replace(facts(), nodes=[], pods=[], deployments=deployments))
+        verdict = verify(replace(connected(cluster), plan=plan), patience=Patience(0), reach=reach)
+        assert verdict.holds is holds
+        assert [check.what for check in verdict.checks if check.about.startswith("model")] == ["scaled to zero"] * 2
+        assert {check.about for check in verdict.broken} == (set() if holds else {"scale-to-zero"})
+    assert llama.asked == []
 
 
 def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeOllama, mistral: FakeOllama) -> None:
