@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -70,27 +69,6 @@ def test_a_server_without_tls_used_with_tls_is_one_line(fake: FakeKubernetes, tm
     path = fake.kubeconfig(tmp_path)
     path.write_text(path.read_text().replace("http:", "https:"))
     assert "cannot be reached ([SSL: " in error_of(path)
-
-
-@pytest.mark.parametrize("answer", [b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
-def test_a_reply_that_ends_early_is_one_line(answer: bytes, tmp_path: Path) -> None:
-    def answering() -> None:
-        with suppress(OSError):
-            while True:
-                connected, _ = listening.accept()
-                with connected:
-                    connected.recv(4096)
-                    connected.sendall(answer)
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=answering, daemon=True)
-        thread.start()
-        fake = FakeKubernetes()
-        fake.port = listening.getsockname()[1]
-        line = error_of(fake.kubeconfig(tmp_path))
-        listening.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
-    assert "cannot be reached" in line
 
 
 def login(folder: Path, script: str) -> dict[str, Any]:
