@@ -6,7 +6,6 @@ pulumi 3.260 marks a resource with initialization errors after a failed creation
 import pytest
 
 from sandbox.world import Entity, Fault
-from sandbox.world.faults import Kind
 from tests.engine.emulated import Raise, Stack
 
 STACK = "timeslice"
@@ -53,15 +52,6 @@ def test_a_failed_group_that_a_refresh_has_seen_is_named_with_the_command_that_r
     assert group(stack).status == ""
 
 
-def switched_in_vain(raised: Raise, kind: Kind) -> tuple[Stack, str]:
-    """A stack whose switch to MPS failed at the node group, and the group's id."""
-    stack = raised(STACK)
-    before = group(stack).id
-    stack.configure({"sharing": {"mode": "mps"}})
-    stack.stops(faults=(Fault(type=NODE_GROUP, operation="update", kind=kind, name=GROUP),))
-    return stack, before
-
-
 def mode_of(stack: Stack) -> str:
     """The mode in the taint of the group's nodes, without the part that makes each value new."""
     [value] = [taint["value"] for taint in group(stack).inputs["taints"] if taint["key"] == "tandem/mode"]
@@ -72,17 +62,14 @@ def mode_of(stack: Stack) -> str:
     behaviour="A failed update of an AWS resource counts as made in the state, and only a refresh corrects that.",
     source="terraform-plugin-sdk#476; pulumi-terraform-bridge pkg/tfbridge/provider.go, Update",
 )
-@pytest.mark.parametrize(
-    ("kind", "option", "is_kept"),
-    [("throttle", ["--refresh"], True), ("lost", ["--refresh"], True), ("throttle", [], False)],
-    ids=["throttled, with refresh", "its answer lost, with refresh", "throttled, without"],
-)
-def test_after_a_failed_update_an_up_finishes_the_group_and_without_refresh_replaces_it(
-    raised: Raise, kind: Kind, option: list[str], is_kept: bool
-) -> None:
-    stack, before = switched_in_vain(raised, kind)
-    run = stack.comes_up(*option)
-    assert (group(stack).id == before, GROUP not in run.operations["replace"]) == (is_kept, is_kept)
+def test_after_a_failed_update_an_up_without_refresh_replaces_the_group(raised: Raise) -> None:
+    """With `--refresh` it keeps the group: tests/engine/test_switch.py."""
+    stack = raised(STACK)
+    before = group(stack).id
+    stack.configure({"sharing": {"mode": "mps"}})
+    stack.stops(faults=(Fault(type=NODE_GROUP, operation="update", kind="throttle", name=GROUP),))
+    assert GROUP in stack.comes_up().operations["replace"]
+    assert group(stack).id != before
     assert mode_of(stack) == "mps"
 
 

@@ -20,7 +20,6 @@ STACK = "timeslice"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 JOB = "kubernetes:batch/v1:Job"
-CUT_OFF = ("", "config:\n  aws:reg", "config:\n  tandem:models: [{", "\0\0\0\0")
 
 
 def follow(stack: Stack, said: str) -> None:
@@ -30,15 +29,15 @@ def follow(stack: Stack, said: str) -> None:
         says(stack, 0, *shlex.split(command))
 
 
-@pytest.mark.parametrize("text", CUT_OFF)
-def test_a_private_stack_file_that_was_cut_off_is_written_again(raised: Raise, text: str) -> None:
+def test_a_private_stack_file_that_was_cut_off_is_written_again(raised: Raise) -> None:
     stack = raised(STACK)
     private = stack.place.folder / f"Pulumi.{STACK}.yaml"
-    private.write_text(text, encoding="utf-8")
-    says(stack, 0, "refresh")
-    private.write_text(text, encoding="utf-8")
+    for text in ("", "config:\n  tandem:models: [{"):
+        private.write_text(text, encoding="utf-8")
+        says(stack, 0, "refresh")
+    private.write_text("config:\n  aws:reg", encoding="utf-8")
     assert stack.up().changed == {}
-    private.write_text(text, encoding="utf-8")
+    private.write_text("\0\0\0\0", encoding="utf-8")
     assert "nothing is left" in says(stack, 0, "destroy")
 
 

@@ -106,15 +106,15 @@ def test_a_switch_that_failed_half_way_is_finished_or_taken_back_by_the_next_up(
         assert in_order(half) == so_far
     # A group whose update failed is replaced without the refresh: tests/engine/test_failed_groups.py.
     options = ["--refresh"] if fault.type == NODE_GROUP else []
-    for one, then in ((stack.copied_to(tmp_path), "mps"), (stack, "timeslice")):
-        one.configure({"sharing": {"mode": then}})
-        run = one.comes_up(*options)
+    for attempt, then in ((stack.copied_to(tmp_path), "mps"), (stack, "timeslice")):
+        attempt.configure({"sharing": {"mode": then}})
+        run = attempt.comes_up(*options)
         assert not {GROUP, *MODELS} & run.operations["replace"]
-        whole = journal(one)[len(before) :]
+        whole = journal(attempt)[len(before) :]
         assert_no_mode_meets_another(whole)
         ends = [event for event in whole if event.kind == "start"][-2:]
         assert {event.config for event in ends} == {CONFIGS[then]}
-        assert one.findings().agree
+        assert attempt.findings().agree
 
 
 def assert_no_mode_meets_another(events: list[Event]) -> None:
