@@ -220,6 +220,6 @@ def tags() -> dict[str, str]:
     return TAGS
 
 
-@pytest.fixture(params=sorted(BUILDERS))
+@pytest.fixture(scope="session", params=sorted(BUILDERS))
 def component(request: pytest.FixtureRequest) -> str:
     return str(request.param)

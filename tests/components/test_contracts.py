@@ -37,13 +37,13 @@ class Outer(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def graph(builders: dict[str, Builder], component: str) -> Graph:
     """The component, built twice inside another one."""
     return run(lambda: Outer(builders[component]), project="test", stack="test")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own(graph: Graph, component: str) -> list[Resource]:
     """The two instances of the component."""
     return [resource for resource in graph if resource.type == TOKEN.format(component)]

@@ -62,12 +62,13 @@ def graph_of(name: str) -> Graph:
     return program_graph(plan_of(name))
 
 
-@pytest.fixture(params=[*STACKS, *VARIANTS])
+# Of the session, so that pytest puts all tests of one stack together, and few workers make its graph.
+@pytest.fixture(scope="session", params=[*STACKS, *VARIANTS])
 def any_stack(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=STACKS)
+@pytest.fixture(scope="session", params=STACKS)
 def stack(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -270,6 +270,7 @@ def test_an_impossible_layout_is_the_only_error() -> None:
     assert judge_fully(whole).fits == ()
 
 
+@pytest.mark.slow
 @given(
     gpu=st.sampled_from(["g7e.2xlarge", "p5.4xlarge"]),
     number=st.integers(0, 27),

@@ -64,6 +64,7 @@ def test_a_wrong_address_has_no_secrets_either(text: str, shown: str) -> None:
     assert address(text) == shown
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_json_keeps_the_value_and_is_printable(text: str) -> None:
     written = as_json({text: [text]}, indent=2)

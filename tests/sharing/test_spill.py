@@ -62,6 +62,7 @@ def test_the_verdict_of_a_model_counts_the_guests_that_it_may_meet() -> None:
     assert alone.crowd_mib == pytest.approx(6000, abs=1)
 
 
+@pytest.mark.slow
 @given(
     replicas=st.integers(2, 5),
     own=st.lists(st.integers(500, 8000), max_size=4),

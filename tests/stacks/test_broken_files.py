@@ -347,6 +347,7 @@ def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_facto
     judged(file)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(at=st.integers(0, len(GOOD_TEXT)), cut=st.integers(0, 30), put=st.text(max_size=8))
 def test_no_changed_text_ends_in_a_traceback(
