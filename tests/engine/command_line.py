@@ -64,7 +64,7 @@ def until_it_creates_the_cluster(process: subprocess.Popen[str], stack: Stack) -
             with suppress(FileNotFoundError, ValueError):
                 latest = json.loads(file.read_text(encoding="utf-8"))["checkpoint"]["latest"] or {}
                 if any(
-                    one["resource"]["urn"].endswith("::tandem-cluster-eksCluster")
-                    for one in latest.get("pending_operations") or ()
+                    operation["resource"]["urn"].endswith("::tandem-cluster-eksCluster")
+                    for operation in latest.get("pending_operations") or ()
                 ):
                     return

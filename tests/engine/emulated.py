@@ -124,8 +124,8 @@ class Stack:
         """Runs `destroy`, which must succeed and leave nothing."""
         run = self.destroy()
         assert run.code == 0, run.errors
-        found = self.findings()
-        assert (found.resources, found.entities, found.orphans) == (0, 0, ())
+        findings = self.findings()
+        assert (findings.resources, findings.entities, findings.orphans) == (0, 0, ())
 
     def preview(self, *options: str) -> Run:
         with opened(self.place, pace=0) as sandbox:
@@ -166,7 +166,7 @@ class Stack:
     def entities(self, token: str, name: str = "") -> list[Entity]:
         """The cloud's resources of a type, or of a type and a logical name."""
         return self.behind(
-            lambda world: [one for one in world.entities() if one.type == token and name in ("", one.name)]
+            lambda world: [entity for entity in world.entities() if entity.type == token and name in ("", entity.name)]
         )
 
     def recycled(self) -> Counter[str]:
@@ -237,4 +237,4 @@ def shown(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False)
 
 def _whole(names: set[str], components: set[str]) -> set[str]:
     """The names without those of the components' own resources."""
-    return {name for name in names if not any(name.startswith(f"{one}-") for one in components & names)}
+    return {name for name in names if not any(name.startswith(f"{component}-") for component in components & names)}

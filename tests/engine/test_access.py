@@ -72,8 +72,8 @@ def test_provider_and_kubeconfig_use_the_credentials_of_the_stack_file(
     stack = nothing("dev", {**settings, "aws:allowedAccountIds": ["999999999999"], "cluster": {"admins": [WORK]}})
     stack.callers = Callers(ambient=ANNA, profiles={"work": WORK, "other": CI})
     stack.comes_up()
-    entries = [one["inputs"] for one in stack.state()["resources"] if one["type"].endswith(":AccessEntry")]
-    assert [one["principalArn"] for one in entries] == [WORK]
+    entries = [entry["inputs"] for entry in stack.state()["resources"] if entry["type"].endswith(":AccessEntry")]
+    assert [entry["principalArn"] for entry in entries] == [WORK]
 
 
 @pytest.mark.real_world(

@@ -37,8 +37,8 @@ def both(raised: Raise) -> Any:
     @cache
     def compared(name: str) -> tuple[Entries, Graph]:
         stack = raised(name)
-        entries = {one["urn"]: one for one in stack.state()["resources"]}
-        return {urn: one for urn, one in entries.items() if not is_default_provider(one)}, stack.graph
+        entries = {entry["urn"]: entry for entry in stack.state()["resources"]}
+        return {urn: entry for urn, entry in entries.items() if not is_default_provider(entry)}, stack.graph
 
     return compared
 
@@ -51,43 +51,45 @@ def is_default_provider(entry: Mapping[str, Any]) -> bool:
 
 def test_graph_and_engine_register_the_same_types_names_and_parents(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
-    assert {urn: (one["type"], one.get("parent", "")) for urn, one in entries.items()} == {
-        one.urn: (one.type, one.parent) for one in graph
+    assert {urn: (entry["type"], entry.get("parent", "")) for urn, entry in entries.items()} == {
+        resource.urn: (resource.type, resource.parent) for resource in graph
     }
 
 
 def test_graph_and_engine_have_the_same_dependencies(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
-    for one in graph:
-        assert set(entries[one.urn].get("dependencies") or ()) == set(one.dependencies), one.urn
-        if one.remote:
+    for resource in graph:
+        assert set(entries[resource.urn].get("dependencies") or ()) == set(resource.dependencies), resource.urn
+        if resource.remote:
             continue
-        by_property = entries[one.urn].get("propertyDependencies") or {}
+        by_property = entries[resource.urn].get("propertyDependencies") or {}
         assert {key: set(urns) for key, urns in by_property.items() if urns} == {
-            key: set(urns) for key, urns in one.property_dependencies.items()
-        }, one.urn
+            key: set(urns) for key, urns in resource.property_dependencies.items()
+        }, resource.urn
 
 
 def test_graph_and_engine_use_the_same_providers(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
-    for one in graph:
-        used = entries[one.urn].get("provider", "").rpartition("::")[0]
+    for resource in graph:
+        used = entries[resource.urn].get("provider", "").rpartition("::")[0]
         explicit = "" if used.rsplit("::", 1)[-1].startswith("default") else used
-        assert explicit == graph.effective_options(one.urn).get("provider", ""), one.urn
+        assert explicit == graph.effective_options(resource.urn).get("provider", ""), resource.urn
 
 
 def test_graph_and_engine_have_the_same_inputs(both: Any, any_stack: str) -> None:
     entries, graph = both(any_stack)
     # Providers are left out: their ids are only names here, and no program uses them.
     outputs_here = {
-        one.urn: {**one.outputs, "id": one.id} for one in graph if not one.type.startswith(PROVIDER_TYPE_PREFIX)
+        resource.urn: {**resource.outputs, "id": resource.id}
+        for resource in graph
+        if not resource.type.startswith(PROVIDER_TYPE_PREFIX)
     }
     outputs_there = {urn: {**entries[urn].get("outputs", {}), "id": entries[urn].get("id", "")} for urn in outputs_here}
     here, there = named_values(outputs_here, outputs_there), named_values(outputs_there, outputs_here)
-    for one in graph:
-        if not one.remote:
-            registered = replaced(masked(dereferenced(one.inputs)), here)
-            assert replaced(kept(entries[one.urn]), there) == registered, one.urn
+    for resource in graph:
+        if not resource.remote:
+            registered = replaced(masked(dereferenced(resource.inputs)), here)
+            assert replaced(kept(entries[resource.urn]), there) == registered, resource.urn
 
 
 def kept(entry: Mapping[str, Any]) -> Any:
@@ -108,13 +110,13 @@ def hidden(value: Any) -> Any:
 
 def named_values(outputs: Outputs, others: Outputs) -> dict[str, str]:
     """Texts that graph and engine make up differently, with the resource and the name that returned each."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for urn in sorted(outputs):
         other = dict(made_up(others[urn]))
         for key, value in made_up(outputs[urn]):
             if value != other.get(key):
-                found.setdefault(value, f"<{key} of {urn.rsplit('::', 1)[1]}>")
-    return found
+                names.setdefault(value, f"<{key} of {urn.rsplit('::', 1)[1]}>")
+    return names
 
 
 def made_up(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -134,6 +136,6 @@ def replaced(value: Any, names: Mapping[str, str]) -> Any:
 
 def test_the_comparison_leaves_out_exactly_the_names_that_providers_make_up(both: Any, any_stack: str) -> None:
     entries, _ = both(any_stack)
-    left_out = {(one["type"], key) for one in entries.values() for key in one.get("inputs", {}).get(DEFAULTS, ())}
+    left_out = {(entry["type"], key) for entry in entries.values() for key in entry.get("inputs", {}).get(DEFAULTS, ())}
     assert left_out <= {(token, key) for token, (key, _) in AUTONAMES.items()}
     assert wire.UNKNOWN not in json.dumps(list(entries.values()))

@@ -47,15 +47,15 @@ def test_status_names_every_repair_to_programs(raised: Raise) -> None:
     vpc, _ = stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
     lost = next(resource for resource in stack.state()["resources"] if resource["urn"].endswith("::tandem-coredns"))
     stack.behind(lambda world: world.forget(lost["type"], lost["id"]))
-    found = report(stack, 1, "status")
-    assert not found["agree"]
+    status = report(stack, 1, "status")
+    assert not status["agree"]
     delete = f"tandem sandbox delete {STACK} aws:ec2/vpc:Vpc {vpc}"
-    assert found["orphans"] == [
+    assert status["orphans"] == [
         {"type": "aws:ec2/vpc:Vpc", "name": "somebodys", "id": vpc, "made_by": "pulumi", "repair": delete}
     ]
     named = {"type": lost["type"], "name": "tandem-coredns", "id": lost["id"], "urn": lost["urn"]}
-    assert found["missing"] == [named]
-    assert found["repairs"] == [delete, f"tandem sandbox refresh {STACK}", f"tandem sandbox up {STACK}"]
+    assert status["missing"] == [named]
+    assert status["repairs"] == [delete, f"tandem sandbox refresh {STACK}", f"tandem sandbox up {STACK}"]
     deleted = {"type": "aws:ec2/vpc:Vpc", "id": vpc}
     said = report(stack, 0, "delete", STACK, *deleted.values())
     assert said == {"schema_version": 1, "stack": STACK, "deleted": deleted}
@@ -68,8 +68,8 @@ def report(stack: Stack, code: int, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(command, cwd=stack.folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert ("Updating" in done.stderr) == (arguments[0] == "up")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
 def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Raise) -> None:
@@ -104,7 +104,7 @@ def forget_a_creation(stack: Stack, package: str) -> str:
     def forget(latest: dict[str, Any]) -> str:
         every = json.dumps(latest["resources"])
         created = [resource for resource in latest["resources"] if resource["type"].startswith(f"{package}:")]
-        leaf = [one for one in created if every.count(f'"{one["urn"]}"') == 1][-1]
+        leaf = [resource for resource in created if every.count(f'"{resource["urn"]}"') == 1][-1]
         latest["resources"].remove(leaf)
         pending = {key: value for key, value in leaf.items() if key not in ("id", "outputs")}
         latest["pending_operations"] = [{"type": "creating", "resource": pending}]

@@ -14,8 +14,8 @@ def stack(raised: Raise) -> Stack:
 
 
 def urn(stack: Stack, name: str) -> str:
-    [found] = [resource["urn"] for resource in stack.state()["resources"] if resource["urn"].endswith(f"::{name}")]
-    return str(found)
+    [urn] = [resource["urn"] for resource in stack.state()["resources"] if resource["urn"].endswith(f"::{name}")]
+    return str(urn)
 
 
 @pytest.mark.real_world(

@@ -24,13 +24,13 @@ def test_up_repairs_what_somebody_changed_or_deleted(raised: Raise) -> None:
         by_type: dict[str, Entity] = {entity.type: entity for entity in world.entities() if entity.made_by == "pulumi"}
         vpc = by_type["aws:ec2/vpc:Vpc"]
         world.tamper(vpc.type, vpc.id, lambda entity: entity.inputs.update(enableDnsHostnames=False))
-        group = next(one for one in world.entities() if one.name == "tandem-system")
+        group = next(entity for entity in world.entities() if entity.name == "tandem-system")
         world.tamper(group.type, group.id, lambda entity: entity.inputs.update(labels={"somebody": "was-here"}))
-        addon = next(one for one in world.entities() if one.name == "tandem-coredns")
+        addon = next(entity for entity in world.entities() if entity.name == "tandem-coredns")
         world.forget(addon.type, addon.id)
 
     stack.behind(meddle)
-    assert [one.name for one in stack.findings().missing] == ["tandem-coredns"]
+    assert [resource.name for resource in stack.findings().missing] == ["tandem-coredns"]
     assert stack.comes_up("--refresh").changed == {
         "create": frozenset({"tandem-coredns"}),
         "update": frozenset({"tandem-vpc", "tandem-system"}),

@@ -84,7 +84,7 @@ def test_a_degraded_group_refuses_the_switch_and_can_be_replaced(raised: Raise, 
     stack.behind(lambda world: world.reclaim(before))
     stack.configure({"sharing": {"mode": "mps"}})
     if is_named:
-        [urn] = [one.urn for one in stack.findings().managed if one.name == GROUP]
+        [urn] = [resource.urn for resource in stack.findings().managed if resource.name == GROUP]
         stack.comes_up("--replace", urn)
     else:
         stack.stops(saying="currently not in Active State")

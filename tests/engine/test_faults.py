@@ -59,9 +59,9 @@ def doubled(stack: Stack) -> list[tuple[str, str]]:
     return [key for key, count in made.items() if count > 1]
 
 
-def faults(stack: Stack, operation: Operation, kind: Kind = "error", package: str = "") -> tuple[Fault, ...]:
-    """One fault for each type of a package, or for each resource with `make test-faults`."""
-    tokens = [token for token in failing(stack.name) if token.startswith(package)]
+def faults(stack: Stack, operation: Operation, kind: Kind = "error") -> tuple[Fault, ...]:
+    """One fault for each type, or for each resource with `make test-faults`."""
+    tokens = failing(stack.name)
     if not EVERY_RESOURCE:
         return tuple(Fault(type=token, operation=operation, kind=kind) for token in tokens)
     there = [(token, name) for token, name in in_the_cloud(stack.graph) if token in tokens]
@@ -75,8 +75,8 @@ def is_whole(stack: Stack) -> None:
 
 
 def is_deleted(stack: Stack) -> None:
-    found = stack.findings()
-    assert (found.resources, found.entities) == (0, 0)
+    findings = stack.findings()
+    assert (findings.resources, findings.entities) == (0, 0)
 
 
 def test_every_type_of_every_stack_is_tried() -> None:
@@ -109,19 +109,18 @@ def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_failed(raise
     is_deleted(stack)
 
 
-@pytest.mark.parametrize("package", ["aws", "kubernetes"])
 @pytest.mark.parametrize("name", LOSING)
 def test_after_a_lost_answer_on_create_status_names_the_one_command_whatever_it_was(
-    nothing: Raise, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+    nothing: Raise, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     stack = nothing(name, SECTIONS[name])
     monkeypatch.chdir(stack.folder)
-    left = faults(stack, "create", "lost", package)
+    left = faults(stack, "create", "lost")
     while left:
         assert stack.up(faults=left).code != 0, f"these were never created: {left}"
         lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
         orphans = stack.findings().orphans
-        assert Counter(one.entity.type for one in orphans) == lost
+        assert Counter(orphan.entity.type for orphan in orphans) == lost
         for orphan in orphans:
             command, *arguments = shlex.split(orphan.repair)
             assert command == "tandem"
@@ -142,7 +141,7 @@ def test_after_a_lost_answer_on_delete_the_next_destroy_finishes_and_after_that_
     while (run := stack.destroy(*options, faults=left)).code != 0:
         lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
         # Earlier lost ones are still missing from the cloud if this destroy has not reached them.
-        assert lost <= Counter(one.type for one in stack.findings().missing), run.errors
+        assert lost <= Counter(resource.type for resource in stack.findings().missing), run.errors
         options = ["--refresh"] if RELEASE in lost else []
         left = stack.unfired
     assert not left, "these are never deleted"

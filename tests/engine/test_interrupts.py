@@ -33,12 +33,12 @@ def end(process: subprocess.Popen[str]) -> str:
 
 def processes(stack: Stack) -> dict[Path, str]:
     """Processes with the stack's folder in their environment: folder in /proc, and command line."""
-    found = {}
+    commands = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if str(stack.folder).encode() in (folder / "environ").read_bytes():
-                found[folder] = (folder / "cmdline").read_text()
-    return found
+                commands[folder] = (folder / "cmdline").read_text()
+    return commands
 
 
 def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Stack) -> None:

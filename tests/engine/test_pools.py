@@ -50,12 +50,12 @@ def clashes(stack: Stack) -> list[Event]:
 
 def plugins(stack: Stack) -> dict[str, list[str]]:
     """The releases with a plugin on the nodes of each pool."""
-    found: dict[str, list[str]] = {}
+    releases: dict[str, list[str]] = {}
     entities = Entities(stack.behind(World.entities))
     for node in entities.of(NODE):
         if name := labels(node).get("tandem/pool"):
-            found.setdefault(name, []).extend(one.id for one in plugins_on(entities, node))
-    return found
+            releases.setdefault(name, []).extend(plugin.id for plugin in plugins_on(entities, node))
+    return releases
 
 
 @pytest.mark.real_world(
@@ -90,7 +90,7 @@ def test_a_pool_goes_to_mig_and_back_beside_one_that_stays_whole(raised: Raise) 
         assert clashes(stack) == []
         assert plugins(stack) == {"gpu": [chart.format("gpu")], "big": [served_by]}
         assert "tandem-sharing-gpu-plugin" not in {name for names in run.changed.values() for name in names}
-        found = stack.findings()
-        assert (found.missing, found.unfinished) == ((), ())
+        findings = stack.findings()
+        assert (findings.missing, findings.unfinished) == ((), ())
         # Helm keeps the CRDs in a chart's folder `crds`.
-        assert all("CustomResourceDefinition" in str(one) for one in found.orphans)
+        assert all("CustomResourceDefinition" in str(orphan) for orphan in findings.orphans)

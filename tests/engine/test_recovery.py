@@ -122,9 +122,9 @@ def test_what_was_imported_is_destroyed_before_what_it_needs(raised: Raise) -> N
     def forget(latest: dict[str, Any]) -> None:
         [entry] = [resource for resource in latest["resources"] if resource["urn"] == group["urn"]]
         latest["resources"].remove(entry)
-        for one in latest["resources"]:
-            one["dependencies"] = [urn for urn in one.get("dependencies", ()) if urn != group["urn"]]
-            for urns in one.get("propertyDependencies", {}).values():
+        for resource in latest["resources"]:
+            resource["dependencies"] = [urn for urn in resource.get("dependencies", ()) if urn != group["urn"]]
+            for urns in resource.get("propertyDependencies", {}).values():
                 if group["urn"] in (urns or ()):
                     urns.remove(group["urn"])
 

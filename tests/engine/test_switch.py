@@ -134,7 +134,7 @@ def assert_no_mode_meets_another(events: list[Event]) -> None:
         elif event.kind == "start":
             assert event.node not in modes or modes[event.node] == event.config
             assert event.node not in modes or event.node in proved
-            assert {one.config for one in running.values() if one.node == event.node} <= {event.config}
+            assert {other.config for other in running.values() if other.node == event.node} <= {event.config}
             running[event.who] = event
         else:
             running.pop(event.who, None)
@@ -156,12 +156,12 @@ def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_
 
     def spoil(world: Outside) -> None:
         """Somebody uninstalls feature discovery, without which the MPS daemon finds no node."""
-        [found] = [
+        [discovery] = [
             entity
             for entity in world.entities()
             if entity.type == RELEASE and entity.name == "tandem-sharing-discovery"
         ]
-        world.forget(found.type, found.id)
+        world.forget(discovery.type, discovery.id)
 
     stack.behind(spoil)
     stack.configure({"sharing": {"mode": "mps"}})

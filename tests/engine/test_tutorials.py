@@ -46,9 +46,9 @@ def test_the_tutorial_of_the_first_deployment_works_in_the_emulated_cloud(nothin
         env = {**sandbox.pulumi.environment(), "PULUMI_SKIP_CONFIRMATIONS": "true"}
         for block in commands(TUTORIALS / "first-deployment.md"):
             block.run(stack.place.folder, env)
-        found = sandbox.findings()
+        findings = sandbox.findings()
     assert Path(stack.place.folder, "kubeconfig.json").read_text(encoding="utf-8").startswith("{")
-    assert (found.resources, found.entities) == (0, 0)
+    assert (findings.resources, findings.entities) == (0, 0)
 
 
 def test_the_recording_in_the_readme_shows_what_the_commands_print_now(nothing: Raise) -> None:

@@ -25,14 +25,14 @@ def allow(stack: Stack, vcpus: int) -> None:
 
 def serving(stack: Stack) -> dict[str, str]:
     """The instance type of each running model's node, by the name of its pod."""
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     entities = {entity.key: entity for entity in stack.behind(World.entities)}
     for model in MODELS:
         if node := entities[POD, f"ollama/{model}-0"].outputs["node"]:
             owner = entities[NODE, node].owner
             assert owner is not None
-            found[model] = entities[owner].outputs["instanceType"]
-    return found
+            types[model] = entities[owner].outputs["instanceType"]
+    return types
 
 
 def groups(stack: Stack) -> list[str]:

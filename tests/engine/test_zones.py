@@ -20,8 +20,8 @@ def sell(stack: Stack, instance_type: str, letters: Collection[str]) -> None:
 
 
 def letters(stack: Stack, token: str, name: str = "") -> str:
-    found = [entity.outputs["availabilityZone"] for entity in stack.entities(token) if name in entity.name]
-    return "".join(sorted(zone[-1] for zone in found))
+    zones = [entity.outputs["availabilityZone"] for entity in stack.entities(token) if name in entity.name]
+    return "".join(sorted(zone[-1] for zone in zones))
 
 
 def group_zones(stack: Stack, name: str = "tandem-gpu-group") -> str:
