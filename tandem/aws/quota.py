@@ -39,6 +39,11 @@ class Check:
     """By everything except this stack."""
 
     @property
+    def title(self) -> str:
+        """The quota with its unit."""
+        return f"{self.need.quota.title} ({self.need.quota.unit})"
+
+    @property
     def verdict(self) -> Verdict:
         """Whether it is enough."""
         if self.limit is None:

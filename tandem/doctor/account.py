@@ -32,7 +32,6 @@ def check_quotas(case: Case) -> Iterator[Finding]:
     checks = quota.quota_checks(case.account(), stack.name, _config(case))
     for check in checks:
         need = check.need
-        title = f"{need.quota.title} ({need.quota.unit})"
         limit = "an unknown limit" if check.limit is None else f"{check.limit:,.0f}"
         used = f"{check.used:,} of {limit} used by others"
         needed = {
@@ -42,10 +41,10 @@ def check_quotas(case: Case) -> Iterator[Finding]:
         }
         if check.verdict == "unknown":
             fix = f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}"
-            yield unknown(f"{title}: AWS does not report the limit", fix)
+            yield unknown(f"{check.title}: AWS does not report the limit", fix)
         elif check.verdict in needed:
             found = stops if check.verdict == "short" else warning
-            yield found(f"{title}: {used}, {needed[check.verdict]}", check.command(case.region))
+            yield found(f"{check.title}: {used}, {needed[check.verdict]}", check.command(case.region))
     if all(check.verdict == "ok" for check in checks):
         yield ok(f"{len(checks)} quotas are enough")
 

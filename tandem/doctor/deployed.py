@@ -81,7 +81,11 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
         # Its Auto Scaling group stays until DeleteNodegroup, and is not suspended (aws/containers-roadmap#764).
         text = f"{what} failed to create; it may still start nodes, which cost money and use quota{issues}"
         finding = _judge_failed(case, text, urn, replace)
-        return dataclasses.replace(finding, fix=f"{finding.fix} {_delete_first(case, own)}")
+        first = (
+            "If the quota does not allow a second group, first run `aws eks delete-nodegroup "
+            f"--region {case.region} --cluster-name {raw['clusterName']} --nodegroup-name {own}`."
+        )
+        return dataclasses.replace(finding, fix=f"{finding.fix} {first}")
     if status == "CREATE_FAILED":
         return _judge_failed(case, f"{what} failed to create{issues}", urn, replace)
     if status == "DEGRADED" and kind == "nodegroup":
@@ -112,14 +116,6 @@ def _judge_failed(case: Case, text: str, urn: str, replace: str) -> Finding:
         return warning(text, "Remove the cause: the next `pulumi up` replaces it.")
     # A refresh clears the mark, and `up` then cannot continue with the group.
     return stops(text, f"Remove the cause, then: {replace}.")
-
-
-def _delete_first(case: Case, name: str) -> str:
-    cluster = names.cluster_name(case.planned_stack.name)
-    return (
-        "If the quota does not allow a second group, first run "
-        f"`aws eks delete-nodegroup --region {case.region} --cluster-name {cluster} --nodegroup-name {name}`."
-    )
 
 
 def _issues(raw: Any) -> str:

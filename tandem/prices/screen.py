@@ -22,20 +22,12 @@ def show(kept: Kept, path: Path, now: datetime.datetime) -> None:
         if name not in kept.on_demand and not zones:
             continue
         full = f"{kept.on_demand[name]:.4f}" if name in kept.on_demand else ""
-        cheapest, highest = _extremes(kept.region, zones)
-        table.add_row(name, f"{kind.gpus} × {kind.gpu.title}", full, cheapest, highest)
+        by_price = sorted((usd, zone.removeprefix(kept.region)) for zone, usd in zones.items())
+        ends = [f"{usd:.4f} {zone}" for usd, zone in (by_price[0], by_price[-1])] if by_price else ["", ""]
+        table.add_row(name, f"{kind.gpus} × {kind.gpu.title}", full, *ends)
     console.print(table)
     others = sum(name not in instance_types() for name in kept.on_demand)
     console.print(f"Also {others} types for system nodes. Stored in {in_markup(str(path))}", soft_wrap=True)
-
-
-def _extremes(region: str, zones: dict[str, float]) -> tuple[str, str]:
-    """The prices of the cheapest and the most expensive zone, each with the zone's letter."""
-    if not zones:
-        return "", ""
-    ordered = sorted(zones, key=lambda zone: (zones[zone], zone))
-    cheapest, highest = (f"{zones[zone]:.4f} {zone.removeprefix(region)}" for zone in (ordered[0], ordered[-1]))
-    return cheapest, highest
 
 
 def age(then: datetime.datetime, now: datetime.datetime) -> str:

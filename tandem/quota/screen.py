@@ -30,9 +30,8 @@ def show(answer: Answer, stack: str, account: Account) -> None:
         need = check.need
         limit = "?" if check.limit is None else f"{check.limit:,.0f}"
         verdict = f"[{STYLES[check.verdict]}]{check.verdict}[/]"
-        quota = f"{need.quota.title} ({need.quota.unit})"
         counts = [f"{count:,}" for count in (check.used, need.now, need.most, need.replacing)]
-        table.add_row(in_markup(quota), limit, *counts, verdict)
+        table.add_row(in_markup(check.title), limit, *counts, verdict)
     table.caption = "used: by everything except this stack; replacing: during node updates"
     table.caption_justify = "left"
     console.print(table)
