@@ -13,7 +13,8 @@ from tandem.bench_results.measures import Span, Spread, answered, span, spread
 from tandem.bench_results.result import Result, Row, Run
 
 
-class Workload(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Workload:
     """The workload, for any model."""
 
     prompt_words: int
@@ -125,10 +126,7 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """The summary for JSON."""
-        values = asdict(self)
-        for entry in (*values["figures"], *values["sharing"]):
-            entry["workload"] = entry["workload"]._asdict()
-        return values
+        return asdict(self)
 
 
 def summary(result: Result, goals: Goals | None = None) -> Summary:

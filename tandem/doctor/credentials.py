@@ -41,6 +41,8 @@ class Lifetime:
 
 def check_credentials(case: Case) -> Iterator[Finding]:
     """AWS accepts the credentials, and they last longer than `pulumi up` takes by the plan's estimate."""
+    import boto3
+
     access = case.access
     if access.error and not access.region_closed:
         yield (stops if _is_refusal(access.error) else unknown)(*parts_of(str(access.error)))
@@ -49,7 +51,7 @@ def check_credentials(case: Case) -> Iterator[Finding]:
         # EKS makes the account an admin and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
         yield stops("the credentials are those of the account's root user, which cannot use a cluster", NOT_ROOT)
         return
-    lifetime = _lifetime(case)
+    lifetime = _lifetime_of(boto3.Session(profile_name=case.profile))
     who = f"account {access.account.id}" if access.account else "accepted"
     yield _judge(case, lifetime, who)
 
@@ -108,12 +110,6 @@ def _is_refusal(error: Exception) -> bool:
         # Denied, no such role, or longer than an hour for a role assumed through another one.
         return refusal not in THROTTLED
     return refusal in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
-
-
-def _lifetime(case: Case) -> Lifetime:
-    import boto3
-
-    return _lifetime_of(boto3.Session(profile_name=case.profile))
 
 
 def _lifetime_of(session: Any) -> Lifetime:

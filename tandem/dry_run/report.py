@@ -342,10 +342,8 @@ def _scaling(plan: Plan) -> dict[str, object] | None:
     return {**settings.model_dump(), **timed, "idle_usd_per_hour": bill.idle_usd_per_hour}
 
 
-def _pool(pool: GpuPool, nodes: int) -> PoolReport:
+def _pool(pool: GpuPool, nodes: int) -> dict[str, object]:
     """A pool of known types, with this many nodes."""
     shares = [{**asdict(shares), "total": pool.planned_gpus * shares.per_gpu} for shares in pool.offers]
     own = {"gpu": pool.smallest.gpu, "nodes": nodes, "shares": shares, "mode": pool.sharing.mode}
-    return PoolReport.model_validate(
-        {"name": pool.name, "instance_types": pool.instance_types, "capacity": pool.capacity, **own}
-    )
+    return {**pool.model_dump(include={"name", "instance_types", "capacity"}), **own}

@@ -99,20 +99,10 @@ def _account(parsed: argparse.Namespace, plan: "Plan") -> "Account":
     return identity(existing(parsed.stack), parsed.profile).connect(plan.config.region)
 
 
-def _node_groups(parsed: argparse.Namespace, plan: "Plan") -> "tuple[Account, list[PoolNodes]]":
-    """The account, and the node groups of the stack's pools."""
-    from tandem.aws import parked_nodes
-    from tandem.aws.session import explained
-
-    account = _account(parsed, plan)
-    with explained(account.region), status("Reading the node groups"):
-        return account, parked_nodes.find_pools(account, plan.stack)
-
-
 def _scale(parsed: argparse.Namespace, plan: "Plan", size: "Callable[[PoolNodes], int]") -> int:
     """Changes the size of node groups, and the models of Karpenter's pools, whose nodes follow."""
     provisioners = _provisioners(plan)
-    changes = _resize(*_node_groups(parsed, plan), size) if provisioners != {KARPENTER} else []
+    changes = _resize(parsed, plan, size) if provisioners != {KARPENTER} else []
     job = None
     if KARPENTER in provisioners:
         from tandem.parking.models import scale_models
@@ -133,16 +123,18 @@ def _scale(parsed: argparse.Namespace, plan: "Plan", size: "Callable[[PoolNodes]
 
 
 def _resize(
-    account: "Account", pools: "list[PoolNodes]", size: "Callable[[PoolNodes], int]"
+    parsed: argparse.Namespace, plan: "Plan", size: "Callable[[PoolNodes], int]"
 ) -> "list[tuple[PoolNodes, int]]":
     """Changes the groups whose size differs, if all of them are ready. Returns all groups with their new sizes."""
     from tandem.aws import parked_nodes
     from tandem.aws.session import explained
 
-    sizes = [(pool, size(pool)) for pool in pools]
-    changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
-    parked_nodes.refuse_unready([pool for pool, _ in changing])
+    account = _account(parsed, plan)
     with explained(account.region):
+        with status("Reading the node groups"):
+            sizes = [(pool, size(pool)) for pool in parked_nodes.find_pools(account, plan.stack)]
+        changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
+        parked_nodes.refuse_unready([pool for pool, _ in changing])
         for pool, nodes in changing:
             parked_nodes.resize(account, pool, nodes)
     return sizes

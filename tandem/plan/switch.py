@@ -142,11 +142,10 @@ def _switch(change: Change, *, proof: bool) -> Switch:
 def _replaced(change: Change) -> tuple[str, ...]:
     if change.nodes in ("same", "drift"):
         return ()
-    if change.nodes == "new pool":
-        return (NODE_POOL,)
-    if change.provisioner_differs:
-        return (NODE_POOL if change.was.provisioner == "karpenter" else NODE_GROUP,)
-    return (NODE_GROUP,)
+    was_karpenters = change.nodes == "new pool" or (
+        change.provisioner_differs and change.was.provisioner == "karpenter"
+    )
+    return (NODE_POOL if was_karpenters else NODE_GROUP,)
 
 
 def _vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
