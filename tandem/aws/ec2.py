@@ -91,8 +91,9 @@ def _kind(
     more: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
-    """A kind that EC2 lists and deletes by `noun`, except where given; `how`: the other fields of `Kind`."""
+    """A kind that EC2 lists, tags and deletes by `noun`, except where given; `how`: the other fields of `Kind`."""
     listed = listed or _listed(noun)
+    how.setdefault("tagged_as", (f"ec2:{noun.replace('_', '-')}",))
     return Kind(
         title=title,
         find=partial(_find, title=title, listed=listed, detail=detail, price=price, more=more or {}),
@@ -249,6 +250,7 @@ NAT_GATEWAYS = _kind(
     "NAT gateways",
     "nat_gateway",
     price=_hourly("nat-gateway-hour"),
+    tagged_as=("ec2:natgateway",),
     # EC2 deletes it at any time, and running nodes then lose their connection to EKS.
     after=("node groups", "instances"),
     slow=True,
@@ -261,6 +263,7 @@ ADDRESSES = _kind(
     _call("release_address", "AllocationId"),
     detail=lambda raw: raw.get("PublicIp", ""),
     price=_hourly("public-ipv4-hour"),
+    tagged_as=("ec2:elastic-ip",),
     after=("NAT gateways",),
 )
 SNAPSHOTS = _kind(
@@ -285,6 +288,7 @@ SECURITY_GROUPS = _kind(
     "security_group",
     Listed("describe_security_groups", "SecurityGroups", "GroupId"),
     detail=lambda raw: raw.get("GroupName", ""),
+    tagged_as=("ec2:security-group", "ec2:security-group-rule"),
     after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces"),
 )
 ROUTE_TABLES = _kind(

@@ -81,6 +81,8 @@ class Kind:
     tags: Callable[[Account, Resource], Tags | None]
     """The current tags; None if the resource no longer exists."""
     delete: Callable[[Account, Resource], None]
+    tagged_as: tuple[str, ...] = ()
+    """Service and type of these resources in the tagging service, whose answers lag behind the service's own."""
     after: tuple[str, ...] = ()
     """Titles of the kinds to delete before: AWS refuses this deletion until then, or allows it and
     breaks them. While one remains, or cannot be listed, this kind is kept."""

@@ -104,6 +104,7 @@ def _part_tags(kind: str) -> TagsOf:
 
 NODE_GROUPS = Kind(
     title="node groups",
+    tagged_as=("eks:nodegroup",),
     find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
     tags=_part_tags("nodegroup"),
     delete=lambda account, resource: account.client("eks").delete_nodegroup(**_named(resource, "nodegroup")),
@@ -113,6 +114,7 @@ NODE_GROUPS = Kind(
 )
 ADDONS = Kind(
     title="add-ons",
+    tagged_as=("eks:addon",),
     find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
     tags=_part_tags("addon"),
     # Its objects are deleted with the cluster: no node remains to clean up on.
@@ -122,6 +124,7 @@ ADDONS = Kind(
 )
 CLUSTERS = Kind(
     title="EKS clusters",
+    tagged_as=("eks:cluster",),
     find=_find_clusters,
     tags=_tags_by("eks", "describe_cluster", "name", _id, lambda answer: answer["cluster"].get("tags") or {}),
     delete=lambda account, resource: account.client("eks").delete_cluster(name=resource.id),
@@ -195,6 +198,7 @@ def _delete_rule(account: Account, resource: Resource) -> None:
 
 RULES = _without_tags(
     *("EventBridge rules", "events", "list_rules", "Rules", "Name"),
+    tagged_as=("events:rule",),
     tags=_tags_by("events", "list_tags_for_resource", "ResourceARN", _arn),
     delete=_delete_rule,
 )
@@ -214,6 +218,7 @@ def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
 
 SCHEDULE_GROUPS = _without_tags(
     *("schedule groups", "scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
+    tagged_as=("scheduler:schedule-group",),
     tags=_schedule_group_tags,
     delete=lambda account, resource: account.client("scheduler").delete_schedule_group(Name=resource.id),
     # It is DELETING until its last schedule is deleted (API_DeleteScheduleGroup).
@@ -224,6 +229,7 @@ SCHEDULE_GROUPS = _without_tags(
 
 QUEUES = _without_tags(
     *("SQS queues", "sqs", "list_queues", "QueueUrls"),
+    tagged_as=("sqs:",),
     # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
     asked={"MaxResults": 1000},
     tags=_tags_by("sqs", "list_queue_tags", "QueueUrl", _id, lambda answer: answer.get("Tags", {})),
@@ -259,6 +265,7 @@ def _delete_role(account: Account, resource: Resource) -> None:
 
 ROLES = Kind(
     title="IAM roles",
+    tagged_as=("iam:role",),
     find=_find_roles,
     tags=_tags_by("iam", "get_role", "RoleName", _id, lambda answer: from_list(answer["Role"].get("Tags"))),
     delete=_delete_role,
@@ -290,6 +297,7 @@ def _delete_profile(account: Account, resource: Resource) -> None:
 
 PROFILES = _without_tags(
     *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+    tagged_as=("iam:instance-profile",),
     tags=_profile_tags,
     delete=_delete_profile,
     # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
@@ -316,6 +324,7 @@ def _delete_policy(account: Account, resource: Resource) -> None:
 
 POLICIES = _without_tags(
     *("IAM policies", "iam", "list_policies", "Policies", "Arn"),
+    tagged_as=("iam:policy",),
     asked={"Scope": "Local"},
     detail="PolicyName",
     tags=_policy_tags,
@@ -350,6 +359,7 @@ def _delete_budget(account: Account, resource: Resource) -> None:
 
 BUDGETS = Kind(
     title="budgets",
+    tagged_as=("budgets:budget",),
     find=_find_budgets,
     tags=_budget_tags,
     delete=_delete_budget,

@@ -40,20 +40,6 @@ KINDS: tuple[Kind, ...] = (
 )
 """Every kind that tandem deletes, in dependency order: `Kind.after` names the kinds to delete before it."""
 OTHER = "other"
-LOOKED_AT = frozenset(
-    {
-        *(f"ec2:{kind}" for kind in ("instance", "launch-template", "vpc-endpoint", "network-interface", "natgateway")),
-        *(f"ec2:{kind}" for kind in ("elastic-ip", "snapshot", "volume", "security-group", "route-table", "subnet")),
-        *(f"ec2:{kind}" for kind in ("internet-gateway", "vpc", "security-group-rule")),
-        *(f"eks:{kind}" for kind in ("cluster", "nodegroup", "addon")),
-        *(f"iam:{kind}" for kind in ("role", "policy", "instance-profile")),
-        "budgets:budget",
-        "events:rule",
-        "scheduler:schedule-group",
-        "sqs:",
-    }
-)
-"""Kinds that the tagging service also lists, by service and type: its answers lag behind the services' own."""
 OF_A_CLUSTER = ("eks:access-entry", "eks:podidentityassociation")
 """Kinds that do not exist without their cluster. A component may have created one in a cluster of another owner."""
 
@@ -136,7 +122,8 @@ def _is_found_elsewhere(arn: str, owner: Owner) -> bool:
     type = _type(arn)
     if type in OF_A_CLUSTER and arn.split("/")[1] == owner.cluster:
         return True
-    return type in LOOKED_AT or f":log-group:{services.LOG_GROUPS}" in arn
+    # The tagging service's answers lag behind those of the kinds' own services.
+    return any(type in kind.tagged_as for kind in KINDS) or f":log-group:{services.LOG_GROUPS}" in arn
 
 
 def _type(arn: str) -> str:
