@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import settings
 
 # Examples have no deadline: on a busy machine any deadline would sometimes be wrong.
@@ -112,12 +111,6 @@ def golden(regen: bool) -> Golden:
         assert said == path.read_text(encoding="utf-8")
 
     return compare
-
-
-def as_rows(value: object) -> str:
-    """What JSON has, with each innermost object in one line, for goldens."""
-    text: str = yaml.safe_dump(value, default_flow_style=None, width=10_000, sort_keys=False, allow_unicode=True)
-    return text
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -34,16 +34,16 @@ def describe(graph: Graph) -> Described:
     }
 
 
-def in_full(value: Any, indent: str = "") -> str:
+def in_full(value: Any, indent: str = "", width: int = WIDTH) -> str:
     """JSON with sorted keys, in which lists and maps that fit on a line stay on one."""
     flat = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    if len(indent) + len(flat) <= WIDTH or not isinstance(value, dict | list):
+    if len(indent) + len(flat) <= width or not isinstance(value, dict | list):
         return flat
     deeper = f"{indent} "
     if isinstance(value, dict):
-        items = [f"{json.dumps(key)}: {in_full(value[key], deeper)}" for key in sorted(value)]
+        items = [f"{json.dumps(key)}: {in_full(value[key], deeper, width)}" for key in sorted(value)]
     else:
-        items = [in_full(item, deeper) for item in value]
+        items = [in_full(item, deeper, width) for item in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}\n{deeper}" + f",\n{deeper}".join(items) + f"\n{indent}{closing}"
 

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from tandem.dry_run.report import PlanReport
 from tests.command import ROOT, Screen, call, on_screen
-from tests.conftest import Golden, as_rows
+from tests.conftest import Golden
+from tests.goldens import in_full
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.shipped import copy_project
 from tests.tandem.json_lines import laid_out
@@ -174,7 +175,7 @@ def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Pa
     jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
     report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
     report["cost"]["price_age_days"] = 0
-    golden(f"plans/{re.split('[. ]', arguments)[0]}.yaml", as_rows(report))
+    golden(f"plans/{re.split('[. ]', arguments)[0]}.json", in_full(report, width=200) + "\n")
 
 
 @pytest.mark.parametrize("command", ["choose llama2:7b", "modes --type g6.xlarge", "gpus --filter g6."])

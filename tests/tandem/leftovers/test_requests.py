@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from tandem.leftovers import inventory
-from tests.conftest import Golden, as_rows
+from tests.conftest import Golden
+from tests.goldens import in_full
 from tests.tandem.aws.asked import Requests, lines
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.slow_deletions import Delays
@@ -45,7 +46,7 @@ def test_the_requests_of_a_deletion(delays: Delays, cleaning: Cleaning, requests
     searched = by_arguments(sorted(set(lines(requests))))
     listed = inventory.as_dict(found, cleaning.account)
     listed["left"].sort(key=lambda one: (one["kind"], one["detail"]))  # within a kind AWS lists them in any order
-    golden("leftovers.yaml", PLACE.sub("…", RANDOM.sub(r"\1-…", as_rows(listed))))
+    golden("leftovers.json", PLACE.sub("…", RANDOM.sub(r"\1-…", in_full(listed, width=200))) + "\n")
     requests.clear()
     cleaning.delete(found)
     kinds = [f"{one.title}: {'slow, ' * one.slow}{one.minutes} minutes. {one.note}".rstrip() for one in inventory.KINDS]
