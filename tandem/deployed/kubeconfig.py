@@ -1,7 +1,8 @@
 """A kubeconfig, reduced to the context in use, with its certificates in our own files.
 
 kr8s leaves a kubeconfig's inline certificates and keys behind as temporary files, treats an unreadable kubeconfig as
-none, and then acts as a pod (0.20.15). So it gets nothing to unpack and nothing to choose.
+none, and then acts as a pod (0.20.15). So this file has nothing to unpack and nothing to choose. Only if a login
+program returns a client certificate instead of a token, kr8s writes it and its key to temporary files.
 """
 
 import base64

@@ -5,6 +5,7 @@ kr8s runs on an event loop in its own thread, which also serves forwarded ports.
 
 import asyncio
 import io
+import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -236,6 +237,11 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
         )
     if status == httpx.codes.NOT_FOUND:
         return NotConnectedError(f"{chosen.host} did not find it: {said}. Check the stack with `tandem verify`.")
+    if status == httpx.codes.BAD_REQUEST and chosen.cluster["server"].startswith("http:"):
+        return NotConnectedError(
+            f"{chosen.host} refused a request without TLS (400). Write https:// in the server of context "
+            f"'{chosen.context}'."
+        )
     passing = status is None or status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
     return NotConnectedError(f"{chosen.host} answered with an error: {said}. Try again.", passing=passing)
 
@@ -251,6 +257,15 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
         return NotConnectedError(
             f"the certificate of {chosen.host} does not match context '{chosen.context}' ({why}). Pass this cluster's "
             "--context, or update the stack's outputs with `pulumi refresh`."
+        )
+    if isinstance(error, ssl.SSLError):  # from a file of the kubeconfig; httpx has its own error for a connection
+        return NotConnectedError(
+            f"a certificate or key of context '{chosen.context}' cannot be used ({said}). Get a new kubeconfig."
+        )
+    if "[SSL" in said:
+        return NotConnectedError(
+            f"{chosen.host} does not speak TLS like a Kubernetes API server ({said}). Check the server of context "
+            f"'{chosen.context}', and any proxy in front of it."
         )
     if isinstance(error, httpx.LocalProtocolError):  # its text may show the token
         said = type(error).__name__

@@ -68,7 +68,26 @@ def test_an_error_ends_a_command_with_2(
 def test_a_server_without_tls_used_with_tls_is_one_line(fake: FakeKubernetes, tmp_path: Path) -> None:
     path = fake.kubeconfig(tmp_path)
     path.write_text(path.read_text().replace("http:", "https:"))
-    assert "cannot be reached ([SSL: " in error_of(path)
+    line = error_of(path)
+    assert "does not speak TLS like a Kubernetes API server ([SSL" in line
+    assert "Check the server of context 'x', and any proxy in front of it." in line
+
+
+def test_a_server_with_tls_used_without_it_is_one_line(fake: FakeKubernetes, tmp_path: Path) -> None:
+    fake.answers["/version"], fake.status["/version"] = b"Client sent an HTTP request to an HTTPS server.", 400
+    line = error_of(fake.kubeconfig(tmp_path))
+    assert "refused a request without TLS (400). Write https:// in the server of context 'x'." in line
+
+
+@pytest.mark.parametrize("user", [{"token": "x"}, {"client-key": "key", "client-certificate": "key"}])
+def test_wait_does_not_wait_for_tls_that_fails(user: dict[str, str], fake: FakeKubernetes, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("no PEM")
+    path, clock = fake.kubeconfig(tmp_path, **user), Clock()
+    path.write_text(path.read_text().replace("http:", "https:"))
+    patience = Patience(12, clock=clock, sleep=clock.sleep)
+    with pytest.raises(NotConnectedError), cluster(kubeconfig.read(path, None), patience):
+        pass
+    assert clock.slept == []
 
 
 def login(folder: Path, script: str) -> dict[str, Any]:
@@ -104,7 +123,10 @@ def test_a_login_program_that_hangs_is_given_up(
     [
         ({"username": "me", "password": "very-secret"}, "username/password authentication was removed"),
         ({"token": "very-secret\nx"}, "cannot be reached (LocalProtocolError)"),
-        ({"client-key": "key", "client-certificate": "key"}, "cannot be reached ("),
+        (
+            {"client-key": "key", "client-certificate": "key"},
+            "a certificate or key of context 'x' cannot be used ([SSL] PEM lib (",
+        ),
     ],
 )
 def test_unusable_credentials_are_one_line(
