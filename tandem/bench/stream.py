@@ -7,7 +7,7 @@ once the run is over.
 import asyncio
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import httpx
 from sharing.printable import printable
 from tandem.bench_results.result import Row, ServerTimes
 from tandem.deployed.ollama_replies import Generated, MalformedError, checked, refusal
+from tandem.deployed.wire import split_timed_lines
 
 ERROR = 400
 """The first HTTP status that means an error."""
@@ -48,7 +49,7 @@ class Exchange:
         if self.status >= ERROR:
             failure = failure or refusal(self.status, b"".join(data for _, data in self.parts))
         else:
-            for arrived_ns, line in self._lines():
+            for arrived_ns, line in split_timed_lines(self.parts):
                 try:
                     answer = checked(Generated, line)
                 except MalformedError as error:
@@ -79,15 +80,6 @@ class Exchange:
             ),
             error=printable(failure)[:LONGEST_ERROR] if failure else None,
         )
-
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Lines of the body, each with the arrival of its last byte. Only a line feed ends one, unlike in `httpx`."""
-        rest = b""
-        for arrived_ns, data in self.parts:
-            *whole, rest = (rest + data).split(b"\n")
-            yield from ((arrived_ns, line) for line in whole if line.strip())
-        if rest.strip():
-            yield self.parts[-1][0], rest
 
 
 class Sender:

@@ -15,6 +15,8 @@ from sharing.printable import as_json
 from tandem.bench_results.result import SCHEMA_VERSION, Result
 from tandem.terminal import FAILED, CallError
 
+MOST_BYTES = 512 * 2**20
+"""Of a result. 350,000 requests with 128 pieces each take 450 MiB."""
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
@@ -88,9 +90,14 @@ def read(path: Path) -> Result:
 
 def _json(path: Path) -> object:
     try:
-        document: object = json.loads(path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}. Choose another file.") from error
+    if len(content) > MOST_BYTES:
+        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Choose a file that `tandem bench` wrote.")
+    try:
+        document: object = json.loads(content)
     except json.JSONDecodeError as error:
         raise ResultError(
             f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may be truncated."

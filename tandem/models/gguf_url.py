@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import httpx
 
@@ -32,7 +33,12 @@ def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents
     asked = {"Range": f"bytes=0-{MOST_HEADER - 1}", "Accept-Encoding": "identity"}
     try:
         with (
-            httpx.Client(follow_redirects=True, timeout=SILENCE_SECONDS, transport=transport) as client,
+            httpx.Client(
+                follow_redirects=True,
+                timeout=SILENCE_SECONDS,
+                transport=transport,
+                event_hooks={"response": [partial(_refuse_compressed, name)]},
+            ) as client,
             client.stream("GET", url, headers=asked) as response,
         ):
             size = _size(name, response)
@@ -46,6 +52,12 @@ def shown(url: str) -> str:
     """The URL without possible secrets: a password, a signature."""
     parsed = httpx.URL(url)
     return printable(address(str(parsed.copy_with(userinfo=b"", query=None, fragment=None))))
+
+
+def _refuse_compressed(name: str, response: httpx.Response) -> None:
+    """httpx would unpack a part as a whole, also of a redirect: a few kilobytes may become gigabytes."""
+    if not response.is_error and response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnreadableModelError(f"{name} answered with a compressed body, which nobody asked for. {BY_HAND}")
 
 
 def _size(name: str, response: httpx.Response) -> int:

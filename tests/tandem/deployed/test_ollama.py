@@ -1,9 +1,12 @@
 """The client of Ollama servers: its requests word for word, their limits, and one error for each failure."""
 
+import gzip
 import json
+import time
 from typing import Any
 
 import httpcore
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -216,6 +219,43 @@ def test_an_endless_reply_is_cut_off(path: str) -> None:
     with pytest.raises(OllamaError, match="answered with more than 64 MiB"):
         call(client(network), path)
     assert 64 * MIB < network.bytes <= 66 * MIB
+
+
+def test_a_compressed_reply_is_refused_before_it_is_unpacked() -> None:
+    """Two megabytes in a few bytes: httpx unpacks both layers of a part at once."""
+    packed = gzip.compress(gzip.compress(bytes(2 * MIB)))
+    with pytest.raises(OllamaError, match="answered with a compressed body, which nobody asked for"):
+        server("a", tags=whole(packed, 200, "Content-Encoding: gzip, gzip")).models()
+    assert server("a", tags=whole({"models": []}, 200, "Content-Encoding: identity")).models() == []
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"models": []})
+
+    Ollama(Endpoint("a", "http://h:1", "a"), transport=httpx.MockTransport(answer)).models()
+    assert asked[0].headers["accept-encoding"] == "identity"
+
+
+def test_text_that_is_not_utf_8_is_sent_escaped() -> None:
+    """Python reads such an argument of a command with lone surrogates."""
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"done": True})
+
+    asking = Ollama(Endpoint("a", "http://h:1", "a"), transport=httpx.MockTransport(answer))
+    list(asking.chat([{"role": "user", "content": "h\udcff"}], {}))
+    assert b'"h\\udcff"' in sent[0].content
+    assert sent[0].headers["content-type"] == "application/json"
+
+
+def test_a_long_line_in_many_parts_takes_linear_time() -> None:
+    """16 MiB. Adding each part to those before would copy 32 GiB."""
+    begun = time.process_time()
+    assert list(split_lines([b"x" * 4096] * 4096)) == [b"x" * 4096 * 4096]
+    assert time.process_time() - begun < 1.0
 
 
 @given(st.lists(st.integers(0, 40)))

@@ -84,6 +84,19 @@ REFUSED: dict[str, tuple[Answer, str]] = {
     "a server without ranges": (answers(200), "It sends the whole file instead of the requested range."),
     "no range in the answer": (answers(206), "answered with another range than requested. Download the file"),
     "another range": (answers(206, **{"content-range": "bytes 7-9/10"}), "answered with another range than requested"),
+    "a compressed answer": (
+        lambda request: httpx.Response(
+            206, content=iter([b"GGUF"]), headers={"content-range": "bytes 0-9/10", "content-encoding": "gzip, gzip"}
+        ),
+        "answered with a compressed body, which nobody asked for. Download the file, and pass its path instead.",
+    ),
+    "a compressed redirect": (
+        lambda request: httpx.Response(
+            302, content=iter([b"GGUF"]), headers={"location": "/other", "content-encoding": "gzip, gzip"}
+        ),
+        "answered with a compressed body, which nobody asked for.",
+    ),
+    "a compressed error": (answers(404, **{"content-encoding": "unknown"}), "answered with 404 Not Found."),
     "an unknown length": (answers(206, **{"content-range": "bytes 0-9/*"}), "answered with another range"),
     "a file that ends early": (
         lambda request: starts(b"GGUF\3\0\0\0", 1000),
