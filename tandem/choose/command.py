@@ -10,7 +10,7 @@ from tandem.arguments import Commands, add_command, add_region, budget, count
 from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
-# The rules and rich are imported where they are used: every command reads this file.
+# The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.pools import Capacity
     from sharing.verdict.choices import Choice, Choices

@@ -11,7 +11,7 @@ from tandem.arguments import Commands, add_command, add_region
 from tandem.lookup import called, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
-# The rules and rich are imported where they are used: every command reads this file.
+# The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.verdict.choices import Choice, Choices
     from tandem.init.questions import Questions

@@ -8,7 +8,7 @@ from tandem.arguments import Commands, add_command, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
-# The rules and rich are imported where they are used: `tandem plan` reads this file, too.
+# The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.config import StackConfig
     from sharing.stack.pools import Provisioner

@@ -15,7 +15,7 @@ from tests.sharing.builders import keeping, listed, pool, replace, served, setup
 
 
 def read_setup(row: dict[str, Any]) -> StackConfig:
-    """`gpu-nodes`, `sharing` and `models` are those of a stack file; other keys are fields of `Setup`."""
+    """`gpu-nodes`, `sharing` and `models` are those of a stack file; other keys are fields of `StackConfig`."""
     values = {key.replace("-", "_"): value for key, value in row.items()}
     nodes, stacks = values.pop("gpu_nodes", {}), values.pop("sharing", {"mode": "timeslice", "replicas": 2})
     if isinstance(nodes, list):
