@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAD = """# Errors
 
 A stack file is checked in two stages: first the form of its keys and values, then the rules of GPUs, models and budget.
-All errors of a stage are shown at once, and nothing is deployed. `tandem plan` and `pulumi up` show the same errors. An
-error starts with the key that is wrong, and ends with the fix. `tandem plan --json` has the errors in `problems`.
+Nearly all errors of a stage are shown at once, and nothing is deployed. An unknown sharing `mode` hides errors of the
+other keys of its `sharing`, and a wrong value hides conflicts between values. A limit of 0 or less in `budget` is an
+error of the rules.
+
+`tandem plan` and `pulumi up` show the same errors. An error starts with the key that is wrong, and ends with the fix.
+`tandem plan --json` has the errors in `problems`.
 
 [Exit codes and errors](exit-codes.md) has the errors of commands, and errors as JSON.
 
