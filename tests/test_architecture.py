@@ -151,7 +151,8 @@ def test_the_walks_through_the_code_name_what_their_files_have() -> None:
         files = "".join((ROOT / name).read_text(encoding="utf-8") for name in code if name.endswith(".py"))
         for name in code:
             if re.fullmatch(r"\w+\(\)|[a-z]+_[a-z_]+|[A-Z][a-z]+[A-Za-z]*", name):
-                assert re.search(rf"\b(def|class) {name.removesuffix('()')}\b|^{name} =", files, re.MULTILINE), name
+                defined = rf"\b(def|class) {name.removesuffix('()')}\b|^ *{name}(:| =)"
+                assert re.search(defined, files, re.MULTILINE), name
 
 
 def test_a_room_of_the_rules_imports_only_from_lower_floors() -> None:
