@@ -168,8 +168,8 @@ class GpuPool(GpuNodes):
 
     @cached_property
     def offers(self) -> tuple[Shares, ...]:
-        """Shares of each of its GPUs, by kind; empty if the GPU does not support the sharing mode."""
-        return self.sharing.offers(self.smallest.gpu)
+        """Shares of each of its GPUs, by kind; empty if no type is known, or its GPU does not support the mode."""
+        return self.sharing.offers(self.smallest.gpu) if self.known_types else ()
 
     @property
     def planned_gpus(self) -> int:

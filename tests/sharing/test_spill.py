@@ -91,6 +91,18 @@ def test_a_spill_is_refused_exactly_if_models_that_could_share_a_gpu_do_not_fit_
         assert refused == {f"models[{index}].spill[0]" for index in guilty}
 
 
+@pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
+@pytest.mark.parametrize("unknown", [["here"], ["there"], ["here", "there"]])
+def test_an_unknown_type_in_a_pool_of_spill_is_the_only_error(unknown: list[str], provisioner: str) -> None:
+    pools = [
+        replace(each, provisioner=provisioner, instance_types=["g6.xlagre"] if each.name in unknown else ["g6.xlarge"])
+        for each in (HERE, THERE)
+    ]
+    spilling = stack(placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
+    found = [problem.path for problem in compatibility.problems(replace(spilling, pools=pools))]
+    assert found == [f"{each.path}.instance-types[0]" for each in pools if each.name in unknown]
+
+
 def test_karpenter_may_launch_a_node_for_guests_and_the_budget_counts_it() -> None:
     there = replace(THERE, provisioner="karpenter", max=3)
     tenants = (

@@ -79,7 +79,7 @@ def turns(config: StackConfig) -> Iterator[Problem]:
 def idle_slices(config: StackConfig) -> Iterator[Problem]:
     """A slice without a model costs money for nothing."""
     for pool in _partitioned(config):
-        if pool.known_types and len(pool.offers) > 1:
+        if len(pool.offers) > 1:
             used = {placement.shares.profile for placement in place_models(config, pool)}
             for shares in pool.offers:
                 if shares.profile not in used:

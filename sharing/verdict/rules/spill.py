@@ -44,7 +44,7 @@ def find_misfits(config: StackConfig) -> Iterator[Problem]:
     """Models that do not fit a pool to which they may spill, with the models that they may meet there."""
     obstacles = {problem.path for problem in find_obstacles(config)}
     for pool in config.pools:
-        if not pool.known_types or not pool.offers:
+        if not pool.offers:
             continue  # the error of another rule
         for served, placement in place_guests(config, pool):
             path = _path(served, pool)

@@ -149,7 +149,7 @@ def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
 def _shares_for_all(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         tenants = config.models_of(pool)
-        if not pool.known_types or not pool.offers or len(tenants) <= pool.total_shares:
+        if not pool.offers or len(tenants) <= pool.total_shares:
             continue
         nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
