@@ -100,14 +100,12 @@ def resize(account: Account, pool: PoolNodes, nodes: int) -> None:
 
 
 def _schedules(account: Account, stack: str) -> Iterator[Any]:
-    """The recurring schedules of the stack."""
+    """The schedules of the stack."""
     client = account.client("scheduler")
     for group in services.SCHEDULE_GROUPS.find(account, owner_of(account, stack)):
         for page in account.pages("scheduler", "list_schedules", GroupName=group.id):
             for listed in page["Schedules"]:
-                schedule = client.get_schedule(GroupName=group.id, Name=listed["Name"])
-                if schedule["ScheduleExpression"].startswith("cron("):
-                    yield schedule
+                yield client.get_schedule(GroupName=group.id, Name=listed["Name"])
 
 
 def find_failures(account: Account, stack: str) -> list[Failure]:
