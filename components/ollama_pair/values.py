@@ -17,7 +17,7 @@ from sharing.fit import host
 from sharing.models.catalogue import MIB, KvType, Model, find_model
 from sharing.models.importance import Importance
 from sharing.models.ollama import ALL_LAYERS, server_environment
-from sharing.models.served import PROMPT_CACHE_MIB, Cache, ServedModel
+from sharing.models.served import DEFAULT_CONTEXT, PROMPT_CACHE_MIB, Cache, ServedModel
 from sharing.modes.modes import GPU_RESOURCE
 from sharing.names import (
     METRICS_ANNOTATIONS,
@@ -78,7 +78,7 @@ class OllamaModel:
     _: KW_ONLY
     id: str | None = None
     """Name of the release and the Service. Defaults to a name derived from the tag, e.g. `llama2-7b`."""
-    context: int = 4096
+    context: int = DEFAULT_CONTEXT
     """Context length of one request, in tokens."""
     slots: int = 1
     """Number of parallel requests. Each slot has its own KV cache."""
