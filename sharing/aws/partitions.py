@@ -14,8 +14,12 @@ BY_PREFIX = {
     "eusc-": "aws-eusc",
 }
 """Partition of a region, by the prefix of its name; every other region is commercial."""
+HOME_REGION = "us-east-1"
+"""The default of commands that need no account, and the region with the best-known prices. They replace missing ones,
+are marked, and never decide about a budget.
+"""
 HOME_REGIONS = {
-    "aws": "us-east-1",
+    COMMERCIAL: HOME_REGION,
     "aws-cn": "cn-north-1",
     "aws-us-gov": "us-gov-west-1",
     "aws-iso": "us-iso-east-1",

@@ -10,11 +10,10 @@ from functools import cache
 from typing import Literal
 
 from sharing import tables
+from sharing.aws.partitions import HOME_REGION
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.system_instances import system_types
 
-HOME_REGION = "us-east-1"
-"""The region with the best-known prices. They replace missing ones, are marked, and never decide about a budget."""
 FRESH_DAYS = 7
 """Spot prices drift by the week: older ones that were read from AWS are used with a warning."""
 

@@ -11,9 +11,9 @@ from pydantic import Discriminator, Field, Tag
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.modes.modes import Shares, Sharing
 from sharing.section import Fix, Section
+from sharing.stack.provisioners import Provisioner
 
 Capacity = Literal["spot", "on-demand"]
-Provisioner = Literal["node-group", "karpenter"]
 Replacement = Literal["create-first", "delete-first"]
 ONE_POOL = "gpu-nodes"
 """Path of the only pool in a stack file that has no list of them."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import Cost
 from sharing.fit.shares import Placement
 from sharing.hardware.gpus import instance_types
-from sharing.hardware.prices import HOME_REGION
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig

@@ -13,12 +13,12 @@ from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, 
 from sharing.problems import Problem
 from sharing.stack.changes import with_room
 from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool, Provisioner
+from sharing.stack.pools import GpuPool
+from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import QuickVerdict, judge_quickly
 from sharing.verdict.rules.table import first_broken, warnings
 
-PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
 MODELS_FIT = "the models fit"
 """Used as the name of a rule if the only error is the size of the models."""
 

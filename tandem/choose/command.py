@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sharing.aws.partitions import HOME_REGION
 from tandem.arguments import Commands, add_command, add_region, budget, count
 from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from tandem.search.base_stack import BaseStack
 
 SCHEMA_VERSION = 1
-HOME_REGION = "us-east-1"
 CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "any": ("spot", "on-demand"),
     "spot": ("spot",),

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sharing.aws.partitions import HOME_REGION
+from sharing.stack.provisioners import PROVISIONERS
 from tandem.arguments import Commands, add_command, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
@@ -11,11 +13,9 @@ from tandem.terminal import FINE, CallError, print_json, short
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.config import StackConfig
-    from sharing.stack.pools import Provisioner
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
-HOME_REGION = "us-east-1"
 WAYS = {
     "exclusive": ("exclusive",),
     "timeslice": ("timeslice",),
@@ -27,7 +27,6 @@ WAYS = {
 """The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
 """The fields of shares in `--json`."""
-PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
 PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
 """The models of the example stack `timeslice`, with the default context, as in `choose`."""
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharing import tables
+from sharing.aws.partitions import HOME_REGION
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.offerings import family
-from sharing.hardware.prices import HOME_REGION
 from tandem.aws.session import Account, AccountError, connect, explained
 from tandem.price_cache import Kept
 from tandem.prices import reading

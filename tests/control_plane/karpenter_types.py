@@ -5,8 +5,8 @@ from typing import Any
 
 from sandbox.world.controllers.hardware import rows
 from sandbox.world.tables import Row
+from sharing.aws.partitions import HOME_REGION
 from sharing.hardware import prices
-from sharing.hardware.prices import HOME_REGION
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"

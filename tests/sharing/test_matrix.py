@@ -9,9 +9,9 @@ from sharing import versions
 from sharing.fit.memory import need
 from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
-from sharing.stack.pools import Provisioner
+from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.full import judge_fully
-from sharing.verdict.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
+from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest, trials
 from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.table import RULES, first_broken
 from tests.sharing.builders import changed, instance, pair, pool, replace, setup, tenants, weighing

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.stack.provisioners import PROVISIONERS
 from sharing.verdict import matrix
 from tandem.modes import command as modes
 from tests.command import Ended, call
@@ -80,7 +81,6 @@ def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> 
 
 def test_the_words_of_the_command_are_those_of_the_rules() -> None:
     assert {way for ways in modes.WAYS.values() for way in ways} == set(matrix.WAYS)
-    assert modes.PROVISIONERS == matrix.PROVISIONERS
 
 
 def test_the_models_are_those_of_the_example_stack() -> None:
@@ -102,7 +102,7 @@ def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
     assert "AMD's g4ad: the GPU is not NVIDIA's" in text
     for name, marks in rows(text).items():
         for way, mark in zip(matrix.WAYS, marks, strict=True):
-            group, coming = (facts[name, way, by] for by in modes.PROVISIONERS)
+            group, coming = (facts[name, way, by] for by in PROVISIONERS)
             if price := re.fullmatch(r"(\d+\.\d\d)(\*?)(n?)", mark):
                 assert float(price[1]) == pytest.approx(group["usd_per_hour"], abs=0.0051)
                 assert (price[2] == "*") == (group["capacity"] == "on-demand")
