@@ -72,20 +72,20 @@ def entry() -> None:
     end_on_signals()
     if "_ARGCOMPLETE" in os.environ:
         _suggest()
+    code = terminal.FINE
     try:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough.
+        # The reader (`| head`) has seen enough, which is fine unless the command has returned another code.
         _flush_nothing_more()
-        code = terminal.FINE
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _flush_nothing_more()
         place = error.filename or "the output"
         terminal.complain(f"{place} cannot be written ({error.strerror}). Free some space.")
-        code = terminal.FAILED
+        code = code or terminal.FAILED
     # Freeing every object at the end would take a sixth of the time that it takes to refuse a stack.
     gc.freeze()
     sys.exit(code)

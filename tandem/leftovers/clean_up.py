@@ -2,6 +2,7 @@
 
 import datetime
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from tandem.leftovers import screen as show
 from tandem.leftovers.deletion import Clock, Deletion, Outcome
 from tandem.leftovers.inventory import Inventory
 from tandem.leftovers.record import Record
-from tandem.terminal import complain, in_markup, open_console, print_line
+from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Done:
 
 
 def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
-    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record fails."""
+    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record or the screen fails."""
     if not _confirm_destroyed(account, inventory):
         return None
     if not yes:
@@ -38,6 +39,16 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
     record = Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC))
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
+    failures: list[Exception] = []
+
+    def say(lines: Callable[..., None], what: Any) -> None:
+        # A closed pipe, a full disk or a bug of the screen must not stop a deletion half-way.
+        if not failures:
+            try:
+                lines(what, to_stderr=to_stderr)
+            except Exception as error:
+                failures.append(error)
+
     with open_console(stderr=True).status("Deleting …") as status:
 
         def settle(outcome: Outcome) -> None:
@@ -45,7 +56,7 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             # Otherwise rich would print the line where the status is.
             status.stop()
             shown.add((outcome.resource.kind, outcome.resource.id))
-            show.outcome(outcome, to_stderr=to_stderr)
+            say(show.outcome, outcome)
             status.start()
 
         going = Deletion(
@@ -66,8 +77,11 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             outcomes = list(going.outcomes.values())
             for key, outcome in going.outcomes.items():
                 if key not in shown:
-                    show.outcome(outcome, to_stderr=to_stderr)
-            show.counts(outcomes, to_stderr=to_stderr)
+                    say(show.outcome, outcome)
+            say(show.counts, outcomes)
+    if failures:
+        why = getattr(failures[0], "strerror", None) or f"unexpected {type(failures[0]).__name__}"
+        raise CallError(f"the output cannot be written ({why}). Read the outcomes in {record.path}.")
     return Done(outcomes=outcomes, record=str(record.path))
 
 

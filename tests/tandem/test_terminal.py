@@ -85,6 +85,16 @@ def test_an_error_in_another_encoding_has_question_marks_for_the_characters_that
     assert "Pulumi.2 ? 3.yaml" in done.stderr
 
 
+def test_a_closed_pipe_keeps_the_exit_code_of_a_command_that_has_ended() -> None:
+    call = [sys.executable, "-c", "from tandem import main; main.main = lambda: print('one') or 2; main.entry()"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(call, cwd=ROOT, env=env, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_under_the_output_is_one_line() -> None:
     with open("/dev/full", "wb") as full:

@@ -17,6 +17,7 @@ from rich.status import Status
 
 from tandem.leftovers import clean_up, deletion, inventory, regions, screen
 from tandem.leftovers.record import Record
+from tandem.terminal import CallError
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.conftest import Answers, Records, Run
 from tests.tandem.aws.creation import Creation
@@ -281,20 +282,36 @@ def test_a_full_disk_stops_the_deletion_and_no_result_is_lost(
     assert out.count("\ndeleted ") == deleted
 
 
-def test_a_full_disk_under_the_screen_stops_the_deletion_after_an_outcome_that_is_recorded(
-    creation: Creation, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch, records: Records
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (FULL, "No space left on device"),
+        (BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)), "Broken pipe"),
+        (ValueError("a bug"), "unexpected ValueError"),
+    ],
+)
+def test_a_screen_that_fails_stops_no_deletion_and_the_record_has_every_outcome(
+    creation: Creation,
+    cleaning: Cleaning,
+    monkeypatch: pytest.MonkeyPatch,
+    records: Records,
+    folder: Path,
+    error: Exception,
+    why: str,
 ) -> None:
     def write(text: str) -> int:
-        raise FULL
+        raise error
 
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
     found, broken = cleaning.look(), io.StringIO()
     broken.write = write  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdout", broken)
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(CallError) as said:
         clean_up.run(cleaning.account, found, yes=True, to_stderr=False)
-    assert [one["id"] for one in records() if one["event"] == "outcome"] == [volume]
-    assert ("SQS queues", queue) in creation.census()
+    [record] = folder.iterdir()
+    assert str(said.value) == f"the output cannot be written ({why}). Read the outcomes in {record}."
+    assert [one["id"] for one in records() if one["event"] == "outcome"] == [volume, queue]
+    assert not {("volumes", volume), ("SQS queues", queue)} & {*creation.census()}
 
 
 def test_no_line_is_printed_while_the_status_is_shown(
