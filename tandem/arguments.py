@@ -61,11 +61,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`: the command says what it says to people or to programs."""
-        message = message.removeprefix("argument ").replace("the following arguments are required", "missing arguments")
-        names, _, problem = message.partition(": ")
-        if problem == "expected one argument":
-            message = f"{names}: has no value. Write `{names.rpartition('/')[2]}=VALUE`."
-        raise UsageError(message, f"{self.format_usage()}Run `{self.prog} --help` for more.")
+        names, _, problem = message.removeprefix("argument ").partition(": ")
+        action = self._option_string_actions.get(names.partition("/")[0])
+        if names == "the following arguments are required":
+            message = f"missing argument{'s' * (',' in problem)}: {problem}."
+        elif action and problem == "expected one argument":
+            message = f"{names}: has no value. Write `{action.option_strings[-1]}={action.metavar or 'VALUE'}`."
+        raise UsageError(message.removeprefix("argument "), f"{self.format_usage()}Run `{self.prog} --help` for more.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Says which of the choices was probably meant."""
