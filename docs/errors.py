@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAD = """# Errors
 
 A stack file is checked in two stages: first the form of its keys and values, then the rules of GPUs, models and budget.
-Nearly all errors of a stage are shown at once, and nothing is deployed. An unknown sharing `mode` hides errors of the
+Nearly all errors of a stage are shown at once, and nothing is deployed. After errors of form, a hint says that the
+rules come next. An unknown sharing `mode` hides errors of the
 other keys of its `sharing`, and a wrong value hides conflicts between values. A limit of 0 or less in `budget` is an
 error of the rules.
 

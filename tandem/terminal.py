@@ -85,10 +85,10 @@ def print_problems(judged: "Judged", stack: str, *, all_warnings: bool = False) 
     """
     import shlex
 
-    from sharing.problems import format_problems, group
+    from sharing.problems import group
 
     warnings = group(judged.warnings)
-    for line in format_problems(judged.name, "error", judged.problems):
+    for line in judged.refusal:
         print_line(line, sys.stdout)
     if judged.refused and warnings and not all_warnings:
         every = f"tandem plan {shlex.quote(stack)} --verbose"

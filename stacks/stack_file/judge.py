@@ -23,12 +23,14 @@ from stacks.stack_file.yaml import Source, as_json, from_json, read
 if TYPE_CHECKING:
     from sharing.verdict.full import FullVerdict
 
+RULES_WAIT = "hint: memory, GPUs and cost are checked once these are fixed."
+
 
 class RefusedError(Exception):
     """A stack that must not be created: the message lists every error."""
 
     def __init__(self, judged: "Judged") -> None:
-        super().__init__("\n".join(format_problems(judged.name, "error", judged.problems)))
+        super().__init__("\n".join(judged.refusal))
         self.judged = judged
 
 
@@ -61,6 +63,11 @@ class Judged:
     def refused(self) -> bool:
         """Whether the stack must not be created."""
         return bool(self.problems)
+
+    @property
+    def refusal(self) -> list[str]:
+        """Its errors under a heading, and whether there may be more; nothing for a stack that may be created."""
+        return [*format_problems(self.name, "error", self.problems), *([] if self.decided else [RULES_WAIT])]
 
     @property
     def warnings(self) -> tuple[Problem, ...]:

@@ -127,7 +127,7 @@ def refusal(folder: Path, values: Mapping[str, object], monkeypatch: pytest.Monk
         pulumi.runtime.settings.configure(pulumi.runtime.settings.Settings(project="tandem", stack="s"))
         with pytest.raises(RefusedError) as refused:
             load_plan()
-        return str(refused.value).splitlines()[1:]
+        return [line for line in str(refused.value).splitlines() if line.startswith("  ")]
 
     return contextvars.copy_context().run(read)
 

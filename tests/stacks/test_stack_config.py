@@ -423,6 +423,8 @@ def test_errors_of_the_file_are_also_refused_under_pulumi() -> None:
         under_pulumi({"tandem:sharing": '{"mode": "mps", "replicas": 1}', "tandem:models": '[{"name": "llama2:7b"}]'})
     assert [problem.path for problem in refused.value.judged.problems] == ["aws:region", "sharing.replicas"]
     assert str(refused.value).startswith("error: Pulumi.test.yaml has 2 errors")
+    assert str(refused.value).endswith("\nhint: memory, GPUs and cost are checked once these are fixed.")
+    assert "hint: " not in refusal(models=named("qwen2.5:14b", "phi4:14b"))
 
 
 def test_sections_are_the_keys_of_the_file() -> None:

@@ -44,6 +44,7 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     ended = call(command, str(file))
     assert (ended.returncode, ended.stderr) == (1, "")
     assert re.match(r"error: Pulumi.dev.yaml has 1 error\n  Pulumi.dev.yaml:\d+:\d+  sharing.mode: ", ended.stdout)
+    assert ended.stdout.endswith("\nhint: memory, GPUs and cost are checked once these are fixed.\n")
     [problem] = call(command, str(file), "--json").json["problems"]
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 
