@@ -105,13 +105,14 @@ def test_an_optional_section_comes_stays_changes_and_goes(raised: Raise, name: s
 
 def test_optional_sections_and_a_schedule_do_not_disturb_each_other(raised: Raise) -> None:
     pools = [{**pool, "instance-types": ["g4dn.xlarge"], "max": 1} for pool in VARIANTS["placed"][1]["gpu-nodes"]]
-    sections = {**VARIANTS["placed"][1], "gpu-nodes": pools, "park": PARK, "monitoring": {"store": "builtin"}}
+    # Models without importance and spill: no scheduler of the sandbox moves others for them (decision 0167).
+    sections = {"budget": {}, "gpu-nodes": pools, "models": PLAIN, "park": PARK, "monitoring": {"store": "builtin"}}
     stack = raised("timeslice", {**sections, "ui": VARIANTS["ui"][1]["ui"]})
     park(stack)
     assert stack.comes_up("--refresh").changed == {}
     # Page and metrics are on system nodes, so they change while no GPU node runs. Nothing waits for one.
     stack.configure({"ui": {"admin-email": "me@example.com"}, "monitoring": {"store": "none"}})
-    stack.configure({"models": [{**LLAMA2, "context": 1024}, MISTRAL, SMALL]})
+    stack.configure({"models": [{**PLAIN[0], "context": 1024}, *PLAIN[1:]]})
     changed = stack.comes_up().changed
     assert {"tandem-ui-credentials", "tandem-ui-server"} <= changed["replace"] | changed["update"]
     assert "tandem-monitoring" in changed["delete"]
