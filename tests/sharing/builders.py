@@ -126,23 +126,23 @@ IN_CLUSTER = ("kubernetes", "support", "nat", "public_access_cidrs", "zones", "z
 IN_BUDGET = ("max_usd_per_hour", "max_usd_per_month", "alert")
 
 
-Thing = TypeVar("Thing")
+Subject = TypeVar("Subject")
 
 
-def replace(thing: Thing, **values: Any) -> Thing:
+def replace(subject: Subject, **values: Any) -> Subject:
     """`dataclasses.replace`, and the same for sections of a stack file, whose keys may be those of a section in it."""
     values = {key: [*value] if isinstance(value, tuple) else value for key, value in values.items()}
     changed: Any
-    match thing:
+    match subject:
         case GpuPool():
-            changed = _changed_pool(thing, values)
+            changed = _changed_pool(subject, values)
         case ServedModel():
-            changed = _changed_model(thing, values)
+            changed = _changed_model(subject, values)
         case StackConfig():
-            changed = _changed_stack(thing, values)
+            changed = _changed_stack(subject, values)
         case _:
-            changed = dataclasses.replace(cast(Any, thing), **values)
-    return cast(Thing, changed)
+            changed = dataclasses.replace(cast(Any, subject), **values)
+    return cast(Subject, changed)
 
 
 def _changed_pool(old: GpuPool, values: dict[str, Any]) -> GpuPool:

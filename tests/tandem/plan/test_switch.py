@@ -184,7 +184,7 @@ def of_pools() -> Iterator[Scene]:
 
 
 def lines(found: Switches) -> Iterator[str]:
-    """A line for each pool whose mode changes: its steps, while models answer or are away, and the downtime."""
+    """A line for each pool whose mode changes: its steps, while models answer or not, and the downtime."""
     for switch in found.pools:
         parts = [f"{len(switch.stops)} stop"] if switch.stops else []
         parts += [f"replaced {', '.join(switch.replaced)}"] if switch.replaced else []

@@ -46,7 +46,7 @@ FULL = "0/3 nodes are available: 1 Too many pods"
 def test_a_pool_is_judged_by_one_pod_more_than_it_has_shares(
     offered: int, shares: int, words: str, free: int, held: bool | None, found: str
 ) -> None:
-    """A node that offers so many shares, and a scheduler that gives so many."""
+    """A node that offers this many shares, and a scheduler that gives this many."""
     cluster = Cluster(nodes_with(offered), shares)
     cluster.words = words
     check = overfilled(cluster)
