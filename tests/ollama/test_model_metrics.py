@@ -139,7 +139,7 @@ def exporter(with_metrics: FakeGpu, tmp_path: Path) -> Iterator[str]:
     server = with_metrics("full", 14900)
     server.start()
     (tmp_path / "ready").touch()
-    given = metrics_container(ServedModel.of(models()["llama3.2:1b"], context=8192, slots=1))
+    given = metrics_container(ServedModel.of(models()["llama3.2:1b"], id="tiny", context=8192, slots=1))
     environment = {one["name"]: one["value"] for one in given["env"]} | {
         "MODEL": OWN,
         "SERVER": f"http://{server.environment['OLLAMA_HOST']}",
