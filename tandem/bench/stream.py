@@ -16,14 +16,10 @@ import httpx
 from sharing.printable import printable
 from tandem.bench_results.result import Row, ServerTimes
 from tandem.deployed.ollama_replies import Generated, MalformedError, checked, refusal
-from tandem.deployed.wire import split_timed_lines
+from tandem.deployed.wire import ERROR, MOST_BYTES, split_timed_lines
 
-ERROR = 400
-"""The first HTTP status that means an error."""
 LONGEST_ERROR = 300
 """Characters of an error in the result."""
-MOST_BYTES = 64 * 2**20
-"""Of an answer. A token takes about 250 bytes of the stream, and eight bytes of its last line."""
 LATE = "not complete within"
 
 
