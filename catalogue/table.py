@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from catalogue.facts import Shape, Tag, registry, sources, tags
-from catalogue.tensors import embedding_bytes, text_bytes, vision_bytes
+from catalogue.tensors import embedding_bytes, expert_bytes, text_bytes, vision_bytes
 from sharing.models.metadata import STATE_BYTES, short_convolution_values, state_values, widest_feed_forward
 
 TOKENIZER_BYTES = {
@@ -47,6 +47,7 @@ def _row(tag: Tag) -> dict[str, Any]:
         "weights_known": known,
         "weights_spread": spread,
         "embedding_bytes": embedding_bytes(shape, tag.quantization, tag.exceptions),
+        "expert_bytes": expert_bytes(shape, tag.quantization),
         "layers": shape.number("block_count"),
         "heads": shape.number("head_count"),
         "kv_heads": shape.number("head_count_kv"),

@@ -49,6 +49,9 @@ STANDARD = {
 }
 """Architectures whose tensors `text_bytes` knows to the last byte."""
 ENCODERS = {"bert", "nomic-bert"}
+ONE_KIND_PER_LAYER = {"nemotron_h_moe"}
+"""Architectures whose layers have either a state, or attention, or experts, which have no gate.
+Source: llama.cpp src/models/nemotron-h.cpp."""
 
 
 def text_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int | None:
@@ -65,6 +68,19 @@ def text_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -
         better = quantization == "Q4_K_M" and gets_more_bits(layer, layers)
         total += _attention(shape, quantization, exceptions, better) + _feed_forward(shape, quantization, layer, better)
     return total
+
+
+def expert_bytes(shape: Shape, quantization: str) -> int:
+    """Tensors of all experts, of which a token reads only those that it uses; without those that every token uses."""
+    experts, layers = shape.number("expert_count", 0), shape.number("block_count")
+    if not experts:
+        return 0
+    if shape.architecture in ONE_KIND_PER_LAYER:
+        return shape.number("layers_without_state") * _experts(shape, quantization, better=False)
+    return sum(
+        _experts(shape, quantization, better=quantization == "Q4_K_M" and gets_more_bits(layer, layers))
+        for layer in range(shape.number("leading_dense_block_count", 0), layers)
+    )
 
 
 def embedding_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
@@ -179,13 +195,24 @@ def _feed_forward(shape: Shape, quantization: str, layer: int, better: bool) -> 
     if not experts or layer < shape.number("leading_dense_block_count", 0):
         inner = shape.number("feed_forward_length")
         return 2 * _bytes(most, width, inner) + _bytes(down, inner, width)
-    inner = shape.number("expert_feed_forward_length", shape.number("feed_forward_length"))
-    shared = shape.number("expert_shared_feed_forward_length", 0)
+    inner, shared = _expert_width(shape), shape.number("expert_shared_feed_forward_length", 0)
+    together = _experts(shape, quantization, better) + 4 * width * experts
     if quantization == "MXFP4":
-        biases = 4 * experts * (2 * inner + width + 1) + 4 * shape.number("head_count")
-        return experts * 3 * _bytes("MXFP4", width, inner) + biases + 4 * width * experts
-    each = 2 * _bytes(most, width, inner) + _bytes(down, inner, width)
-    return experts * each + 4 * width * experts + 2 * _bytes(most, width, shared) + _bytes(down, shared, width)
+        return together + 4 * experts * (2 * inner + width + 1) + 4 * shape.number("head_count")
+    return together + 2 * _bytes(most, width, shared) + _bytes(down, shared, width)
+
+
+def _expert_width(shape: Shape) -> int:
+    return shape.number("expert_feed_forward_length", shape.number("feed_forward_length"))
+
+
+def _experts(shape: Shape, quantization: str, better: bool) -> int:
+    """The matrices of all experts of one layer."""
+    width, inner = shape.number("embedding_length"), _expert_width(shape)
+    most = "MXFP4" if quantization == "MXFP4" else _most(quantization)
+    inputs = 1 if shape.architecture in ONE_KIND_PER_LAYER else 2
+    each = inputs * _bytes(most, width, inner) + _bytes("Q6_K" if better else most, inner, width)
+    return shape.number("expert_count") * each
 
 
 def _is_mixtral(shape: Shape) -> bool:

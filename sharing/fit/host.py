@@ -6,10 +6,11 @@ The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sharing.fit.memory import mask_value_bytes, padded
+from sharing.fit.memory import mask_value_bytes
 from sharing.fit.node_pods import on_gpu_node
 from sharing.hardware.gpus import InstanceType
 from sharing.models.catalogue import MIB
+from sharing.models.kv_cache import padded
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Sharing

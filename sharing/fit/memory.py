@@ -9,12 +9,10 @@ from functools import lru_cache
 from math import sqrt
 
 from sharing.hardware.gpus import Gpu
-from sharing.models.architectures import ENCODERS
 from sharing.models.catalogue import MIB, KvType, Model
 from sharing.models.engine import ModelInEngine
+from sharing.models.kv_cache import cells, keeps_cache, kv_bytes, values_per_token, window_cells
 
-CELLS = 256
-"""llama.cpp rounds the cells of every cache up to this. Source: llama-context.cpp, llama-kv-cache-iswa.cpp."""
 F16_BYTES, F32_BYTES = 2, 4
 Q8_1_BYTES = 36 / 32
 """Bytes per value of activations that CUDA multiplies with quantized weights. Source: ggml-cuda/mmq.cu."""
@@ -100,49 +98,6 @@ def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
     return margin
 
 
-def _cells(served: ModelInEngine) -> int:
-    """Tokens that the cache of one slot holds."""
-    cells = padded(served.total_context) // served.effective_slots
-    return padded(cells)
-
-
-def _window(served: ModelInEngine) -> int:
-    """Tokens that a layer with a sliding window holds for one slot: the window and one batch."""
-    return min(_cells(served), padded(served.model.swa_window + served.effective_batch))
-
-
-def padded(tokens: int) -> int:
-    """Cells that llama.cpp allocates for a number of tokens."""
-    return -(-tokens // CELLS) * CELLS
-
-
-def _keeps_cache(model: Model) -> bool:
-    """A generative model that embeds (qwen3-embedding) keeps one as well. Source: create_memory in llama-model.cpp."""
-    return not model.encoder or (bool(model.architecture) and model.architecture not in ENCODERS)
-
-
-def kv_bytes(served: ModelInEngine) -> float:
-    """The caches of all slots, in bytes. Each has its own: Ollama's `-np` makes llama-server's `kv_unified` false."""
-    model = served.model
-    if not _keeps_cache(model):
-        return 0.0
-    full = model.layers - model.swa_layers - model.shared_kv_layers - model.recurrent_layers
-    values = full * _cells(served) * _values(model) + model.swa_layers * _window(served) * _swa_values(model)
-    return (values * served.kv_type.bytes_per_value + model.recurrent_state_bytes) * served.effective_slots
-
-
-def _values(model: Model) -> int:
-    """Values that a layer keeps for one token."""
-    return model.mla_rank or model.kv_heads * (model.head_dim + (model.value_dim or model.head_dim))
-
-
-def _swa_values(model: Model) -> int:
-    """Values that a layer with a sliding window keeps for one token."""
-    if not (model.swa_kv_heads or model.swa_head_dim):
-        return _values(model)
-    return 2 * (model.swa_kv_heads or model.kv_heads) * (model.swa_head_dim or model.head_dim)
-
-
 def compute_mib(served: ModelInEngine) -> float:
     """The buffer, in MiB, that llama.cpp reserves at the start (`sched_reserve`): attention masks and the widest layer.
 
@@ -150,7 +105,7 @@ def compute_mib(served: ModelInEngine) -> float:
     """
     tokens, width, ff, query = _batch(served), *_shape(served.model)
     model = served.model
-    if not _keeps_cache(model) and model.architecture != GEMMA_ENCODER:
+    if not keeps_cache(model) and model.architecture != GEMMA_ENCODER:
         query = 0
     per_layer = PER_LAYER_INPUT * model.layers if model.shared_kv_layers else 0
     widest = (1 if model.architecture in WITHOUT_GATE else 3) * ff + 2 * width + query + per_layer
@@ -163,9 +118,9 @@ def compute_mib(served: ModelInEngine) -> float:
         attention = 2 * width + (5 if model.recurrent_layers else 2) * query + per_layer
         if model.mla_rank:
             attention = 2 * width + query + 3 * model.heads * model.mla_rank
-        unpacked = F16_BYTES * _values(model) * _cells(served) * served.effective_slots
+        unpacked = F16_BYTES * values_per_token(model) * cells(served) * served.effective_slots
         bytes_in_flight = max(bytes_in_flight, F32_BYTES * tokens * attention + unpacked)
-    if model.encoder and _keeps_cache(model):
+    if model.encoder and keeps_cache(model):
         # A generative model that embeds computes the logits of every token.
         bytes_in_flight = max(bytes_in_flight, F32_BYTES * tokens * (model.vocabulary + width))
     return (bytes_in_flight + _mask_bytes(served)) / MIB
@@ -188,7 +143,7 @@ def _beside_scores(model: Model) -> float:
     cache it is the keys and values themselves. The engine's own accounting shows the same MiB.
     """
     width, _, query = _shape(model)
-    if not _keeps_cache(model):
+    if not keeps_cache(model):
         return width + 2 * query + 2 * model.kv_heads * model.head_dim
     return 2 * width + 2 * query + 2 * model.kv_heads * (model.value_dim or model.head_dim)
 
@@ -203,13 +158,13 @@ def _mask_bytes(served: ModelInEngine) -> float:
     tokens = _batch(served)
     seen = _seen(served)
     if served.model.swa_layers:
-        seen += _window(served) if _keeps_cache(served.model) else tokens
+        seen += window_cells(served) if keeps_cache(served.model) else tokens
     return mask_value_bytes(served.model) * tokens * seen
 
 
 def _seen(served: ModelInEngine) -> int:
     """Tokens that one token of a batch may see: those in the cache of its slot, or those of the batch."""
-    return _cells(served) if _keeps_cache(served.model) else _batch(served)
+    return cells(served) if keeps_cache(served.model) else _batch(served)
 
 
 def _scratch_bytes(served: ModelInEngine) -> float:
@@ -221,14 +176,14 @@ def _scratch_bytes(served: ModelInEngine) -> float:
     model, tokens = served.model, _batch(served)
     width, ff, query = _shape(model)
     scratch = Q8_1_BYTES * tokens * max(ff, max(model.experts_used, 1) * width)
-    if model.has_flash_attention or not _keeps_cache(model):
+    if model.has_flash_attention or not keeps_cache(model):
         return scratch
-    keys = F32_BYTES * model.kv_heads * model.head_dim * _cells(served) * served.effective_slots
+    keys = F32_BYTES * model.kv_heads * model.head_dim * cells(served) * served.effective_slots
     return max(scratch, keys, _scores_bytes(served) / 2 + F16_BYTES * tokens * query)
 
 
 def _batch(served: ModelInEngine) -> int:
-    return min(served.effective_batch, _cells(served) * served.effective_slots)
+    return min(served.effective_batch, cells(served) * served.effective_slots)
 
 
 def _shape(model: Model) -> tuple[float, float, float]:

@@ -4,9 +4,10 @@ llama-server copies a conversation to RAM when another one takes its slot, and b
 for both. Source: llama.cpp tools/server, `get_available_slot` and `server_prompt_cache`; decision 0152 measures it.
 """
 
-from sharing.fit.memory import BYTES_PER_WEIGHT, kv_bytes
+from sharing.fit.memory import BYTES_PER_WEIGHT
 from sharing.hardware.gpus import Gpu
 from sharing.models.catalogue import MIB, Model
+from sharing.models.kv_cache import kv_bytes
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
 from sharing.stack.pools import GpuPool

@@ -43,6 +43,8 @@ class Model:
     embedding_bytes: int = 0
     """Tensors of the file that stay on the CPU: `token_embd.weight` where the file also has `output.weight`, and
     `per_layer_token_embd.weight`. Source: llama.cpp `llama-arch.cpp`, LLM_TENSOR_LAYER_INPUT."""
+    expert_bytes: int = 0
+    """Tensors of all experts; a token reads those of `experts_used` of `experts`."""
     layers: int
     heads: int = 0
     """Query heads (`attention.head_count`)."""

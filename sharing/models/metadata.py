@@ -29,6 +29,8 @@ from sharing.printable import visible
 
 AGAIN = "Convert the model again, or download it again."
 BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
+EXPERTS = "_exps."
+"""In the names of tensors that have all experts of a layer. Source: llama.cpp src/llama-arch.cpp, LLM_TENSOR_NAMES."""
 DENSE = re.compile(r"blk\.[0-9]+\.ffn_up\.weight")
 FULL, WINDOWED, RECURRENT, SHARED = "full", "windowed", "recurrent", "shared"
 """Cache of a layer: all tokens, those of a window, a state of fixed size or none, or that of another layer."""
@@ -92,6 +94,7 @@ def describe(
         architecture=facts.architecture,
         weights_bytes=weights,
         embedding_bytes=embedding,
+        expert_bytes=sum(tensor.bytes for tensor in by_name.values() if EXPERTS in tensor.name),
         layers=len(kinds),
         heads=heads,
         kv_heads=heads if latent else kv_heads,
