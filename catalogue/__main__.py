@@ -1,7 +1,8 @@
-"""Writes `sharing/data/models.csv` and `sharing/data/model_names.csv` again: `python -m catalogue`."""
+"""Writes `models.csv`, `model_names.csv` and `gpu_speed.csv` of `sharing/data` again: `python -m catalogue`."""
 
 from pathlib import Path
 
+from catalogue import speed
 from catalogue.table import names, table
 
 DATA = Path(__file__).resolve().parent.parent / "sharing" / "data"
@@ -9,3 +10,4 @@ DATA = Path(__file__).resolve().parent.parent / "sharing" / "data"
 if __name__ == "__main__":
     (DATA / "models.csv").write_text(table(), encoding="utf-8", newline="")
     (DATA / "model_names.csv").write_text(names(), encoding="utf-8", newline="")
+    (DATA / "gpu_speed.csv").write_text(speed.table(), encoding="utf-8", newline="")

@@ -24,7 +24,7 @@ MAY_IMPORT = {
 FLOORS = (
     {"artifacts", "files", "names", "printable", "problems", "section", "tables", "versions", "aws"},
     {"hardware", "models", "schedule"},
-    {"modes"},
+    {"modes", "speed"},
     {"stack"},
     {"fit", "cost"},
     {"verdict"},

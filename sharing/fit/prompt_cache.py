@@ -4,12 +4,13 @@ llama-server copies a conversation to RAM when another one takes its slot, and b
 for both. Source: llama.cpp tools/server, `get_available_slot` and `server_prompt_cache`; decision 0152 measures it.
 """
 
-from sharing.fit.memory import BYTES_PER_WEIGHT
 from sharing.hardware.gpus import Gpu
-from sharing.models.catalogue import MIB, Model
+from sharing.models.catalogue import MIB
 from sharing.models.kv_cache import kv_bytes
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
+from sharing.speed.forecast import weights_per_token
+from sharing.speed.gpus import gpu_speeds
 from sharing.stack.pools import GpuPool
 
 CELL_BYTES = 20
@@ -20,19 +21,6 @@ COPIED_MIB_PER_SECOND = 1_340
 """MiB of a conversation that one second copies from GPU to RAM: 375 in 0.28 s on an H100, with llama2:7b.
 
 A PCIe bus is ten times as fast. The time goes into new pages of RAM, so other nodes are assumed to take the same.
-"""
-READS = {
-    "a100-40gb": 5_800 * 8.03e9,
-    "a100-80gb": 5_800 * 8.03e9,
-    "l40s": 5_909 * 8.03e9,
-    "h100": 621 / 0.065 * 6.74e9,
-    "h200": 621 / 0.065 * 6.74e9,
-}
-"""Tokens of a prompt that a GPU reads in a second, times the weights of the model.
-
-A100 and L40S: Llama 3 8B Q4_K_M, prompts of 1,024 tokens. Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference, 2024-05
-("LLaMA 3/Professional GPUs/L40S_v3.ipynb"); newer engines are faster. H100: llama2:7b, measured
-with llama.cpp b10454 (decision 0152); the H200 has the same chip. For other GPUs, no reading could be found.
 """
 
 
@@ -60,16 +48,11 @@ def copies_seconds(served: ServedModel) -> float:
 
 
 def read_seconds(served: ServedModel, gpu: Gpu, part: float = 1.0) -> float | None:
-    """How long the same conversation takes as a new prompt, on a `part` of the GPU; None if the GPU is not measured."""
-    if gpu.name not in READS:
+    """How long the same conversation takes as a new prompt, on a `part` of the GPU; None if nobody measured it."""
+    speed = gpu_speeds().get(gpu.name)
+    if speed is None or not speed.readings:
         return None
-    return served.effective_context * _weights(served.model) / (READS[gpu.name] * part)
-
-
-def _weights(model: Model) -> float:
-    """Weights that one token passes through."""
-    used = model.experts_used / model.experts if model.experts else 1.0
-    return model.weights_bytes / BYTES_PER_WEIGHT * used
+    return speed.prompt_seconds(tokens=served.effective_context, weights=weights_per_token(served.model)) / part
 
 
 def slow_copies(served: ServedModel, pool: GpuPool) -> Gpu | None:

@@ -38,6 +38,8 @@ class Model:
     name: str
     architecture: str = ""
     """`general.architecture`, which decides how the engine builds it; empty when unknown."""
+    quant: str = ""
+    """Quantization of the file, e.g. `Q4_K_M`; empty when unknown."""
     weights_bytes: int
     """All tensors of the language model's file."""
     embedding_bytes: int = 0

@@ -14,6 +14,7 @@ from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
 from sharing.schedule.week import EXAMPLES
 from sharing.section import Fix, Section, kebab
+from sharing.speed.measured import Measurement
 from sharing.stack.budget import Budget
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.monitoring import MonitoringSettings
@@ -32,6 +33,8 @@ class Circumstances:
     today: datetime.date = field(default_factory=datetime.date.today)
     book: Book | None = None
     compared_modes: frozenset[str] = frozenset()
+    measured: tuple[Measurement, ...] = ()
+    """Speeds that replace the forecasts."""
 
 
 class ModelClients(Section):

@@ -150,7 +150,7 @@ def test_every_table_has_a_source_and_a_date(name: str) -> None:
     table = tables.read(name)
     assert table.name == name
     assert len(table.source) > 20
-    assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(table.date) <= datetime.date(2026, 11, 22)
+    assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(table.date) <= datetime.date(2026, 11, 26)
     assert table.rows
     for row in table.rows:
         assert None not in row, "a row with more cells than the heading"
@@ -162,6 +162,7 @@ KEYS = {
     "gpu_instances": ("instance_type",),
     "gpu_memory": ("gpu",),
     "gpu_prices": ("region", "instance_type"),
+    "gpu_speed": ("gpu",),
     "artifacts": ("name", "version"),
     "mig_profiles": ("gpu", "profile"),
     "kubernetes_versions": ("version",),
@@ -174,6 +175,7 @@ KEYS = {
     "regions": ("region",),
     "retired_types": ("family",),
     "service_prices": ("region", "item"),
+    "shared_speed": ("what", "setup"),
     "spot_prices": ("region", "instance_type"),
     "system_instances": ("instance_type",),
     "zones": ("zone_id",),

@@ -13,7 +13,7 @@ from sharing.hardware.gpus import gpus
 from tests.sharing.builders import served
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, RECORD = DOCS / "explanation/host-memory.md", DOCS / "decisions/0152-no-prompt-cache-unless-asked-for.md"
+PAGE = DOCS / "explanation/host-memory.md"
 
 
 @pytest.mark.real_world(
@@ -36,7 +36,6 @@ def test_a_prompt_takes_the_measured_time_on_an_h100(tag: str, seconds: float) -
     found = read_seconds(served(tag, context=621), h100)
     assert found == pytest.approx(seconds, rel=0.08)
     assert read_seconds(served(tag, context=621), h100, 0.5) == pytest.approx(2 * (found or 0))
-    assert read_seconds(served(tag), gpus()["t4"]) is None
 
 
 def test_a_token_of_a_mixture_passes_only_the_experts_that_it_uses() -> None:
@@ -53,11 +52,8 @@ def test_the_size_to_write_holds_two_conversations_and_no_third(tag: str) -> Non
 
 
 @pytest.mark.parametrize("tag", ["llama2:7b", "mistral:7b"])
-def test_the_tables_of_page_and_record_are_right(tag: str) -> None:
+def test_the_table_of_the_page_is_right(tag: str) -> None:
     asked = served(tag, context=4096)
-    reads = (read_seconds(asked, gpus()[gpu]) for gpu in ("h100", "a100-80gb", "l40s"))
+    reads = (read_seconds(asked, gpus()[gpu]) for gpu in ("h100", "a100-80gb", "l40s", "t4"))
     times = " | ".join(f"{each:.1f} s" for each in (copies_seconds(asked), *reads))
-    # The record's rough estimate for a T4, 1,700 tokens a second, which no rule uses.
-    row = f"| `{tag}` | {ceil(2 * state_mib(asked)):,} MiB | {times} | about {4096 / 1700:.1f} s |"
-    assert row in PAGE.read_text(encoding="utf-8")
-    assert row in RECORD.read_text(encoding="utf-8")
+    assert f"| `{tag}` | {ceil(2 * state_mib(asked)):,} MiB | {times} |" in PAGE.read_text(encoding="utf-8")

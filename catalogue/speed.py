@@ -1,0 +1,293 @@
+"""The table of GPU speeds that `sharing` reads: constants of one formula, fitted to published readings.
+
+`sharing.speed.gpus.GpuSpeed.token_seconds` is the formula. For each GPU, weighted least squares of the relative errors
+give its time per layer and its efficiency, held near those of similar GPUs where there are few readings.
+"""
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import exp, log
+from statistics import fmean, median
+
+from catalogue.facts import FACTS
+from sharing.speed.gpus import EXPERT_LAYERS, PLAIN, GpuSpeed
+
+SMALL_GB = 0.5
+"""Models below it say much about the time per layer, but nobody shares a GPU for them: they count less, and not for the
+spread."""
+LITTLE, OLD_YEARS = 0.3, ("2023", "2024")
+"""Weight of small models, and of readings before llama.cpp used CUDA graphs."""
+PLAIN_FACTOR = {"before Ampere": 1.3, "since": 1.05}
+"""Efficiency of other weights over that of K-quants: the values with the smallest error over all readings."""
+AMPERE = 8.0
+PRIOR_US, PRIOR_EFFICIENCY = 70.0, 0.75
+"""Where a fit begins: the middle of the GPUs with most readings."""
+PULL_US, PULL_EFFICIENCY = 0.7, 0.5
+"""Its weight, in readings."""
+ENOUGH = 4
+"""Readings from which the constants of a GPU are its own."""
+COVERED = 0.9
+"""Part of the left-out readings that a range holds."""
+SAME_CHIP = {"t4g": "t4"}
+COLUMNS = (
+    "gpu",
+    "gb_s",
+    "us_per_layer",
+    "efficiency",
+    "plain_efficiency",
+    "prompt_tflops",
+    "readings",
+    "spread",
+    "prompt_spread",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """A GPU as its data sheet has it."""
+
+    name: str
+    gb_s: float
+    memory: str
+    """`hbm` or `gddr`."""
+    compute_capability: float
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is older than Ampere."""
+        return self.compute_capability < AMPERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One published speed."""
+
+    chip: Chip
+    model: str
+    quantization: str
+    layers: int
+    read_bytes: float
+    """Bytes that one token reads."""
+    has_experts: bool
+    weights: float
+    """Weights that one token passes through."""
+    what: str
+    """`decode` or `prompt`."""
+    at_once: int
+    """Requests at one time."""
+    tokens_per_s: float
+    year: str
+    source: str
+
+    @property
+    def is_small(self) -> bool:
+        return self.read_bytes < SMALL_GB * 1e9
+
+    @property
+    def plain_factor(self) -> float:
+        """Efficiency of its weights over that of K-quants."""
+        if self.quantization not in PLAIN:
+            return 1.0
+        return PLAIN_FACTOR["before Ampere" if self.chip.is_old else "since"]
+
+    def forecast(self, speed: GpuSpeed) -> float:
+        """Tokens per second by the formula."""
+        if self.what == "prompt":
+            return 1 / speed.prompt_seconds(tokens=1, weights=self.weights)
+        return 1 / speed.token_seconds(
+            layers=self.layers,
+            has_experts=self.has_experts,
+            read_bytes=self.read_bytes,
+            quantization=self.quantization,
+        )
+
+    def error(self, speed: GpuSpeed) -> float:
+        """Logarithm of the forecast over the reading."""
+        return log(self.forecast(speed) / self.tokens_per_s)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    lines = (FACTS / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+@cache
+def chips() -> dict[str, Chip]:
+    """Every GPU with a data sheet, by name."""
+    return {
+        row["gpu"]: Chip(
+            name=row["gpu"],
+            gb_s=float(row["gb_s"]),
+            memory=row["memory"],
+            compute_capability=float(row["compute_capability"]),
+        )
+        for row in _rows("gpu_bandwidth")
+    }
+
+
+@cache
+def readings() -> tuple[Reading, ...]:
+    """Every reading of one request at a time."""
+    every = (
+        Reading(
+            chip=chips()[row["gpu"]],
+            model=row["model"],
+            quantization=row["quant"],
+            layers=int(row["layers"]),
+            read_bytes=(float(row["read_gb"]) + float(row["kv_gb"])) * 1e9,
+            has_experts=row["experts"] == "yes",
+            weights=float(row["params_b"]) * 1e9,
+            what=row["what"],
+            at_once=int(row["at_once"]),
+            tokens_per_s=float(row["tokens_per_s"]),
+            year=row["year"],
+            source=row["source"],
+        )
+        for row in _rows("speed_readings")
+    )
+    return tuple(reading for reading in every if reading.at_once == 1)
+
+
+def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> GpuSpeed:
+    """The constants of a GPU from its readings; without enough of them, those of `others`, which are similar GPUs."""
+    decodes, prompts = _split(given)
+    if len(decodes) >= ENOUGH:
+        us_per_layer, efficiency = _least_squares(chip, decodes)
+    else:
+        us_per_layer = _mean(other.us_per_layer for other in others)
+        efficiency = _mean(other.efficiency for other in others)
+    if prompts:
+        tflops = median(2e-12 * reading.weights * reading.tokens_per_s for reading in prompts)
+    else:
+        # The bandwidth stands for the size of the GPU.
+        tflops = chip.gb_s * _mean(other.prompt_tflops / other.gb_s for other in others if other.prompt_tflops)
+    return GpuSpeed(
+        gb_s=chip.gb_s,
+        us_per_layer=us_per_layer,
+        efficiency=efficiency,
+        plain_efficiency=efficiency * PLAIN_FACTOR["before Ampere" if chip.is_old else "since"],
+        prompt_tflops=tflops,
+        readings=len(decodes) if len(decodes) >= ENOUGH else 0,
+        spread=0.0,
+        prompt_spread=0.0,
+    )
+
+
+def _split(given: Iterable[Reading]) -> tuple[list[Reading], list[Reading]]:
+    """Readings of decoding, none if all are of small models, and those of prompts.
+
+    Prompts of small models show the time per layer, and those of models with experts the choice of experts.
+    """
+    given = list(given)
+    decodes = [reading for reading in given if reading.what == "decode"]
+    prompts = [each for each in given if each.what == "prompt" and not (each.is_small or each.has_experts)]
+    return ([] if all(reading.is_small for reading in decodes) else decodes), prompts
+
+
+def _mean(values: Iterable[float]) -> float:
+    return exp(fmean(log(value) for value in values))
+
+
+def _least_squares(chip: Chip, given: Iterable[Reading]) -> tuple[float, float]:
+    """Microseconds per layer, and efficiency: the time of a token is linear in the first and in 1 / the second."""
+    rows = [(PULL_US, 1 / PRIOR_US, 0.0), (PULL_EFFICIENCY, 0.0, PRIOR_EFFICIENCY)]
+    for reading in given:
+        layers = reading.layers * (EXPERT_LAYERS if reading.has_experts else 1)
+        read = reading.read_bytes / (chip.gb_s * 1e9) / reading.plain_factor
+        weight = (LITTLE if reading.is_small else 1.0) * (LITTLE if reading.year in OLD_YEARS else 1.0)
+        rows.append((weight, layers * 1e-6 * reading.tokens_per_s, read * reading.tokens_per_s))
+    # Weighted normal equations of x * us_per_layer + y / efficiency = 1.
+    xx, xy, yy = (sum(w * row[i] * row[j] for w, *row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
+    x1, y1 = (sum(w * row[i] for w, *row in rows) for i in (0, 1))
+    determinant = xx * yy - xy * xy
+    return (x1 * yy - xy * y1) / determinant, determinant / (xx * y1 - xy * x1)
+
+
+def by_chip() -> dict[Chip, list[Reading]]:
+    """The readings of each GPU."""
+    grouped: dict[Chip, list[Reading]] = defaultdict(list)
+    for reading in readings():
+        grouped[reading.chip].append(reading)
+    return grouped
+
+
+def similar(chip: Chip) -> list[GpuSpeed]:
+    """Other GPUs with readings and the same kind of memory, on the same side of Ampere if there are any."""
+    alike = [other for other in _measured() if other != chip and other.memory == chip.memory]
+    same = [other for other in alike if other.is_old == chip.is_old]
+    return [_measured()[other] for other in same or alike]
+
+
+@cache
+def _measured() -> dict[Chip, GpuSpeed]:
+    """The GPUs with enough readings of both kinds."""
+    grouped = {chip: given for chip, given in by_chip().items() if _has_enough(given)}
+    return {chip: fit(chip, given, ()) for chip, given in grouped.items()}
+
+
+def _has_enough(given: Iterable[Reading]) -> bool:
+    decodes, prompts = _split(given)
+    return len(decodes) >= ENOUGH and bool(prompts)
+
+
+def errors_without_model() -> list[tuple[Reading, float]]:
+    """Each reading, forecast without the readings of its model on its GPU, where others are left."""
+    errors = []
+    for chip, given in by_chip().items():
+        for model in {reading.model for reading in given}:
+            decodes, prompts = _split(reading for reading in given if reading.model != model)
+            enough = {"decode": len(decodes) >= ENOUGH, "prompt": bool(prompts)}
+            speed = fit(chip, [*decodes, *prompts], similar(chip))
+            left_out = [each for each in given if each.model == model and not each.is_small and enough[each.what]]
+            errors += [(each, each.error(speed)) for each in left_out]
+    return errors
+
+
+def errors_without_gpu() -> list[tuple[Reading, float]]:
+    """Each reading, forecast without any of its GPU."""
+    speeds = {chip: fit(chip, (), similar(chip)) for chip in by_chip()}
+    return [(each, each.error(speeds[each.chip])) for each in readings() if not each.is_small]
+
+
+def spread(errors: Iterable[tuple[Reading, float]], what: str) -> float:
+    """The absolute error that `COVERED` of the readings do not exceed."""
+    sizes = sorted(abs(error) for reading, error in errors if reading.what == what)
+    return sizes[min(int(COVERED * len(sizes)), len(sizes) - 1)]
+
+
+def table() -> str:
+    """`sharing/data/gpu_speed.csv`."""
+    known, unknown = errors_without_model(), errors_without_gpu()
+    text = io.StringIO()
+    text.write("# source: catalogue/facts/speed_readings.csv and gpu_bandwidth.csv, by `python -m catalogue`\n")
+    text.write("# date: 2026-11-26\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name, chip in chips().items():
+        twin = chips()[SAME_CHIP.get(name, name)]
+        decodes, prompts = _split(by_chip()[twin])
+        speed = fit(chip, [*decodes, *prompts], similar(twin))
+        own = name == twin.name
+        spreads = (
+            spread(known if own and len(decodes) >= ENOUGH else unknown, "decode"),
+            spread(known if own and prompts else unknown, "prompt"),
+        )
+        writer.writerow(_cells(name, replace(speed, readings=speed.readings * own), spreads))
+    return text.getvalue()
+
+
+def _cells(name: str, speed: GpuSpeed, spreads: tuple[float, float]) -> Sequence[object]:
+    return (
+        name,
+        f"{speed.gb_s:g}",
+        f"{speed.us_per_layer:.1f}",
+        f"{speed.efficiency:.3f}",
+        f"{speed.plain_efficiency:.3f}",
+        f"{speed.prompt_tflops:.1f}",
+        speed.readings,
+        *(f"{each:.3f}" for each in spreads),
+    )

@@ -1,0 +1,1 @@
+"""How fast a model answers: a forecast from readings of its GPU, always with its range."""

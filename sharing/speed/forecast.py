@@ -1,0 +1,188 @@
+"""The forecast for one model: alone on its share, beside busy neighbours, with all slots in use, and its first token.
+
+Time per token = fixed time of its layers + bytes that it reads / (efficiency x bandwidth). The bytes are the weights
+that a token uses, the KV cache at half of the context, and the states. `docs/explanation/speed.md` derives it.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+from typing import Literal, Protocol
+
+from sharing import tables
+from sharing.hardware.gpus import Gpu, gpus
+from sharing.hardware.mig import profiles
+from sharing.models.catalogue import Model
+from sharing.models.engine import ModelInEngine
+from sharing.models.kv_cache import bytes_read
+from sharing.speed.estimate import Estimate, within
+from sharing.speed.gpus import GpuSpeed, gpu_speeds
+
+PROMPT_TOKENS = 500
+"""Length of the prompt for the time to the first token."""
+BITS = {"F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K_M": 4.85, "MXFP4": 4.25}
+"""Bits per weight, by quantization. Source: ggml-common.h; Q4_K_M mixes 4.5 and 6.56 (llama-quant.cpp)."""
+OTHER_BITS = 4.85
+NOT_EXPERTS_BITS = {"MXFP4": 16.0}
+"""Bits of the weights that are not experts, where they differ."""
+EXPERTS_PART = 0.9
+"""Part of the weights that are experts, if it is unknown: the median of the catalogue."""
+SLOWEST_THREADS = 1.0
+"""A model with half of the threads keeps half of its speed at least: computing is all that they limit."""
+FASTEST_THREADS = 0.3
+"""And at most as much as if only a third of its time were computing: no reading of a small GPU is known."""
+
+Basis = Literal["forecast", "measured"]
+
+
+class Share(Protocol):
+    """What the speed depends on of a share: `sharing.modes.modes.Shares` has it."""
+
+    @property
+    def sharers(self) -> int: ...
+    @property
+    def enforced(self) -> bool: ...
+    @property
+    def profile(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How fast one model answers."""
+
+    tokens_per_s: Estimate
+    """One request, while the other models of the GPU are idle."""
+    busy_tokens_per_s: Estimate
+    """One request, while each other model of the GPU works on one, too."""
+    full_tokens_per_s: Estimate
+    """All of its slots in total, while all slots of all models of the GPU are in use."""
+    first_token_ms: Estimate
+    """Until the first token after a prompt of `PROMPT_TOKENS`, or of the whole context, while the others are idle."""
+    basis: Basis = "forecast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What a share has of a GPU while its neighbours are idle: parts of the whole."""
+
+    bandwidth: float = 1.0
+    compute: float = 1.0
+
+
+def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed | None:
+    """The speed on a share of `gpu`, which `busy` models use, this one included.
+
+    None for an embedding model, which generates nothing, and for a GPU without a known bandwidth.
+    """
+    whole = gpu_speeds().get(_chip(gpu))
+    if served.model.encoder or whole is None:
+        return None
+    part = _hardware_part(gpu, share)
+    alone = _tokens_per_s(served, whole, part)
+    prompt = _prompt_seconds(served, whole, part)
+    if gpu.is_slice:
+        alone, prompt = alone.times(_shared("vgpu")), prompt.times(_shared("vgpu-prompt").inverse())
+    sharers = min(busy, share.sharers)
+    beside = alone.times(_kept(share, sharers))
+    if _limits_threads(share):
+        alone = alone.times(_kept_threads(share.sharers))
+        # Threads limit computing, and a prompt is computing.
+        prompt = prompt.times(Estimate(share.sharers, share.sharers**FASTEST_THREADS, share.sharers))
+        # A busy neighbour cannot make it faster.
+        beside = Estimate(*(min(pair) for pair in zip(_numbers(beside), _numbers(alone), strict=True)))
+    first = prompt.times(1000)
+    step = 1000 / alone.value
+    return Speed(
+        tokens_per_s=alone,
+        busy_tokens_per_s=beside,
+        full_tokens_per_s=beside.times(_more_slots(served.effective_slots)),
+        first_token_ms=Estimate(first.value + step, first.low + step, first.high + step),
+    )
+
+
+def read_per_token(model: Model) -> float:
+    """Bytes of weights that one token reads."""
+    if not model.experts:
+        return float(model.weights_bytes - model.embedding_bytes)
+    experts = model.expert_bytes or EXPERTS_PART * model.weights_bytes
+    return model.weights_bytes - model.embedding_bytes - experts * (1 - model.experts_used / model.experts)
+
+
+def weights_per_token(model: Model) -> float:
+    """Weights that one token passes through, about two operations for each."""
+    bits = BITS.get(model.quant, OTHER_BITS)
+    experts = (model.expert_bytes or EXPERTS_PART * model.weights_bytes) if model.experts else 0.0
+    used = experts * model.experts_used / model.experts if model.experts else 0.0
+    others = model.weights_bytes - model.embedding_bytes - experts
+    return 8 * (used / bits + others / NOT_EXPERTS_BITS.get(model.quant, bits))
+
+
+def _numbers(estimate: Estimate) -> tuple[float, float, float]:
+    return estimate.value, estimate.low, estimate.high
+
+
+def _chip(gpu: Gpu) -> str:
+    return gpu.name.partition("/")[0]
+
+
+def _hardware_part(gpu: Gpu, share: Share) -> _Part:
+    """The part of a fractional GPU, or of a MIG slice: both are the share's own, whatever its neighbours do."""
+    if gpu.is_slice:
+        part = gpu.nvml_mib / gpus()[_chip(gpu)].nvml_mib
+        return _Part(bandwidth=part, compute=part)
+    if not share.profile:
+        return _Part()
+    every = profiles(gpu)
+    computing = {name: int(name.partition("g.")[0]) for name in every}
+    slices = max(profile.slices for profile in every.values())
+    return _Part(
+        bandwidth=every[share.profile].slices / slices, compute=computing[share.profile] / max(computing.values())
+    )
+
+
+def _tokens_per_s(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Estimate:
+    cache_bytes = bytes_read(served, served.effective_context / 2)
+    seconds = speed.token_seconds(
+        layers=served.model.layers,
+        has_experts=bool(served.model.experts),
+        read_bytes=(read_per_token(served.model) + cache_bytes) / part.bandwidth,
+        quantization=served.model.quant,
+    )
+    return within(1 / seconds, speed.spread)
+
+
+def _prompt_seconds(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Estimate:
+    tokens = min(PROMPT_TOKENS, served.effective_context)
+    seconds = speed.prompt_seconds(tokens=tokens, weights=weights_per_token(served.model))
+    return within(seconds / part.compute, speed.prompt_spread)
+
+
+def _limits_threads(share: Share) -> bool:
+    """Whether the share are those of MPS, whose clients have a part of the threads, also while others are idle."""
+    return share.enforced and share.sharers > 1
+
+
+def _kept(share: Share, busy: int) -> Estimate:
+    """The part of its speed that a model keeps beside busy neighbours."""
+    if busy == 1:
+        return Estimate(1, 1, 1)
+    together = _shared("mps" if _limits_threads(share) else "timeslice")
+    return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
+
+
+def _kept_threads(sharers: int) -> Estimate:
+    """The part of its speed that a model keeps with an equal part of the threads."""
+    return Estimate(sharers ** -_shared("mps-threads").value, sharers**-SLOWEST_THREADS, sharers**-FASTEST_THREADS)
+
+
+def _more_slots(slots: int) -> Estimate:
+    """The total speed of so many requests, in that of one."""
+    longer = _shared("slots")
+    return Estimate(slots ** (1 - longer.value), slots ** (1 - longer.high), slots ** (1 - longer.low))
+
+
+@cache
+def _shared(what: str) -> Estimate:
+    """The middle of the readings in `data/shared_speed.csv`, and their range."""
+    values = [float(row["value"]) for row in tables.read("shared_speed").rows if row["what"] == what]
+    return Estimate(median(values), min(values), max(values))

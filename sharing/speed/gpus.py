@@ -1,0 +1,49 @@
+"""The speed of each GPU: `data/gpu_speed.csv`, which `python -m catalogue` makes of published readings."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from sharing import tables
+
+EXPERT_LAYERS = 1.4
+"""Fixed time of a layer with experts, in that of other layers: the value with the smallest error over all readings."""
+PLAIN = ("F16", "BF16", "Q8_0", "Q4_0", "MXFP4")
+"""Quantizations whose weights take little computing. K-quants are slower than the memory on GPUs before Ampere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpeed:
+    """The speed of one GPU with llama.cpp."""
+
+    gb_s: float
+    """Peak memory bandwidth, in GB (10^9 bytes) per second."""
+    us_per_layer: float
+    """Time of a layer that does not depend on its size, in microseconds: starting kernels, waiting for them."""
+    efficiency: float
+    """Part of the bandwidth that reading K-quants reaches."""
+    plain_efficiency: float
+    """Part of the bandwidth that reading other weights reaches."""
+    prompt_tflops: float
+    """Useful operations per second while reading a prompt: 2 for each weight and token, in 10^12."""
+    readings: int
+    """Readings of this GPU; 0 if its constants are those of similar GPUs."""
+    spread: float
+    """Logarithm of the factor within which nine of ten left-out readings lie."""
+    prompt_spread: float
+    """The same for prompts."""
+
+    def token_seconds(self, *, layers: int, has_experts: bool, read_bytes: float, quantization: str) -> float:
+        """Time per token of one request that reads so many bytes."""
+        efficiency = self.plain_efficiency if quantization in PLAIN else self.efficiency
+        fixed = self.us_per_layer * 1e-6 * layers * (EXPERT_LAYERS if has_experts else 1)
+        return fixed + read_bytes / (efficiency * self.gb_s * 1e9)
+
+    def prompt_seconds(self, *, tokens: float, weights: float) -> float:
+        """Time to evaluate a prompt by a model of which a token passes so many weights."""
+        return 2 * weights * tokens / (self.prompt_tflops * 1e12)
+
+
+@cache
+def gpu_speeds() -> dict[str, GpuSpeed]:
+    """The speed of each GPU by its name."""
+    return {row["gpu"]: GpuSpeed(**tables.cells_of(row, GpuSpeed)) for row in tables.read("gpu_speed").rows}

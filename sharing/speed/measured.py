@@ -1,0 +1,45 @@
+"""Measured speeds, which replace the forecast where GPU, mode, model and slots are the same."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from sharing.speed.estimate import Estimate
+from sharing.speed.forecast import Speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What a benchmark found out about one model; None for what it did not measure."""
+
+    model: str
+    """Its tag, as `sharing.models.catalogue.full_name` writes it."""
+    gpu: str
+    """Name in the catalogue."""
+    mode: str
+    """`exclusive`, `timeslice`, `mps` or `mig`."""
+    sharers: int
+    """Pods that may be on the same GPU or slice."""
+    profile: str
+    """MIG profile; empty without MIG."""
+    slots: int
+    tokens_per_s: Estimate | None
+    busy_tokens_per_s: Estimate | None
+    full_tokens_per_s: Estimate | None
+    first_token_ms: Estimate | None
+    """Of a prompt with about as many tokens as the forecast's."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is a measurement of."""
+        return self.model, self.gpu, self.mode, self.sharers, self.profile, self.slots
+
+    def correct(self, speed: Speed) -> Speed:
+        """The forecast with what was measured in its place."""
+        names = ("tokens_per_s", "busy_tokens_per_s", "full_tokens_per_s", "first_token_ms")
+        known = {name: value for name in names if (value := getattr(self, name))}
+        return replace(speed, **known, basis="measured") if known else speed
+
+
+def find(measurements: Iterable[Measurement], key: tuple[object, ...]) -> Measurement | None:
+    """The last measurement of the same thing."""
+    return next((each for each in reversed(list(measurements)) if each.key == key), None)

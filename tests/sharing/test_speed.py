@@ -1,0 +1,110 @@
+"""The forecast of the speed: published figures that no constant was fitted to, and what must hold for every model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sharing.hardware.gpus import gpus, instance_types
+from sharing.models.catalogue import models
+from sharing.models.served import ServedModel
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.speed.estimate import Estimate, within
+from sharing.speed.forecast import Speed, forecast, read_per_token, weights_per_token
+from tests.sharing.builders import served
+
+GENERATING = sorted(name for name, model in models().items() if not model.encoder)
+
+
+def of(model: ServedModel, gpu: str, sharing: Sharing, busy: int = 2) -> Speed:
+    speed = forecast(model, gpus()[gpu], sharing.offers(gpus()[gpu])[-1], busy)
+    assert speed
+    return speed
+
+
+@pytest.mark.parametrize(
+    ("tag", "active"),
+    [
+        ("gpt-oss:20b", 3.6e9),
+        ("gpt-oss:120b", 5.1e9),
+        ("qwen3:30b", 3.3e9),
+        ("mixtral:8x7b", 12.9e9),
+        ("llama3.1:8b", 8.0e9),
+    ],
+)
+def test_a_token_passes_the_weights_that_its_model_card_calls_active(tag: str, active: float) -> None:
+    assert weights_per_token(models()[tag]) == pytest.approx(active, rel=0.12)
+
+
+def test_a_token_reads_a_part_of_the_experts() -> None:
+    mixtral = models()["mixtral:8x7b"]
+    assert read_per_token(mixtral) == pytest.approx(26.44e9 * 12.9 / 46.7, rel=0.05)  # 12.9 of 46.7 billion weights
+    assert read_per_token(models()["llama2:7b"]) == 3825065984 - 73728000
+
+
+@pytest.mark.parametrize(
+    ("tag", "gpu", "tokens_per_s"),
+    [
+        ("llama3:8b", "l4", 47.1),  # Lightning AI, "Chat with Llama 3 8B", Ollama 2024
+        ("llama3:8b", "t4", 41.6),  # the same
+        ("gemma3:1b", "t4", 134.0),  # llcuda
+        (
+            "mistral:7b",
+            "h100",
+            247.6,
+        ),  # docs/benchmarks, without the neighbours: see catalogue/facts/speed_readings.csv
+    ],
+)
+def test_a_published_speed_lies_in_the_range(tag: str, gpu: str, tokens_per_s: float) -> None:
+    forecasted = of(served(tag, context=512), gpu, Exclusive(), 1).tokens_per_s
+    assert forecasted.low <= tokens_per_s <= forecasted.high
+
+
+@pytest.mark.parametrize(("mode", "keeps"), [(TimeSlicing(), 0.45), (Mps(), 0.65)])
+def test_two_busy_models_keep_what_nvidia_measured(mode: Sharing, keeps: float) -> None:
+    """A100 40GB, one request each: ai-dynamo/dynamo, "Interpreting GPU Sharing Results"."""
+    alone = of(served("qwen3:4b"), "a100-40gb", Exclusive(), 1).tokens_per_s.value
+    busy = of(served("qwen3:4b"), "a100-40gb", mode).busy_tokens_per_s
+    assert busy.low <= keeps * alone <= busy.high
+
+
+def test_a_slice_has_its_part_of_the_bandwidth() -> None:
+    """NVIDIA's MIG user guide: 3g.40gb of an H100 has 4 of 8 memory slices."""
+    model, h100 = served("llama3.1:70b"), gpus()["h100"]
+    whole = forecast(model, h100, Exclusive().offers(h100)[0], 1)
+    half = forecast(model, h100, Mig(layout=[{"profile": "3g.40gb", "count": 2}]).offers(h100)[0], 1)
+    assert whole
+    assert half
+    assert half.tokens_per_s.value == pytest.approx(whole.tokens_per_s.value / 2, rel=0.15)  # the fixed time stays
+    assert half.busy_tokens_per_s == half.tokens_per_s
+
+
+def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
+    """A quarter of an L4 (g6f.2xlarge): 11.84 tokens/s with Llama 7B Q4_K_M. Source: SpareCores/sc-inspector-data."""
+    gpu = instance_types()["g6f.2xlarge"].gpu
+    speed = forecast(served("llama2:7b", context=256), gpu, Exclusive().offers(gpu)[0], 1)
+    assert speed
+    assert speed.tokens_per_s.low <= 11.84 <= speed.tokens_per_s.high
+
+
+def test_an_embedding_model_has_no_speed() -> None:
+    t4 = gpus()["t4"]
+    assert forecast(served("nomic-embed-text:latest"), t4, Exclusive().offers(t4)[0], 1) is None
+
+
+@given(some.sampled_from(GENERATING), some.sampled_from(["t4", "l4", "a10g", "h100"]), some.integers(1, 8), some.data())
+def test_more_work_is_never_faster(tag: str, gpu: str, slots: int, data: some.DataObject) -> None:
+    mode = data.draw(some.sampled_from([Exclusive(), TimeSlicing(replicas=4), Mps(replicas=4)]))
+    short, long = (of(served(tag, context=context, slots=slots), gpu, mode) for context in (512, 8192))
+    for speed in (short, long):
+        for estimate in (speed.tokens_per_s, speed.busy_tokens_per_s, speed.full_tokens_per_s, speed.first_token_ms):
+            assert 0 < estimate.low <= estimate.value <= estimate.high
+        assert speed.busy_tokens_per_s.value <= speed.tokens_per_s.value
+        assert speed.full_tokens_per_s.value >= speed.busy_tokens_per_s.value
+    assert long.tokens_per_s.value <= short.tokens_per_s.value
+
+
+def test_independent_ranges_grow_less_than_their_product() -> None:
+    product = within(10, 0.3).times(Estimate(2, 1, 4))
+    assert product.value == 20
+    assert 10 * 0.74 * 1 < product.low < 20 * 0.74
+    assert 20 * 1.35 < product.high < 20 * 1.35 * 2
