@@ -1,66 +1,51 @@
 """The sidecar's reaction to each reply of a server. tests/ollama uses the real server."""
 
-import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from components.ollama_pair.model_watch import MPS_SECONDS, Watch
+from tests.components.json_server import Answer, JsonServer, Request, serve
 
 pytestmark = pytest.mark.slow
 
 
-class Server(ThreadingHTTPServer):
-    """Gives the same reply to every request for the model."""
+class Ollama:
+    """Gives the same reply to every request for the model, and lists no model in memory."""
 
-    answer: tuple[int, dict[str, str]] = (200, {})
-    asked: list[dict[str, object]]
+    reply: Answer = (200, {})
     during: Callable[[], object] = staticmethod(lambda: None)
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self._say(200, {"models": []})
-
-    def do_POST(self) -> None:
-        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.server.during()
-        self._say(*self.server.answer)
-
-    def _say(self, status: int, body: object) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def __call__(self, asked: Request) -> Answer:
+        if asked.method == "GET":
+            return 200, {"models": []}
+        self.during()
+        return self.reply
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        server.asked = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def ollama() -> Ollama:
+    return Ollama()
+
+
+@pytest.fixture
+def server(ollama: Ollama) -> Iterator[JsonServer]:
+    with serve(ollama) as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
-def watch(server: Server, tmp_path: Path) -> Watch:
+def watch(server: JsonServer, tmp_path: Path) -> Watch:
     (tmp_path / "started").touch()
     seconds = dict.fromkeys(("LOAD_SECONDS", "TOKEN_SECONDS", "IDLE_SECONDS"), "20")
     place = {"SERVER": f"http://127.0.0.1:{server.server_port}", "DIRECTORY": str(tmp_path)}
     return Watch({"MODEL": "m", "CONTEXT": "4096", **place, **seconds})
 
 
-LOST = (500, {"error": "llama-server process has terminated: exit status 1"})
+LOST: Answer = (500, {"error": "llama-server process has terminated: exit status 1"})
 
 
 @pytest.mark.parametrize(
@@ -76,36 +61,36 @@ LOST = (500, {"error": "llama-server process has terminated: exit status 1"})
     ids=lambda answer: f"{answer[0]} {answer[1].get('error', '')[:8]}",
 )
 def test_only_an_error_of_the_model_counts(
-    server: Server, watch: Watch, tmp_path: Path, answer: tuple[int, dict[str, str]]
+    ollama: Ollama, watch: Watch, tmp_path: Path, answer: tuple[int, dict[str, str]]
 ) -> None:
-    server.answer = answer
+    ollama.reply = answer
     for _ in range(5):
         watch.look()
     assert (tmp_path / "ready").exists()
     assert not (tmp_path / "lost").exists()
 
 
-def test_a_reply_between_errors_resets_the_count(server: Server, watch: Watch, tmp_path: Path) -> None:
+def test_a_reply_between_errors_resets_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
     for status in (LOST, LOST, (200, {}), LOST, LOST):
-        server.answer = status
+        ollama.reply = status
         watch.look()
         assert (tmp_path / "ready").exists() == (status[0] == 200)
     assert not (tmp_path / "lost").exists()
-    server.answer = LOST
+    ollama.reply = LOST
     watch.look()
     assert "llama-server process has terminated" in (tmp_path / "lost").read_text()
 
 
-def test_a_busy_server_between_errors_does_not_reset_the_count(server: Server, watch: Watch, tmp_path: Path) -> None:
+def test_a_busy_server_between_errors_does_not_reset_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
     for status in (LOST, LOST, (503, {"error": "server busy"}), LOST):
-        server.answer = status
+        ollama.reply = status
         watch.look()
         assert not (tmp_path / "ready").exists()
     assert (tmp_path / "lost").exists()
 
 
 def test_a_model_is_unready_and_unloaded_when_nobody_checks_its_mps_daemon_any_more(
-    server: Server, watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ollama: Ollama, server: JsonServer, watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mps").touch()
     watch.look()
@@ -116,16 +101,16 @@ def test_a_model_is_unready_and_unloaded_when_nobody_checks_its_mps_daemon_any_m
     watch.look()
     assert not (tmp_path / "ready").exists()
     # Without a prompt and with this keep_alive, Ollama ends the model's process (v0.32.15 server/routes.go, line 403).
-    assert server.asked == [{"model": "m", "stream": False, "keep_alive": 0}]
+    assert [asked.body for asked in server.asked] == [{"model": "m", "stream": False, "keep_alive": 0}]
     assert capsys.readouterr().out.endswith("so m was unloaded. Delete this pod.\n")
-    server.answer = LOST
+    ollama.reply = LOST
     watch.look()
     assert not (tmp_path / "lost").exists(), "nobody reads it any more"
 
 
 def test_a_reply_that_arrives_after_the_end_of_the_mps_daemon_makes_nothing_ready(
-    server: Server, watch: Watch, tmp_path: Path
+    ollama: Ollama, watch: Watch, tmp_path: Path
 ) -> None:
-    server.during = (tmp_path / "started").unlink
+    ollama.during = (tmp_path / "started").unlink
     watch.look()
     assert not (tmp_path / "ready").exists()

@@ -2,17 +2,14 @@
 
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from components.share_proof.expectation import expectations, node_expectation
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
+from tests.components.json_server import Answer, Request, serve
 from tests.components.node_reader import read_node
 
 pytestmark = pytest.mark.slow
@@ -24,7 +21,6 @@ LABELS = {
     "nvidia.com/gpu.replicas": "4",
     "nvidia.com/mps.capable": "true",
 }
-Answer = tuple[int, dict[str, Any]]
 
 
 def node(shares: str | None = "4", **labels: str) -> Answer:
@@ -35,52 +31,20 @@ def node(shares: str | None = "4", **labels: str) -> Answer:
     return 200, {"metadata": {"name": "gpu-0", "labels": present}, "status": {"allocatable": allocatable}}
 
 
-class Server(ThreadingHTTPServer):
-    """Gives one answer after the other, and repeats the last one."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers: list[Answer] = []
-        self.asked: list[tuple[str, str | None]] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers["Authorization"]))
-        answers = self.server.answers
-        status, body = answers.pop(0) if len(answers) > 1 else answers[0]
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-def read(server: Server, folder: Path, *answers: Answer, limit: str = "60") -> tuple[int, str]:
-    """Runs the reader. Returns its exit status and its output."""
-    server.answers = list(answers)
-    return run(server.server_port, folder, limit)
-
-
 def run(port: int, folder: Path, limit: str) -> tuple[int, str]:
+    """Runs the reader. Returns its exit status and its output."""
     return read_node(folder, f"http://127.0.0.1:{port}", "gpu-0", EXPECTED, token="secret\n", limit=limit)
 
 
-def test_a_node_with_the_expected_shares_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:
-    status, text = read(server, tmp_path, node())
+def read(folder: Path, *answers: Answer, limit: str = "60") -> tuple[int, str, list[Request]]:
+    """Runs the reader against a server that gives one answer after the other, and repeats the last one."""
+    left = [*answers]
+    with serve(lambda _: left.pop(0) if len(left) > 1 else left[0]) as server:
+        return *run(server.server_port, folder, limit), server.asked
+
+
+def test_a_node_with_the_expected_shares_is_proved_by_a_second_look(tmp_path: Path) -> None:
+    status, text, asked = read(tmp_path, node())
     assert status == 0, text
     assert json.loads(text) == {
         "proved": "4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each, enforced",
@@ -88,15 +52,15 @@ def test_a_node_with_the_expected_shares_is_proved_by_a_second_look(server: Serv
         "allocatable": {"nvidia.com/gpu": "4"},
         "labels": LABELS,
     }
-    assert server.asked == [("/api/v1/nodes/gpu-0", "Bearer secret")] * 2
+    assert [(one.path, one.authorization) for one in asked] == [("/api/v1/nodes/gpu-0", "Bearer secret")] * 2
 
 
-def test_the_reader_waits_for_a_node_that_still_changes(server: Server, tmp_path: Path) -> None:
+def test_the_reader_waits_for_a_node_that_still_changes(tmp_path: Path) -> None:
     forbidden = 403, {"message": 'nodes "gpu-0" is forbidden'}
     changing = (forbidden, node("1", replicas="1"), node(), node(None), node())
-    status, text = read(server, tmp_path, *changing)
+    status, text, asked = read(tmp_path, *changing)
     assert status == 0, text
-    assert len(server.asked) == len(changing) + 1
+    assert len(asked) == len(changing) + 1
 
 
 @pytest.mark.parametrize(
@@ -118,9 +82,9 @@ def test_the_reader_waits_for_a_node_that_still_changes(server: Server, tmp_path
     ],
 )
 def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
-    server: Server, tmp_path: Path, answer: Answer, said: str
+    tmp_path: Path, answer: Answer, said: str
 ) -> None:
-    status, text = read(server, tmp_path, answer, limit="0.2")
+    status, text, _ = read(tmp_path, answer, limit="0.2")
     assert status == 1
     assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each")
     assert "found: node gpu-0, for 0.2 s" in text
@@ -132,10 +96,8 @@ def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
     behaviour="A device plugin whose shares the kubelet lost advertises 0 until its pod is replaced",
     source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",
 )
-def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_pod(
-    server: Server, tmp_path: Path
-) -> None:
-    status, text = read(server, tmp_path, node("0"), limit="0.2")
+def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_pod(tmp_path: Path) -> None:
+    status, text, _ = read(tmp_path, node("0"), limit="0.2")
     assert status == 1
     assert "- it advertises 0 nvidia.com/gpu, expected 4" in text
     command = (
@@ -143,7 +105,7 @@ def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_po
         "--field-selector spec.nodeName=gpu-0`"
     )
     assert command in text.splitlines()
-    assert "delete" not in read(server, tmp_path / "other", node("2"), limit="0.2")[1]
+    assert "delete" not in read(tmp_path / "other", node("2"), limit="0.2")[1]
 
 
 def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:

@@ -6,11 +6,8 @@ Clusters that EKS created before Kubernetes 1.17 have such an authority, which u
 
 import datetime
 import ipaddress
-import json
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from components.scheduled_parking.scale_models import caller
 from components.share_proof.in_pod.node import reader
+from tests.components.json_server import serve
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 THERE = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({"asked": self.path}).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def named(name: str) -> x509.Name:
@@ -66,13 +54,10 @@ def write_certificates(folder: Path) -> None:
 def server(tmp_path: Path) -> Iterator[str]:
     write_certificates(tmp_path)
     (tmp_path / "token").write_text("secret\n", encoding="utf-8")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(tmp_path / "server.pem")
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.pem")
+    with serve(lambda asked: (200, {"asked": asked.path}), tls) as server:
         yield f"https://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @pytest.fixture

@@ -4,75 +4,54 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from components.scheduled_parking.cron_jobs import SCRIPT, script_text
+from tests.components.json_server import Answer, JsonServer, Request, serve
 
 pytestmark = pytest.mark.slow
 
 PATH = "/apis/apps/v1/namespaces/models/deployments/{}/scale"
 
 
-class Api(ThreadingHTTPServer):
-    """Deployments by path, and the calls."""
-
-    daemon_threads = True
+class Api:
+    """Deployments by path."""
 
     def __init__(self, **replicas: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.replicas = {PATH.format(name): count for name, count in replicas.items()}
-        self.calls: list[tuple[str, str, str | None, str | None]] = []
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Api
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_PATCH(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path in self.server.replicas:
-            self.server.replicas[self.path] = asked["spec"]["replicas"]
-        self._answer()
-
-    def _answer(self) -> None:
-        kind = self.headers["Content-Type"] if self.command == "PATCH" else None
-        self.server.calls.append((self.command, self.path, self.headers["Authorization"], kind))
-        found = self.server.replicas.get(self.path)
+    def __call__(self, asked: Request) -> Answer:
+        if asked.path not in self.replicas:
+            return 404, {"message": "not found"}
+        if asked.body:
+            self.replicas[asked.path] = asked.body["spec"]["replicas"]
+        found = self.replicas[asked.path]
         # The API leaves out a number of 0 (autoscaling/v1 ScaleSpec: omitempty).
-        spec = {"replicas": found} if found else {}
-        body: dict[str, Any] = {"message": "not found"} if found is None else {"kind": "Scale", "spec": spec}
-        self.send_response(404 if found is None else 200)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return 200, {"kind": "Scale", "spec": {"replicas": found} if found else {}}
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
-    with Api(a=1, b=1) as api:
-        threading.Thread(target=api.serve_forever, daemon=True).start()
-        yield api
-        api.shutdown()
+def api() -> Api:
+    return Api(a=1, b=1)
 
 
-def scale(api: Api, folder: Path, names: list[str], replicas: int, **more: str) -> tuple[int, str]:
+@pytest.fixture
+def server(api: Api) -> Iterator[JsonServer]:
+    with serve(api) as server:
+        yield server
+
+
+def scale(server: JsonServer, folder: Path, names: list[str], replicas: int, **more: str) -> tuple[int, str]:
     (folder / SCRIPT).write_text(script_text(), encoding="utf-8")
     (folder / "token").write_text("secret\n", encoding="utf-8")
     environment = {
         "DEPLOYMENTS": json.dumps(names),
         "REPLICAS": str(replicas),
         "NAMESPACE": "models",
-        "API_SERVER": f"http://127.0.0.1:{api.server_port}",
+        "API_SERVER": f"http://127.0.0.1:{server.server_port}",
         "CREDENTIALS": str(folder),
         "PATH": os.environ["PATH"],
         **more,
@@ -82,39 +61,39 @@ def scale(api: Api, folder: Path, names: list[str], replicas: int, **more: str) 
     return done.returncode, done.stdout + done.stderr
 
 
-def test_every_deployment_is_scaled_to_zero_and_back(api: Api, tmp_path: Path) -> None:
-    assert scale(api, tmp_path, ["a", "b"], 0) == (0, "a had 1, has 0\nb had 1, has 0\n")
+def test_every_deployment_is_scaled_to_zero_and_back(api: Api, server: JsonServer, tmp_path: Path) -> None:
+    assert scale(server, tmp_path, ["a", "b"], 0) == (0, "a had 1, has 0\nb had 1, has 0\n")
     assert {*api.replicas.values()} == {0}
-    assert scale(api, tmp_path, ["a"], 1) == (0, "a had 0, has 1\n")
+    assert scale(server, tmp_path, ["a"], 1) == (0, "a had 0, has 1\n")
     assert [*api.replicas.values()] == [1, 0]
-    assert api.calls[:2] == [
+    assert [asked[:4] for asked in server.asked[:2]] == [
         ("GET", PATH.format("a"), "Bearer secret", None),
         ("PATCH", PATH.format("a"), "Bearer secret", "application/merge-patch+json"),
     ]
 
 
-def test_a_deployment_that_has_the_number_is_left_alone(api: Api, tmp_path: Path) -> None:
-    assert scale(api, tmp_path, ["b"], 1) == (0, "b has 1 already\n")
-    assert [method for method, *_ in api.calls] == ["GET"]
+def test_a_deployment_that_has_the_number_is_left_alone(server: JsonServer, tmp_path: Path) -> None:
+    assert scale(server, tmp_path, ["b"], 1) == (0, "b has 1 already\n")
+    assert [asked.method for asked in server.asked] == ["GET"]
 
 
-def test_a_missing_deployment_fails_the_job_but_not_the_others(api: Api, tmp_path: Path) -> None:
-    code, said = scale(api, tmp_path, ["gone", "b"], 0)
+def test_a_missing_deployment_fails_the_job_but_not_the_others(api: Api, server: JsonServer, tmp_path: Path) -> None:
+    code, said = scale(server, tmp_path, ["gone", "b"], 0)
     assert (code, api.replicas[PATH.format("b")]) == (1, 0)
     assert 'gone: 404 {"message": "not found"}' in said
 
 
-def test_a_server_that_does_not_answer_fails_the_job(api: Api, tmp_path: Path) -> None:
-    api.shutdown()
-    api.server_close()
-    code, said = scale(api, tmp_path, ["a"], 0)
+def test_a_server_that_does_not_answer_fails_the_job(server: JsonServer, tmp_path: Path) -> None:
+    server.shutdown()
+    server.server_close()
+    code, said = scale(server, tmp_path, ["a"], 0)
     assert code == 1
     assert "a: " in said
     assert "Traceback" not in said
 
 
-def test_it_changes_nothing_after_its_time(api: Api, tmp_path: Path) -> None:
-    code, said = scale(api, tmp_path, ["a"], 0, UNTIL="2020-01-01T00:00:00+00:00")
-    assert (code, api.calls) == (0, [])
+def test_it_changes_nothing_after_its_time(server: JsonServer, tmp_path: Path) -> None:
+    code, said = scale(server, tmp_path, ["a"], 0, UNTIL="2020-01-01T00:00:00+00:00")
+    assert (code, server.asked) == (0, [])
     assert said.startswith("nothing to do: this was for a time before ")
-    assert scale(api, tmp_path, ["a"], 0, UNTIL="2999-01-01T00:00:00+00:00") == (0, "a had 1, has 0\n")
+    assert scale(server, tmp_path, ["a"], 0, UNTIL="2999-01-01T00:00:00+00:00") == (0, "a had 1, has 0\n")
