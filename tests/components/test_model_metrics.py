@@ -1,6 +1,5 @@
 """The exporter of metrics: what it makes of each reply. tests/ollama uses the real server."""
 
-import gzip
 import json
 import socket
 import threading
@@ -94,9 +93,6 @@ class Servers:
     def start_engine(self, say: Say) -> None:
         self.list_socket("0100007F", self.start(say), "00000000", "0A")
 
-    def forget_sockets(self) -> None:
-        self._lines = {table: lines[:1] for table, lines in self._lines.items()}
-
     def _write(self) -> None:
         for table, lines in self._lines.items():
             (self.net / table).write_text("\n".join([*lines, ""]))
@@ -136,10 +132,6 @@ def parsed(samples: list[Sample]) -> dict[str, dict[str, float]]:
     return found
 
 
-def names(samples: list[Sample]) -> set[str]:
-    return {sample.name for sample in samples}
-
-
 def test_a_loaded_model_is_described_with_its_engines_counters(servers: Servers) -> None:
     servers.start_engine(reply(ENGINE.encode()))
     samples = read(servers, listing(ENTRY))
@@ -168,12 +160,6 @@ def test_a_server_without_a_loaded_model_has_no_size(servers: Servers, body: byt
     servers.start_engine(reply(ENGINE.encode()))
     expected = {"tandem_ollama_up": 1, "tandem_model_loaded": 0, "tandem_client_connections": 0}
     assert parsed(read(servers, reply(body))) == {TAG: expected}
-
-
-def test_a_spilled_model_has_less_on_the_gpu(servers: Servers) -> None:
-    found = parsed(read(servers, listing({**ENTRY, "size_vram": 2_000_000_000})))[TAG]
-    assert found["tandem_model_size_vram_bytes"] == 2_000_000_000
-    assert found["tandem_model_size_bytes"] == 5_137_025_024
 
 
 def test_a_name_without_a_tag_is_the_latest_one(servers: Servers) -> None:
@@ -209,13 +195,10 @@ def test_a_server_with_many_models_is_cut_short(servers: Servers) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ('a"b', 'a"b'),
-        ("a\\b", "a\\b"),
+        ('a"b\\c', 'a"b\\c'),
         ("a\\nb", "a\\nb"),
-        ("a\nb", "a?b"),
         ('a"} 1\ntandem_ollama_up{model="x', 'a"} 1?tandem_ollama_up{model="x'),
-        ("\x1b[31mred\x1b[0m", "?[31mred?[0m"),
-        ("a\u202eb", "a?b"),
+        ("\x1b[31mred\u202e", "?[31mred?"),
         ("\ud800", "?"),
         ("Ü 模型", "Ü 模型"),
         ("n" * 100_000, "n" * 200),
@@ -231,18 +214,12 @@ def test_a_hostile_name_is_one_printable_label(servers: Servers, name: str, show
     assert {sample.labels["id"] for sample in samples} == {shown}
 
 
-@pytest.mark.parametrize("wrong", [None, -1, 2**64, 1.5, True, "1", [], {}, 10**4000])
-@pytest.mark.parametrize("key", ["size", "size_vram", "context_length"])
-def test_a_field_of_the_wrong_type_is_left_out(servers: Servers, key: str, wrong: object) -> None:
-    whole, part = read(servers, listing(ENTRY)), read(servers, listing({**ENTRY, key: wrong}))
-    assert len(names(whole) - names(part)) == 1
-    assert names(part) < names(whole)
-
-
-@pytest.mark.parametrize("wrong", [None, 5, [], "", "soon", "9999-99-99T00:00:00Z"])
-def test_an_expiry_that_is_no_time_is_left_out(servers: Servers, wrong: object) -> None:
-    found = names(read(servers, listing({**ENTRY, "expires_at": wrong})))
-    assert found == names(read(servers, listing(ENTRY))) - {"tandem_model_expires_timestamp_seconds"}
+@pytest.mark.parametrize("wrong", [None, -1, 2**64, 1.5, True, "1", "9999-99-99T00:00:00Z"])
+@pytest.mark.parametrize("key", ["size", "size_vram", "context_length", "expires_at"])
+def test_a_malformed_field_is_left_out(servers: Servers, key: str, wrong: object) -> None:
+    whole, part = parsed(read(servers, listing(ENTRY)))[TAG], parsed(read(servers, listing({**ENTRY, key: wrong})))[TAG]
+    assert len(whole.keys() - part.keys()) == 1
+    assert part.keys() < whole.keys()
 
 
 def test_a_model_that_never_expires_does_so_in_the_far_future(servers: Servers) -> None:
@@ -251,14 +228,6 @@ def test_a_model_that_never_expires_does_so_in_the_far_future(servers: Servers) 
     # `date -d 2318-03-01T12:00:00Z +%s`
     expires = parsed(read(servers, listing(entry)))[TAG]["tandem_model_expires_timestamp_seconds"]
     assert expires == pytest.approx(10_986_926_400.123456, abs=1e-5)
-
-
-def drip(client: socket.socket) -> None:
-    """A byte now and then, in the body."""
-    client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"models": [')
-    while True:
-        client.sendall(b" ")
-        threading.Event().wait(0.05)
 
 
 def drip_headers(client: socket.socket) -> None:
@@ -282,46 +251,26 @@ def never_end(client: socket.socket) -> None:
         client.sendall(b" " * 65536)
 
 
-def never_end_chunks(client: socket.socket) -> None:
-    client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        client.sendall(b"1\r\n \r\n")
-
-
 def say_nothing(client: socket.socket) -> None:
     client.recv(1)
 
 
-def hang_up(client: socket.socket) -> None:
-    pass
-
-
-BOMB = gzip.compress(b" " * 2**24)
 WRONG: dict[str, Say] = {
     "nothing": say_nothing,
-    "hangs up": hang_up,
     "empty": reply(b""),
-    "no JSON": reply(b"<html>"),
     "no object": reply(b"[]"),
-    "null": reply(b"null"),
     "no models": reply(b"{}"),
     "models are a number": reply(b'{"models": 1}'),
-    "models are an object": reply(b'{"models": {"a": 1}}'),
     "a model is a number": reply(b'{"models": [1]}'),
-    "a model without a name": reply(b'{"models": [{}]}'),
     "deeply nested": reply(b"[" * 500_000),
     "a number of a million digits": reply(b'{"models": ' + b"9" * 1_000_000 + b"}"),
     "no text": reply(b"\xff\xfe\x00"),
-    "a gzip bomb": reply(BOMB, "200 OK", "Content-Encoding: gzip"),
     "packed by its own account": reply(b'{"models": []}', "200 OK", "Content-Encoding: gzip"),
     "an error": reply(b'{"models": []}', "500 Internal Server Error"),
-    "elsewhere": reply(b'{"models": []}', "302 Found", "Location: http://127.0.0.1:1/"),
     "cut off": lambda client: client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"models": []}'),
     "no HTTP": lambda client: client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n"),
     "too large": reply(b'{"models": []}' + b" " * 2**20),
     "without end": never_end,
-    "chunks without end": never_end_chunks,
-    "a byte now and then": drip,
     "a byte now and then after a whole list": drip_after_a_whole_list,
     "a header now and then": drip_headers,
 }
@@ -344,16 +293,15 @@ def test_a_closed_port_is_a_server_that_is_down() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("wrong", [*WRONG, "loading"])
+@pytest.mark.parametrize("wrong", ["nothing", "no text", "an error", "no HTTP", "without end", "a header now and then"])
 def test_an_engine_that_answers_nonsense_is_left_out(servers: Servers, wrong: str) -> None:
-    loading = reply(b'{"error":{"code":503,"message":"Loading model"}}', "503 Service Unavailable")
-    servers.start_engine(WRONG.get(wrong, loading))
+    servers.start_engine(WRONG[wrong])
     found = parsed(read(servers, listing(ENTRY)))[TAG]
     assert found["tandem_model_loaded"] == 1
     assert "tandem_tokens_predicted_total" not in found
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e999"])
+@pytest.mark.parametrize("value", ["nan", "-1", "1e999"])
 def test_a_counter_that_cannot_be_is_left_out(servers: Servers, value: str) -> None:
     text = f"llamacpp:tokens_predicted_total {value}\nllamacpp:prompt_tokens_total 5\n"
     servers.start_engine(reply(text.encode()))
@@ -370,27 +318,6 @@ def test_the_engine_is_found_among_other_listeners(servers: Servers) -> None:
     servers.list_socket("00000000", elsewhere, "00000000", "0A")
     servers.list_socket("0100007F", elsewhere, "0100007F", "01")
     assert parsed(read(servers, listing(ENTRY)))[TAG]["tandem_tokens_predicted_total"] == 1_234_570
-
-
-def test_no_more_than_three_listeners_are_asked(servers: Servers) -> None:
-    asked: list[bytes] = []
-
-    def note(client: socket.socket) -> None:
-        asked.append(b"")
-        reply(b"", "404 Not Found")(client)
-
-    for _ in range(9):
-        servers.start_engine(note)
-    read(servers, listing(ENTRY))
-    assert len(asked) == 3
-
-
-def test_counters_follow_a_reloaded_engine(servers: Servers) -> None:
-    servers.start_engine(reply(ENGINE.encode()))
-    read(servers, listing(ENTRY))
-    servers.forget_sockets()
-    servers.start_engine(reply(b"llamacpp:tokens_predicted_total 3\n"))
-    assert parsed(read(servers, listing(ENTRY)))[TAG]["tandem_tokens_predicted_total"] == 3
 
 
 def test_connections_from_outside_the_pod_are_counted(servers: Servers) -> None:
@@ -412,10 +339,6 @@ def test_connections_from_outside_the_pod_are_counted(servers: Servers) -> None:
     assert model_metrics.count_clients(servers.net, source.server) == 3
 
 
-def test_without_the_tables_of_sockets_nothing_is_listed(tmp_path: Path) -> None:
-    assert [*model_metrics.connections(tmp_path)] == []
-
-
 def test_the_real_table_lists_a_listener_of_this_machine() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert ("0100007F", server.getsockname()[1], "00000000", "0A") in model_metrics.connections(Path("/proc/net"))
@@ -430,35 +353,19 @@ def test_the_readiness_is_that_of_the_watching_sidecar(servers: Servers, tmp_pat
     assert found[TAG]["tandem_model_ready"] == is_ready
 
 
-def get(url: str) -> tuple[str, bytes]:
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        return answer.headers["Content-Type"], answer.read()
-
-
 def test_the_exporter_serves_text_and_json_and_nothing_else() -> None:
     sample = Sample("tandem_ollama_up", {"id": "a", "model": 'Ü"'}, 1.0)
     with Exporter(("127.0.0.1", 0), lambda: [sample]) as exporter:
         threading.Thread(target=exporter.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{exporter.server_port}"
-        kind, text = get(f"{url}/metrics")
-        assert kind == "text/plain; version=0.0.4; charset=utf-8"
-        [family] = text_string_to_metric_families(text.decode())
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            [family] = text_string_to_metric_families(answer.read().decode())
         assert family.samples[0].labels == sample.labels
-        assert json.loads(get(f"{url}/metrics.json")[1]) == [
-            {"name": "tandem_ollama_up", "labels": {"id": "a", "model": 'Ü"'}, "value": 1.0}
-        ]
-        for path in ("/", "/metrics/", "/../metrics", "/ready"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                get(f"{url}{path}")
-        exporter.shutdown()
-
-
-def test_clients_that_send_nothing_hold_up_nobody() -> None:
-    with Exporter(("127.0.0.1", 0), list) as exporter, ExitStack() as stack:
-        threading.Thread(target=exporter.serve_forever, daemon=True).start()
-        for _ in range(20):
-            stack.enter_context(socket.create_connection(("127.0.0.1", exporter.server_port)))
-        assert get(f"http://127.0.0.1:{exporter.server_port}/metrics")[1] == b""
+        with urllib.request.urlopen(f"{url}/metrics.json", timeout=60) as answer:
+            assert json.load(answer) == [{"name": sample.name, "labels": sample.labels, "value": 1.0}]
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}/ready", timeout=60)
         exporter.shutdown()
 
 
