@@ -122,13 +122,6 @@ def test_resources_in_a_new_cluster_use_that_clusters_provider(builders: dict[st
     assert all(graph.effective_options(one.urn)["provider"].endswith("::made-kubernetes") for one in inside)
 
 
-def test_no_resource_uses_deleted_with(graph: Graph, component: str) -> None:
-    # An interrupted destroy would drop it from the state but not from the cluster:
-    # tests/engine/test_commands_of_pulumi.py.
-    for resource in [*graph.of_type(TOKEN.format(component)), *below(graph, component)]:
-        assert "deletedWith" not in graph.effective_options(resource.urn)
-
-
 def test_every_taggable_resource_has_the_tags(graph: Graph, component: str, tags: dict[str, str]) -> None:
     for resource in below(graph, component):
         if resource.type.startswith("aws:") and "tags" in inputs_of(resource.type):

@@ -10,51 +10,31 @@ from components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
 from components.device_plugin_sharing import plugin_chart
 from components.device_plugin_sharing.operator_chart import mig_configs
 from components.device_plugin_sharing.plugin_chart import fingerprint
-from sandbox.graph import Graph, Resource
 from sandbox.preview.program import run
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, gpus
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
-T4, RTX, H100 = gpus()["t4"], gpus()["rtx-pro-server-6000"], gpus()["h100"]
+T4, RTX = gpus()["t4"], gpus()["rtx-pro-server-6000"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
-
-
-def built(*pools: PoolSharing) -> Graph:
-    return run(
-        lambda: DevicePluginSharing("sharing", DevicePluginSharingArgs(pools=pools)), project="test", stack="test"
-    )
 
 
 def pool(sharing: Sharing, gpu: Gpu = T4, name: str = "gpu") -> PoolSharing:
     return PoolSharing(sharing=sharing, gpu=gpu, pool=name)
 
 
-def releases(*pools: PoolSharing) -> dict[str, Resource]:
-    """Releases by their names in the cluster, without feature discovery."""
-    found = {one.inputs["name"]: one for one in built(*pools).of_type("kubernetes:helm.sh/v3:Release")}
-    del found["node-feature-discovery"]
-    return found
+def values_of(*pools: PoolSharing) -> dict[str, Any]:
+    """The values of the only release besides feature discovery."""
+    args = DevicePluginSharingArgs(pools=pools)
+    graph = run(lambda: DevicePluginSharing("sharing", args), project="test", stack="test")
+    [_, release] = graph.of_type("kubernetes:helm.sh/v3:Release")
+    return dict(release.inputs["values"])
 
 
 def operator_values(*sharings: Mig, gpu: Gpu = RTX) -> dict[str, Any]:
     pools = [pool(sharing, gpu, f"p{index}") for index, sharing in enumerate(sharings)]
-    return dict(releases(*pools)["gpu-operator"].inputs["values"])
-
-
-def test_each_pool_without_mig_has_a_release_and_all_pools_with_mig_share_the_operator() -> None:
-    found = releases(
-        pool(TimeSlicing(), T4, "slow"),
-        pool(TimeSlicing(), T4, "alike"),
-        pool(Mig(), RTX, "mig"),
-        pool(Mig(), H100, "more"),
-    )
-    assert {name: (one.inputs["chart"], one.inputs["namespace"]) for name, one in found.items()} == {
-        "nvidia-device-plugin-slow": ("nvidia-device-plugin", "nvidia-device-plugin"),
-        "nvidia-device-plugin-alike": ("nvidia-device-plugin", "nvidia-device-plugin"),
-        "gpu-operator": ("gpu-operator", "gpu-operator"),
-    }
+    return values_of(*pools)
 
 
 @pytest.mark.real_world(
@@ -65,8 +45,7 @@ def test_each_pool_without_mig_has_a_release_and_all_pools_with_mig_share_the_op
 @pytest.mark.parametrize("sharing", [Exclusive(), TimeSlicing(replicas=4), Mps(replicas=3), Mig(replicas=2), BALANCED])
 def test_the_only_configuration_of_a_release_is_its_default(sharing: Sharing) -> None:
     gpu = RTX if sharing.needs_mig_manager else T4
-    [release] = releases(pool(sharing, gpu)).values()
-    values = release.inputs["values"]
+    values = values_of(pool(sharing, gpu))
     config = values["devicePlugin"]["config"] if sharing.needs_mig_manager else values["config"]
     texts = config["data"] if sharing.needs_mig_manager else config["map"]
     assert list(texts) == [config["default"]]
@@ -78,8 +57,7 @@ def test_the_only_configuration_of_a_release_is_its_default(sharing: Sharing) ->
     source="gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled and updateGPUStateLabels",
 )
 def test_a_release_runs_on_the_nodes_of_its_pool_and_on_none_of_the_operators() -> None:
-    [release] = releases(pool(Mps(), T4, "fast")).values()
-    values = release.inputs["values"]
+    values = values_of(pool(Mps(), T4, "fast"))
     assert values["nodeSelector"] == {"tandem/pool": "fast", "nvidia.com/gpu.deploy.operands": "false"}
     [term] = values["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term == {"matchExpressions": [{"key": "tandem/pool", "operator": "In", "values": ["fast"]}]}

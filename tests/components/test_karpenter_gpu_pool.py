@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -11,7 +11,7 @@ from components.iam import document
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import check, node_pool
 from components.karpenter_gpu_pool.permissions import PARTS, Scope, queue_statements
-from sharing.modes.modes import Mps, TimeSlicing
+from sharing.modes.modes import Mig, Mps, TimeSlicing
 
 OFFICIAL = Path(__file__).parent / "karpenter-iam-1.14.1.json"
 PLACES = [("aws", "us-east-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-cn", "cn-north-1")]
@@ -112,27 +112,13 @@ def test_a_pool_launches_only_its_types_and_on_demand_only_if_that_is_allowed() 
     assert requirements(replace(ONE, instance_types=("g5g.xlarge",)))["kubernetes.io/arch"] == ["arm64"]
 
 
-# Refused.
-
-
-class Partitioned(TimeSlicing):
-    """A mode that needs partitioned GPUs."""
-
-    needs_mig_manager: ClassVar[bool] = True
-
-
 @pytest.mark.parametrize(
-    ("pools", "message"),
+    ("pool", "message"),
     [
-        ([], "at least one pool"),
-        ([ONE, replace(ONE, capacity="on-demand")], r"no duplicate names, not \['gpu', 'gpu'\]"),
-        ([replace(ONE, sharing=Partitioned())], "MIG may leave nodes of Karpenter unready"),
-        (
-            [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
-            "'gpu': .*at most 16 for MPS",
-        ),
+        (replace(ONE, sharing=Mig()), "MIG may leave nodes of Karpenter unready"),
+        (replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",)), "'gpu': .*at most 16 for MPS"),
     ],
 )
-def test_settings_that_karpenter_would_silently_ignore_are_refused(pools: list[KarpenterPool], message: str) -> None:
+def test_settings_that_karpenter_would_silently_ignore_are_refused(pool: KarpenterPool, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check(pools)
+        check([pool])

@@ -79,37 +79,3 @@ def test_key_address_and_password_are_only_in_a_secret(graph: Graph) -> None:
     assert [value for value in values.values() if value in shown] == []
     [container] = pod(graph)["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": "page-credentials-0000000"}}]
-
-
-def test_a_changed_secret_gets_another_name_so_that_the_pod_starts_again(graph: Graph) -> None:
-    assert "name" not in only(graph, "kubernetes:core/v1:Secret")["metadata"]
-
-
-def test_the_pod_fits_the_strictest_level_and_runs_on_nodes_without_a_gpu(graph: Graph) -> None:
-    assert only(graph, "kubernetes:core/v1:Namespace")["metadata"]["labels"] == {
-        "pod-security.kubernetes.io/enforce": "restricted"
-    }
-    found = pod(graph)
-    [container] = found["containers"]
-    # https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
-    assert found["securityContext"]["runAsNonRoot"] is True
-    assert found["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert {*found["volumes"][0]} == {"name", "emptyDir"}
-    assert "tolerations" not in found
-    assert [name for name in container["resources"]["limits"] if "/" in name] == []
-    assert found["automountServiceAccountToken"] is False
-
-
-def test_no_pod_reaches_the_page_and_the_service_is_inside_the_cluster(graph: Graph) -> None:
-    policy = only(graph, "kubernetes:networking.k8s.io/v1:NetworkPolicy")["spec"]
-    assert policy == {"podSelector": {}, "policyTypes": ["Ingress"]}
-    service = only(graph, "kubernetes:core/v1:Service")["spec"]
-    assert service["type"] == "ClusterIP"
-    assert service["selector"] == only(graph, "kubernetes:apps/v1:Deployment")["spec"]["template"]["metadata"]["labels"]
-
-
-def test_two_pods_never_run_at_once(graph: Graph) -> None:
-    """Each would have its own accounts, and a system node has no memory for two."""
-    spec = only(graph, "kubernetes:apps/v1:Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})

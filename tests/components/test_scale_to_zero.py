@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pulumi
 import pytest
 
 from components import OllamaModel, OllamaPair, OllamaPairArgs, ScaleToZero, ScaleToZeroArgs, Scaling
@@ -14,15 +13,14 @@ from sandbox.preview.program import run
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
-def objects(**settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    route, scaled = scaling_objects("llama2-7b", "ollama", Scaling(**settings))
-    assert (route["kind"], scaled["kind"]) == ("InterceptorRoute", "ScaledObject")
-    return route["spec"], scaled["spec"]
+def route_of(**settings: Any) -> dict[str, Any]:
+    route: dict[str, Any] = scaling_objects("llama2-7b", "ollama", Scaling(**settings))[0]["spec"]
+    return route
 
 
-def pair(scaling: Scaling | None) -> dict[str, Any]:
+def pair(scaling: Scaling | None, **settings: Any) -> dict[str, Any]:
     """Values of a model's release."""
-    model = OllamaModel("llama2:7b", context=2048, scaling=scaling)
+    model = OllamaModel("llama2:7b", context=2048, scaling=scaling, **settings)
     graph = run(lambda: OllamaPair("models", OllamaPairArgs(models=[model])), project="test", stack="test")
     return values(graph, "ollama")
 
@@ -32,22 +30,12 @@ def values(graph: Graph, chart: str) -> dict[str, Any]:
     return dict(plain(found.inputs)["values"])
 
 
-@pytest.fixture(scope="module")
-def graph() -> Graph:
-    def program() -> None:
-        zero = ScaleToZero("zero", ScaleToZeroArgs(models=["llama2-7b"]))
-        model = OllamaModel("llama2:7b", context=2048, scaling=Scaling(scaler=zero.scaler))
-        OllamaPair("models", OllamaPairArgs(models=[model]))
-
-    return run(program, project="test", stack="test")
-
-
 @pytest.mark.real_world(
     behaviour="A route takes any path below those that it names, and each path below `/v1` counts as a request",
     source="http-add-on v0.15.0 pkg/routing/key.go and pkg/routing/tablememory.go; ollama v0.32.15 server/routes.go",
 )
 def test_paths_that_programs_poll_do_not_wake_a_model() -> None:
-    [rule] = objects()[0]["rules"]
+    [rule] = route_of()["rules"]
     paths = [one["value"] for one in rule["paths"]]
 
     def is_routed(asked: str) -> bool:
@@ -64,7 +52,7 @@ def test_paths_that_programs_poll_do_not_wake_a_model() -> None:
     source="http-add-on v0.15.0 pkg/routing/table.go, Route, and pkg/routing/key.go, stripPort",
 )
 def test_every_name_of_the_service_in_the_cluster_leads_to_the_model() -> None:
-    [rule] = objects(namespace="mine")[0]["rules"]
+    [rule] = route_of(namespace="mine")["rules"]
     assert rule["hosts"] == ["llama2-7b.mine", "llama2-7b.mine.svc", "llama2-7b.mine.svc.cluster.local"]
 
 
@@ -75,7 +63,7 @@ def test_every_name_of_the_service_in_the_cluster_leads_to_the_model() -> None:
     "GenerateHandler",
 )
 def test_a_held_request_waits_for_node_and_model() -> None:
-    route, _ = objects(longest_wait_minutes=40)
+    route = route_of(longest_wait_minutes=40)
     assert route["timeouts"] == {"readiness": "40m", "responseHeader": "40m", "request": "0s"}
     assert "coldStart" not in route
     assert route["scalingMetric"] == {"concurrency": {"targetValue": 1000}}
@@ -86,24 +74,12 @@ def test_a_held_request_waits_for_node_and_model() -> None:
     source="http-add-on v0.15.0 scaler/queue_pinger.go and interceptor/middleware/placeholder.go",
 )
 def test_a_refused_request_counts_although_it_ends_at_once() -> None:
-    route, _ = objects(cold_requests="refuse")
+    route = route_of(cold_requests="refuse")
     response = route["coldStart"]["placeholder"]["response"]
     assert response["statusCode"] == 503
     assert response["headers"] == {"Content-Type": "application/json", "Retry-After": "60"}
     assert "starting" in json.loads(response["body"])["error"]
     assert {**route["scalingMetric"]["requestRate"]} == {"targetValue": 1000, "window": "1m", "granularity": "1s"}
-
-
-def test_a_model_has_one_pod_at_most_and_stops_after_its_idle_time() -> None:
-    _, scaled = objects(idle_minutes=20)
-    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (0, 1)
-    # Without the second, a model without any request yet stops at once, also one that `up` has just started.
-    assert scaled["cooldownPeriod"] == scaled["initialCooldownPeriod"] == 1200
-    assert scaled["scaleTargetRef"] == {"name": "llama2-7b"}
-    [trigger] = scaled["triggers"]
-    assert trigger["type"] == "external-push"
-    address = "keda-add-ons-http-external-scaler.keda:9090"
-    assert trigger["metadata"] == {"scalerAddress": address, "interceptorRoute": "llama2-7b"}
 
 
 def test_the_objects_come_and_go_with_the_number_of_pods() -> None:
@@ -116,61 +92,30 @@ def test_the_objects_come_and_go_with_the_number_of_pods() -> None:
 
 
 def test_a_parked_model_has_no_objects() -> None:
-    model = OllamaModel("llama2:7b", context=2048, scaling=Scaling(), running=False)
-    graph = run(lambda: OllamaPair("models", OllamaPairArgs(models=[model])), project="test", stack="test")
-    assert "extraObjects" not in values(graph, "ollama")
+    assert "extraObjects" not in pair(Scaling(), running=False)
 
 
-def test_models_depend_on_the_add_on_and_the_add_on_on_keda(graph: Graph) -> None:
+def test_models_depend_on_the_add_on_and_the_add_on_on_keda() -> None:
     """In the other order, nothing would remove the finalizers of ScaledObjects, and `destroy` would hang."""
+
+    def program() -> None:
+        zero = ScaleToZero("zero", ScaleToZeroArgs(models=["llama2-7b"]))
+        model = OllamaModel("llama2:7b", context=2048, scaling=Scaling(scaler=zero.scaler))
+        OllamaPair("models", OllamaPairArgs(models=[model]))
+
+    graph = run(program, project="test", stack="test")
     keda, add_on = graph.named("zero-keda", RELEASE), graph.named("zero-add-on", RELEASE)
     assert keda.urn in add_on.dependencies
     assert add_on.urn in graph.named("models-llama2-7b", RELEASE).dependencies
-
-
-def test_only_the_pods_that_are_needed_run_and_have_limits(graph: Graph) -> None:
-    keda, add_on = values(graph, "keda"), values(graph, "keda-add-ons-http")
-    assert not keda["metricsServer"]["enabled"]
-    assert not keda["webhooks"]["enabled"]
-    assert add_on["operator"]["replicas"] == 0
-    assert add_on["interceptor"]["replicas"] == {"min": 1, "max": 1}
-    assert add_on["scaler"]["replicas"] == 1
-    for resources in (
-        keda["resources"]["operator"],
-        add_on["interceptor"]["resources"],
-        add_on["scaler"]["resources"],
-    ):
-        assert resources["requests"]["memory"] == resources["limits"]["memory"]
-        assert resources["requests"]["cpu"]
 
 
 @pytest.mark.real_world(
     behaviour="With vpc-cni's policies, a Service and its container need the same port number",
     source="EKS User Guide, cni-network-policy",
 )
-def test_each_model_has_a_service_on_the_port_of_the_interceptor(graph: Graph) -> None:
-    spec = plain(graph.named("zero-llama2-7b", "kubernetes:core/v1:Service").inputs)["spec"]
-    assert [(port["port"], port["targetPort"]) for port in spec["ports"]] == [(11434, 11434)]
-    assert spec["selector"] == {
-        "app.kubernetes.io/component": "interceptor",
-        "app.kubernetes.io/name": "http-add-on",
-    }
-    assert values(graph, "keda-add-ons-http")["interceptor"]["proxy"] == {"port": 11434}
-
-
-def test_values_of_a_caller_are_merged_last() -> None:
-    args = ScaleToZeroArgs(models=["a"], values={"keda": {"logging": {"operator": {"level": "debug"}}}})
-    found = values(run(lambda: ScaleToZero("zero", args), project="test", stack="test"), "keda")
-    assert found["logging"] == {"operator": {"level": "debug"}}
-    assert not found["webhooks"]["enabled"]
-
-
-def test_urls_are_known_when_the_services_are(graph: Graph) -> None:
-    args = ScaleToZeroArgs(models=["a", "b"], namespace="mine")
-    found: list[dict[str, str]] = []
-
-    def program() -> None:
-        pulumi.Output.from_input(ScaleToZero("zero", args).urls).apply(found.append)
-
-    run(program, project="test", stack="test")
-    assert found == [{"a": "http://a.mine:11434", "b": "http://b.mine:11434"}]
+def test_each_model_has_a_service_on_the_port_of_the_interceptor() -> None:
+    args = ScaleToZeroArgs(models=["llama2-7b"])
+    graph = run(lambda: ScaleToZero("zero", args), project="test", stack="test")
+    [port] = plain(graph.named("zero-llama2-7b", "kubernetes:core/v1:Service").inputs)["spec"]["ports"]
+    proxy = values(graph, "keda-add-ons-http")["interceptor"]["proxy"]["port"]
+    assert (port["port"], port["targetPort"], proxy) == (11434, 11434, 11434)

@@ -1,32 +1,22 @@
 """The components in users' own tests, with Pulumi's mocks: invokes return nothing, and components have no children."""
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import pulumi
-import pytest
 
-from components import GpuCluster, GpuClusterArgs
 from components.share_proof.expectation import expectations
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
-from stacks.deploy import deploy
-from stacks.stack_file.judge import judge_file
 from tests.components.conftest import Builder, Mocks
-from tests.shipped import STACKS
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PRIVATE = ["theirs-private-0-id", "theirs-private-1-id"]
 [SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 1)
 OUTPUTS: dict[str, dict[str, Any]] = {
     "CostAlert": {"budget_id": "theirs-monthly-tagged-id"},
     "GpuCluster": {
         "cluster_name": "theirs-cluster",
-        "node_subnet_ids": PRIVATE,
+        "node_subnet_ids": ["theirs-private-0-id", "theirs-private-1-id"],
         "zone_names": ["zone-0", "zone-1"],
         "system_nodes.id": "theirs-system-id",
     },
@@ -56,44 +46,14 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def made() -> list[tuple[str, str, dict[str, Any]]]:
-    """Type, name and inputs of every resource."""
-    stock = Mocks()
-    pulumi.runtime.set_mocks(stock, project="theirs", stack="test")
-    return stock.made
-
-
-def outputs_of(build: Callable[[], pulumi.ComponentResource], names: list[str]) -> dict[str, Any]:
-    """Values of a component's outputs once all resources are registered."""
-    found: dict[str, Any] = {}
+def test_every_component_has_its_outputs(builders: dict[str, Builder], component: str) -> None:
+    wanted, found = OUTPUTS[component], dict[str, Any]()
+    pulumi.runtime.set_mocks(Mocks(), project="theirs", stack="test")
 
     @pulumi.runtime.test
     def program() -> pulumi.Output[None]:
-        component = build()
-        return pulumi.Output.all(**{name: attrgetter(name)(component) for name in names}).apply(found.update)
+        made = builders[component]("theirs", None)
+        return pulumi.Output.all(**{name: attrgetter(name)(made) for name in wanted}).apply(found.update)
 
     program()
-    return found
-
-
-def test_every_component_has_its_outputs(builders: dict[str, Builder], component: str) -> None:
-    wanted = OUTPUTS[component]
-    assert outputs_of(lambda: builders[component]("theirs", None), [*wanted]) == wanted
-
-
-def test_nodes_are_public_without_nat() -> None:
-    found = outputs_of(
-        lambda: GpuCluster("theirs", GpuClusterArgs(cluster_name="theirs", nat="none", zones=3)), ["node_subnet_ids"]
-    )
-    assert found == {"node_subnet_ids": [f"theirs-public-{index}-id" for index in range(3)]}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", STACKS)
-def test_an_entire_stack_is_registered(stack: str, made: list[tuple[str, str, dict[str, Any]]]) -> None:
-    plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
-    pulumi.runtime.test(lambda: deploy(plan))()  # type: ignore[no-untyped-call]  # pulumi.runtime.test has none
-    kinds = Counter(kind for kind, _, _ in made)
-    wanted = (6, 1) if stack == "karpenter" else (4, 2)
-    assert (kinds["kubernetes:helm.sh/v3:Release"], kinds["aws:eks/nodeGroup:NodeGroup"]) == wanted
+    assert found == wanted
