@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pulumi
+import pulumi_kubernetes as k8s
+
 ROOT, NOBODY = 0, 65534
 
 MODEL_USER = ROOT
@@ -24,6 +27,11 @@ def run_as(user: int) -> dict[str, Any]:
     }
 
 
-def pod_security(level: str) -> dict[str, str]:
-    """Labels of a namespace that enforces a Pod Security level: `privileged`, `baseline` or `restricted`."""
-    return {"pod-security.kubernetes.io/enforce": level}
+def create_namespace(name: str, named: str, level: str, child: pulumi.ResourceOptions) -> pulumi.Output[str]:
+    """Registers a namespace that enforces a Pod Security level: `privileged`, `baseline` or `restricted`.
+
+    Returns the name `named` as an output, on which everything inside must depend.
+    """
+    metadata = k8s.meta.v1.ObjectMetaArgs(name=named, labels={"pod-security.kubernetes.io/enforce": level})
+    made: pulumi.Output[str] = k8s.core.v1.Namespace(name, metadata=metadata, opts=child).metadata.name
+    return made

@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 import pulumi_random as random
 
 from components.arguments import check_arguments
-from components.containers import NOBODY, UNPRIVILEGED, pod_security, run_as
+from components.containers import NOBODY, UNPRIVILEGED, create_namespace, run_as
 from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
 from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
@@ -119,11 +119,7 @@ class OpenWebUI(pulumi.ComponentResource):
     def __init__(self, name: str, args: OpenWebUIArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("OpenWebUI"), name, None, opts)
         self._name, self._child = name, pulumi.ResourceOptions(parent=self)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("restricted")),
-            opts=self._child,
-        ).metadata.name
+        namespace = create_namespace(f"{name}-namespace", args.namespace, "restricted", self._child)
         # Without it, the page accepts requests from the entire cluster, so it must exist before the page.
         policy = network_policy(f"{name}-incoming", namespace, to_page(args.clients), self._child)
         password = self._generate("admin-password")

@@ -109,6 +109,7 @@ def _route(id: str, scaling: Scaling) -> dict[str, Any]:
 
 def _scaled_object(id: str, scaling: Scaling) -> dict[str, Any]:
     seconds = scaling.idle_minutes * 60
+    # Without the initial period, a model without any request yet stops at once, also one that `up` has just started.
     return {
         "scaleTargetRef": {"name": id},
         "minReplicaCount": 0,

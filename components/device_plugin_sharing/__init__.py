@@ -10,7 +10,7 @@ import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
-from components.containers import pod_security
+from components.containers import create_namespace
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
 from sharing.hardware.gpus import Gpu, find_gpu
 from sharing.modes.modes import Sharing
@@ -120,14 +120,8 @@ class DevicePluginSharing(pulumi.ComponentResource):
         self.register_outputs({"resourceNames": self.resource_names})
 
     def _namespace(self, part: str, name: str) -> pulumi.Output[str]:
-        namespace = k8s.core.v1.Namespace(
-            f"{self._name}-{part}",
-            # These pods are privileged or mount host paths. A cluster with stricter defaults would reject them.
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels=pod_security("privileged")),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        named: pulumi.Output[str] = namespace.metadata.name
-        return named
+        # These pods are privileged or mount host paths. A cluster with stricter defaults would reject them.
+        return create_namespace(f"{self._name}-{part}", name, "privileged", pulumi.ResourceOptions(parent=self))
 
     def _release(
         self,

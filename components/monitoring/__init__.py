@@ -10,7 +10,7 @@ import pulumi_random as random
 
 from components.arguments import check_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
-from components.containers import pod_security
+from components.containers import create_namespace
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
 from components.monitoring.alerts import rule_groups
 from components.monitoring.dashboard import MonitoredPool, dashboard, panels
@@ -101,7 +101,7 @@ class Monitoring(pulumi.ComponentResource):
 
     def _export_gpus(self) -> None:
         """The exporter of GPU metrics. It sees the node's processes, so no stricter level admits it."""
-        namespace = self._namespace("gpu-namespace", GPU_EXPORTER, "privileged")
+        namespace = create_namespace(f"{self._name}-gpu-namespace", GPU_EXPORTER, "privileged", self._child)
         readers = [self._args.namespace] if self._args.store == "builtin" else []
         spec = to_gpu_exporter(readers, prometheus=self._args.service_monitors)
         # As for the store: the policy must exist before the pods.
@@ -111,7 +111,7 @@ class Monitoring(pulumi.ComponentResource):
 
     def _store(self) -> tuple[pulumi.Output[str | None], pulumi.Output[str | None]]:
         """The store with Grafana. Returns Grafana's URL and its administrator's password."""
-        namespace = self._namespace("namespace", self._args.namespace, "restricted")
+        namespace = create_namespace(f"{self._name}-namespace", self._args.namespace, "restricted", self._child)
         # Without it, both accept requests from the entire cluster, so it must exist before them.
         policy = network_policy(f"{self._name}-incoming", namespace, to_store(), self._child)
         values = store_chart.values([*self._jobs().values()])
@@ -170,15 +170,6 @@ class Monitoring(pulumi.ComponentResource):
             opts=self._child,
         )
         named: pulumi.Output[str] = made.metadata.name
-        return named
-
-    def _namespace(self, part: str, name: str, level: str) -> pulumi.Output[str]:
-        namespace = k8s.core.v1.Namespace(
-            f"{self._name}-{part}",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels=pod_security(level)),
-            opts=self._child,
-        )
-        named: pulumi.Output[str] = namespace.metadata.name
         return named
 
     def _release(

@@ -8,9 +8,9 @@ import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
 from components.charts import merge_values
-from components.containers import pod_security
+from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_models
-from components.ollama_pair.model_files import ModelDisk, claim_disk
+from components.ollama_pair.model_files import claim_disk
 from components.ollama_pair.values import OllamaModel, Scripts, SpillPool, chart_values, digest, script
 from sharing import versions
 from sharing.aws.tags import VOLUME
@@ -73,12 +73,9 @@ class OllamaPair(pulumi.ComponentResource):
     def __init__(self, name: str, args: OllamaPairArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
         self._name, self._args = name, args
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            # `restricted` would reject pods that run as root.
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("baseline")),
-            opts=pulumi.ResourceOptions(parent=self),
-        ).metadata.name
+        child = pulumi.ResourceOptions(parent=self)
+        # `restricted` would reject pods that run as root.
+        namespace = create_namespace(f"{name}-namespace", args.namespace, "baseline", child)
         # Without it, a server accepts requests from the entire cluster, so it must exist before the first server.
         policy = network_policy(
             f"{name}-incoming",
@@ -88,7 +85,7 @@ class OllamaPair(pulumi.ComponentResource):
                 args.scrapers,
                 sorted({model.scaling.namespace for model in args.models if model.scaling}),
             ),
-            pulumi.ResourceOptions(parent=self),
+            child,
         )
         scripts = Scripts(
             watch=self._script("model-watch", "model_watch.py", namespace),
@@ -100,7 +97,7 @@ class OllamaPair(pulumi.ComponentResource):
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=priority_class(args.namespace, importance)),
                 value=PRIORITIES[importance],
                 description=f"Models of importance {importance} in the namespace {args.namespace}.",
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=child,
             ).metadata.name
             for importance in used(model.importance for model in args.models)
         }
@@ -131,10 +128,8 @@ class OllamaPair(pulumi.ComponentResource):
         policy: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
         id = model.served.id
-        size = model.volume_gib or model.served.model.volume_gib
-        disk = ModelDisk(model=id, cache=model.cache, size_gib=size, zone=model.zone)
         child = pulumi.ResourceOptions(parent=self)
-        claim = claim_disk(f"{self._name}-{id}", disk, namespace, self._args.namespace, self._args.tags, child)
+        claim = claim_disk(f"{self._name}-{id}", model, namespace, self._args.namespace, self._args.tags, child)
         # No deleted_with: the pods must be deleted before their claim, their volume and their nodes.
         return k8s.helm.v3.Release(
             f"{self._name}-{id}",

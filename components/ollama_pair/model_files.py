@@ -5,59 +5,46 @@ Pods mount both through a PersistentVolumeClaim. A direct mount of a host direct
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components.disks import Claim, claim_volume, ebs_volume
-from sharing.models.served import Cache
+from components.ollama_pair.values import OllamaModel
 from sharing.names import NODE_MODELS_DIRECTORY
 
 NOMINAL_SIZE = "1Gi"
 """Nominal size of a directory. Kubernetes requires one but does not enforce it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelDisk:
-    """The disk of one model."""
-
-    model: str
-    """Id of the model."""
-    cache: Cache
-    size_gib: int
-    """Size of an EBS volume."""
-    zone: pulumi.Input[str] | None
-    """Zone of an EBS volume."""
-
-
 def claim_disk(
     name: str,
-    disk: ModelDisk,
+    model: OllamaModel,
     namespace: pulumi.Input[str],
     namespace_name: str,
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    """Registers the disk and a claim on it, and returns the claim's name.
+    """Registers the disk of a model and a claim on it, and returns the claim's name.
 
     Files in a node's directory are deleted with the node.
     """
     # Each kind of disk has its own claim name. On a switch, the new claim exists before the release drops the old one.
-    is_volume = disk.cache == "volume"
-    claim_name = f"{disk.model}-{'models' if is_volume else 'node'}"
+    is_volume = model.cache == "volume"
+    claim_name = f"{model.served.id}-{'models' if is_volume else 'node'}"
+    size_gib = model.volume_gib or model.served.model.volume_gib
     claim = Claim(
         name=claim_name,
         namespace=namespace,
         volume_name=f"{namespace_name}-{claim_name}",
-        size=f"{disk.size_gib}Gi" if is_volume else NOMINAL_SIZE,
+        size=f"{size_gib}Gi" if is_volume else NOMINAL_SIZE,
     )
-    source = ebs_volume(name, disk.zone, disk.size_gib, tags, child) if is_volume else _directory(disk)
+    source = ebs_volume(name, model.zone, size_gib, tags, child) if is_volume else _directory(model.served.id)
     return claim_volume(name, claim, source, child)
 
 
-def _directory(disk: ModelDisk) -> dict[str, Any]:
+def _directory(id: str) -> dict[str, Any]:
     """A directory on the pod's current node. Kubelet creates it for root, with mode 0755."""
-    path = f"{NODE_MODELS_DIRECTORY}/{disk.model}"
+    path = f"{NODE_MODELS_DIRECTORY}/{id}"
     return {"host_path": k8s.core.v1.HostPathVolumeSourceArgs(path=path, type="DirectoryOrCreate")}

@@ -9,7 +9,7 @@ import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
-from components.containers import pod_security
+from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_interceptor
 from components.scale_to_zero import add_on_chart, keda_chart
 from components.scaling import SCALER
@@ -73,11 +73,7 @@ class ScaleToZero(pulumi.ComponentResource):
     def __init__(self, name: str, args: ScaleToZeroArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ScaleToZero"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("restricted")),
-            opts=self._child,
-        ).metadata.name
+        namespace = create_namespace(f"{name}-namespace", args.namespace, "restricted", self._child)
         # Without it, the interceptor accepts requests from the entire cluster, so it must exist before it.
         clients = [args.model_namespace, *(other for other in args.clients.namespaces if other != args.model_namespace)]
         policy = network_policy(

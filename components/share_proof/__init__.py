@@ -6,7 +6,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.containers import pod_security
+from components.containers import create_namespace
 from components.network_policies import network_policy, to_proof
 from components.share_proof.expectation import ShareExpectation, expectations, fingerprint
 from components.share_proof.jobs import (
@@ -52,11 +52,7 @@ class ShareProof(pulumi.ComponentResource):
         mark = fingerprint(expected)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
         again = pulumi.ResourceOptions(replacement_trigger=args.mode_taint)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata=meta(name=args.namespace, labels=pod_security(security_level(args.sharing))),
-            opts=child,
-        ).metadata.name
+        namespace = create_namespace(f"{name}-namespace", args.namespace, security_level(args.sharing), child)
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts", metadata=meta(name="scripts", namespace=namespace), data=script_texts(), opts=child
         ).metadata.name

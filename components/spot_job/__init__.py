@@ -6,7 +6,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.containers import ROOT, pod_security
+from components.containers import ROOT, create_namespace
 from components.network_policies import network_policy, to_nobody
 from components.spot_job.checkpoints import (
     BucketCheckpoints,
@@ -63,7 +63,10 @@ class SpotJob(pulumi.ComponentResource):
         super().__init__(TOKEN.format("SpotJob"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._job_name = safe_name(name, MAX_NAME)
-        namespace = self._namespace() if args.namespace is None else args.namespace
+        level = "baseline" if args.user == ROOT else "restricted"
+        namespace = args.namespace
+        if namespace is None:
+            namespace = create_namespace(f"{name}-namespace", self._job_name, level, self._child)
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=self._job_name, namespace=namespace),
@@ -86,15 +89,6 @@ class SpotJob(pulumi.ComponentResource):
                 "checkpointLocation": self.checkpoint_location,
             }
         )
-
-    def _namespace(self) -> pulumi.Output[str]:
-        level = "baseline" if self._args.user == ROOT else "restricted"
-        namespace = k8s.core.v1.Namespace(
-            f"{self._name}-namespace",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=self._job_name, labels=pod_security(level)),
-            opts=self._child,
-        )
-        return cast(pulumi.Output[str], namespace.metadata.name)
 
     def _priority_class(self, namespace: pulumi.Input[str]) -> pulumi.Input[str]:
         """The class of the caller. By default one of the Job's own, which evicts no model.
