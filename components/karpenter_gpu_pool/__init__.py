@@ -178,15 +178,13 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         """The controller's role with its policies, and the association that gives the role to the controller's pods."""
         name = f"{self._name}-controller"
         role = self._role(f"{name}-role", trust(POD_IDENTITY, self._child, tags_sessions=True))
-        scope = pulumi.Output.all(self._args.cluster_name, node_role.arn, _arn_of(queue)).apply(_scope)
+        scope = pulumi.Output.all(self._args.cluster_name, node_role.arn, _arn_of(queue)).apply(
+            lambda known: permissions.Scope(*known)
+        )
         attached: list[pulumi.Resource] = []
         for part, statements in permissions.PARTS.items():
-            policy = aws.iam.Policy(
-                f"{name}-{part}",
-                policy=scope.apply(statements).apply(document),
-                tags=self._tags,
-                opts=self._child,
-            )
+            text = scope.apply(statements).apply(document)
+            policy = aws.iam.Policy(f"{name}-{part}", policy=text, tags=self._tags, opts=self._child)
             attached.append(
                 aws.iam.RolePolicyAttachment(
                     f"{name}-{part}-attached", role=role.name, policy_arn=policy.arn, opts=self._child
@@ -220,12 +218,13 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             skip_crds=True,
             atomic=True,
             timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[*needs])),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
         )
 
     def _values(self, known: Sequence[str]) -> dict[str, Any]:
         cluster, queue_name, queue_arn = known
-        ours = values(cluster, queue_name, _region(queue_arn), self._args.controller_replicas)
+        region = queue_arn.split(":")[3]
+        ours = values(cluster, queue_name, region, self._args.controller_replicas)
         return merge_values(ours, self._args.values)
 
     def _pools(
@@ -274,14 +273,12 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             kind=manifest["kind"],
             metadata=k8s.meta.v1.ObjectMetaArgs(**manifest["metadata"]),
             spec=manifest["spec"],
-            opts=pulumi.ResourceOptions.merge(
-                self._child,
-                pulumi.ResourceOptions(
-                    depends_on=[*needs],
-                    custom_timeouts=pulumi.CustomTimeouts(delete=DELETE_TIMEOUT),
-                    replacement_trigger=replaced_with,
-                    delete_before_replace=replaced_with is not None,
-                ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*needs],
+                custom_timeouts=pulumi.CustomTimeouts(delete=DELETE_TIMEOUT),
+                replacement_trigger=replaced_with,
+                delete_before_replace=replaced_with is not None,
             ),
         )
 
@@ -311,12 +308,3 @@ def values(cluster: str, queue: str, region: str, replicas: int) -> dict[str, An
 def _arn_of(queue: "aws.sqs.Queue") -> pulumi.Output[str]:
     """ARN of the queue; a placeholder under Pulumi's mocks, which have no ARN."""
     return queue.arn.apply(lambda arn: arn or "arn:aws:sqs:region:account:queue")
-
-
-def _scope(known: Sequence[str]) -> permissions.Scope:
-    cluster, node_role_arn, queue_arn = known
-    return permissions.Scope(cluster=cluster, node_role_arn=node_role_arn, queue_arn=queue_arn)
-
-
-def _region(arn: str) -> str:
-    return arn.split(":")[3]
