@@ -50,14 +50,15 @@ def network(
         tags=with_name(tags, name),
         opts=child,
     )
+    parts = _Parts(name, vpc, nat, tags, child)
     public_ranges, private_ranges = _ranges(cidr, zones)
-    public = _public_subnets(name, vpc, public_ranges, zone_names, market, nat, tags, child)
+    public = parts.public_subnets(public_ranges, zone_names, market)
     zones_in_use = [subnet.availability_zone for subnet in public.subnets]
     nodes, tables = public, public.tables
     if nat != "none":
-        nodes = _private_subnets(name, vpc, private_ranges, zones_in_use, public, nat, tags, child)
+        nodes = parts.private_subnets(private_ranges, zones_in_use, public)
         tables = [*public.tables, *nodes.tables]
-    _s3_endpoint(f"{name}-s3", vpc, tables, tags, child)
+    parts.s3_endpoint(tables)
     return Network(
         vpc=vpc,
         zone_names=settled(zone_names, zones_in_use),
@@ -76,68 +77,101 @@ class _Subnets:
     tables: list[aws.ec2.RouteTable]
 
 
-def _public_subnets(
-    name: str,
-    vpc: aws.ec2.Vpc,
-    ranges: Sequence[str],
-    zone_names: Sequence[str],
-    market: Market,
-    nat: Nat,
-    tags: dict[str, str],
-    child: pulumi.ResourceOptions,
-) -> _Subnets:
-    """Subnets with an internet gateway. Without NAT, the nodes are there and get public addresses."""
-    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
-    table = _route_table(f"{name}-public", vpc, tags, child)
-    to_internet = aws.ec2.Route(
-        f"{name}-public-internet",
-        route_table_id=table.id,
-        destination_cidr_block="0.0.0.0/0",
-        gateway_id=gateway.id,
-        opts=child,
-    )
-    subnets: list[aws.ec2.Subnet] = []
-    routed_ids = []
-    once = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["availabilityZone"]))
-    for index, cidr in enumerate(ranges):
-        taken = [subnet.availability_zone for subnet in subnets]
-        zone = next_zone(market, len(ranges), zone_names, taken)
-        subnet = _subnet(f"{name}-public-{index}", vpc, cidr, zone, nat == "none", tags, once)
-        subnets.append(subnet)
-        routed_ids.append(_routed(f"{name}-public-{index}", subnet, table, to_internet, child))
-    return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=[table])
+@dataclass(frozen=True)
+class _Parts:
+    """Registers the parts of a VPC."""
 
+    name: str
+    vpc: aws.ec2.Vpc
+    nat: Nat
+    tags: dict[str, str]
+    child: pulumi.ResourceOptions
 
-def _private_subnets(
-    name: str,
-    vpc: aws.ec2.Vpc,
-    ranges: Sequence[str],
-    zones: Sequence[pulumi.Output[str]],
-    public: _Subnets,
-    nat: Nat,
-    tags: dict[str, str],
-    child: pulumi.ResourceOptions,
-) -> _Subnets:
-    """Subnets for the nodes, which reach the internet through NAT gateways in the public subnets."""
-    gateways = [
-        _nat_gateway(f"{name}-nat-{index}", public.routed_ids[index], tags, child)
-        for index in range(1 if nat == "single" else len(zones))
-    ]
-    subnets, routed_ids, tables = [], [], []
-    for index, zone in enumerate(zones):
-        table = _route_table(f"{name}-private-{index}", vpc, tags, child)
-        route = aws.ec2.Route(
-            f"{name}-private-{index}-internet",
+    def public_subnets(self, ranges: Sequence[str], zone_names: Sequence[str], market: Market) -> _Subnets:
+        """Subnets with an internet gateway. Without NAT, the nodes are there and get public addresses."""
+        gateway = aws.ec2.InternetGateway(
+            f"{self.name}-internet", vpc_id=self.vpc.id, tags=with_name(self.tags, self.name), opts=self.child
+        )
+        name = f"{self.name}-public"
+        table = self._route_table(name)
+        to_internet = self._route(name, table, gateway_id=gateway.id)
+        subnets: list[aws.ec2.Subnet] = []
+        routed_ids = []
+        once = pulumi.ResourceOptions.merge(self.child, pulumi.ResourceOptions(ignore_changes=["availabilityZone"]))
+        for index, cidr in enumerate(ranges):
+            taken = [subnet.availability_zone for subnet in subnets]
+            zone = next_zone(market, len(ranges), zone_names, taken)
+            subnet = self._subnet(f"{name}-{index}", cidr, zone, once, public_addresses=self.nat == "none")
+            subnets.append(subnet)
+            routed_ids.append(self._routed(f"{name}-{index}", subnet, table, to_internet))
+        return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=[table])
+
+    def private_subnets(self, ranges: Sequence[str], zones: Sequence[pulumi.Output[str]], public: _Subnets) -> _Subnets:
+        """Subnets for the nodes, which reach the internet through NAT gateways in the public subnets."""
+        gateways = [
+            self._nat_gateway(f"{self.name}-nat-{index}", public.routed_ids[index])
+            for index in range(1 if self.nat == "single" else len(zones))
+        ]
+        subnets, routed_ids, tables = [], [], []
+        for index, zone in enumerate(zones):
+            name = f"{self.name}-private-{index}"
+            table = self._route_table(name)
+            route = self._route(name, table, nat_gateway_id=gateways[index % len(gateways)].id)
+            subnet = self._subnet(name, ranges[index], zone, self.child, public_addresses=False)
+            subnets.append(subnet)
+            routed_ids.append(self._routed(name, subnet, table, route))
+            tables.append(table)
+        return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=tables)
+
+    def s3_endpoint(self, tables: list[aws.ec2.RouteTable]) -> None:
+        """Free of charge. Image layers from ECR come through it instead of through NAT."""
+        name = f"{self.name}-s3"
+        aws.ec2.VpcEndpoint(
+            name,
+            vpc_id=self.vpc.id,
+            # The region in `arn:aws:ec2:REGION:…`. Pulumi's mocks have no ARN.
+            service_name=self.vpc.arn.apply(lambda arn: f"com.amazonaws.{arn.split(':')[3] if arn else 'region'}.s3"),
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id for table in tables],
+            tags=with_name(self.tags, name),
+            opts=self.child,
+        )
+
+    def _subnet(
+        self, name: str, cidr: str, zone: pulumi.Output[str], opts: pulumi.ResourceOptions, *, public_addresses: bool
+    ) -> aws.ec2.Subnet:
+        return aws.ec2.Subnet(
+            name,
+            vpc_id=self.vpc.id,
+            cidr_block=cidr,
+            availability_zone=zone,
+            map_public_ip_on_launch=public_addresses,
+            tags=with_name(self.tags, name),
+            opts=opts,
+        )
+
+    def _route_table(self, name: str) -> aws.ec2.RouteTable:
+        return aws.ec2.RouteTable(name, vpc_id=self.vpc.id, tags=with_name(self.tags, name), opts=self.child)
+
+    def _route(self, name: str, table: aws.ec2.RouteTable, **gateway: pulumi.Output[str]) -> aws.ec2.Route:
+        return aws.ec2.Route(
+            f"{name}-internet",
             route_table_id=table.id,
             destination_cidr_block="0.0.0.0/0",
-            nat_gateway_id=gateways[index % len(gateways)].id,
-            opts=child,
+            **gateway,
+            opts=self.child,
         )
-        subnet = _subnet(f"{name}-private-{index}", vpc, ranges[index], zone, False, tags, child)
-        subnets.append(subnet)
-        routed_ids.append(_routed(f"{name}-private-{index}", subnet, table, route, child))
-        tables.append(table)
-    return _Subnets(subnets=subnets, routed_ids=routed_ids, tables=tables)
+
+    def _routed(
+        self, name: str, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable, route: aws.ec2.Route
+    ) -> pulumi.Output[str]:
+        association = aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=self.child)
+        return pulumi.Output.all(subnet.id, association.id, route.id).apply(lambda ids: str(ids[0]))
+
+    def _nat_gateway(self, name: str, subnet_id: pulumi.Output[str]) -> aws.ec2.NatGateway:
+        tags = with_name(self.tags, name)
+        address = aws.ec2.Eip(name, domain="vpc", tags=tags, opts=self.child)
+        return aws.ec2.NatGateway(name, subnet_id=subnet_id, allocation_id=address.id, tags=tags, opts=self.child)
 
 
 def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:
@@ -146,73 +180,3 @@ def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:
     parts = [str(part) for part in whole.subnets(new_prefix=whole.prefixlen + SUBNET_SLOTS.bit_length() - 1)]
     half = SUBNET_SLOTS // 2
     return parts[:zones], parts[half : half + zones]
-
-
-def _subnet(
-    name: str,
-    vpc: aws.ec2.Vpc,
-    cidr: str,
-    zone: pulumi.Output[str],
-    public_addresses: bool,
-    tags: dict[str, str],
-    child: pulumi.ResourceOptions,
-) -> aws.ec2.Subnet:
-    return aws.ec2.Subnet(
-        name,
-        vpc_id=vpc.id,
-        cidr_block=cidr,
-        availability_zone=zone,
-        map_public_ip_on_launch=public_addresses,
-        tags=with_name(tags, name),
-        opts=child,
-    )
-
-
-def _route_table(
-    name: str, vpc: aws.ec2.Vpc, tags: dict[str, str], child: pulumi.ResourceOptions
-) -> aws.ec2.RouteTable:
-    return aws.ec2.RouteTable(name, vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
-
-
-def _routed(
-    name: str,
-    subnet: aws.ec2.Subnet,
-    table: aws.ec2.RouteTable,
-    route: aws.ec2.Route,
-    child: pulumi.ResourceOptions,
-) -> pulumi.Output[str]:
-    association = aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=child)
-    return pulumi.Output.all(subnet.id, association.id, route.id).apply(lambda ids: str(ids[0]))
-
-
-def _nat_gateway(
-    name: str, subnet_id: pulumi.Output[str], tags: dict[str, str], child: pulumi.ResourceOptions
-) -> aws.ec2.NatGateway:
-    address = aws.ec2.Eip(name, domain="vpc", tags=with_name(tags, name), opts=child)
-    return aws.ec2.NatGateway(
-        name, subnet_id=subnet_id, allocation_id=address.id, tags=with_name(tags, name), opts=child
-    )
-
-
-def _s3_endpoint(
-    name: str,
-    vpc: aws.ec2.Vpc,
-    tables: list[aws.ec2.RouteTable],
-    tags: dict[str, str],
-    child: pulumi.ResourceOptions,
-) -> aws.ec2.VpcEndpoint:
-    """Free of charge. Image layers from ECR come through it instead of through NAT."""
-    return aws.ec2.VpcEndpoint(
-        name,
-        vpc_id=vpc.id,
-        service_name=vpc.arn.apply(lambda arn: f"com.amazonaws.{_region_of(arn)}.s3"),
-        vpc_endpoint_type="Gateway",
-        route_table_ids=[table.id for table in tables],
-        tags=with_name(tags, name),
-        opts=child,
-    )
-
-
-def _region_of(arn: str | None) -> str:
-    """The region in `arn:aws:ec2:REGION:…`. Pulumi's mocks have no ARN."""
-    return arn.split(":")[3] if arn else "region"
