@@ -5,7 +5,6 @@ The order of deletion is claim, PersistentVolume, EBS volume.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -15,51 +14,46 @@ import pulumi_kubernetes as k8s
 from sharing.names import EBS_CSI_TAG, ZONE_LABEL, with_name
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A claim on a PersistentVolume of its own."""
-
-    name: str
-    namespace: pulumi.Input[str]
-    volume_name: pulumi.Input[str]
-    """Name of the PersistentVolume, which has no namespace."""
-    size: str
-
-
 def claim_volume(
-    name: str, claim: Claim, source: Mapping[str, Any], child: pulumi.ResourceOptions
+    name: str,
+    claim_name: str,
+    namespace: pulumi.Input[str],
+    size: str,
+    source: Mapping[str, Any],
+    child: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
     """Registers a PersistentVolume and a claim on it, and returns the claim's name.
 
-    `source` has the arguments of the PersistentVolume that describe its storage.
+    `source` has the arguments of the PersistentVolume that describe its storage. It has no namespace itself, so
+    its name begins with the claim's.
     """
     meta = k8s.meta.v1.ObjectMetaArgs
     persistent = k8s.core.v1.PersistentVolume(
         f"{name}-persistent-volume",
-        metadata=meta(name=claim.volume_name),
+        metadata=meta(name=pulumi.Output.concat(namespace, "-", claim_name)),
         spec=k8s.core.v1.PersistentVolumeSpecArgs(
             access_modes=["ReadWriteOnce"],
-            capacity={"storage": claim.size},
+            capacity={"storage": size},
             persistent_volume_reclaim_policy="Retain",
             storage_class_name="",
-            claim_ref=k8s.core.v1.ObjectReferenceArgs(name=claim.name, namespace=claim.namespace),
+            claim_ref=k8s.core.v1.ObjectReferenceArgs(name=claim_name, namespace=namespace),
             **source,
         ),
         opts=child,
     )
     claimed = k8s.core.v1.PersistentVolumeClaim(
         f"{name}-claim",
-        metadata=meta(name=claim.name, namespace=claim.namespace),
+        metadata=meta(name=claim_name, namespace=namespace),
         spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
             access_modes=["ReadWriteOnce"],
             storage_class_name="",
             volume_name=persistent.metadata.name,
-            resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": claim.size}),
+            resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": size}),
         ),
         opts=child,
     )
-    claim_name: pulumi.Output[str] = claimed.metadata.name
-    return claim_name
+    named: pulumi.Output[str] = claimed.metadata.name
+    return named
 
 
 def ebs_volume(

@@ -129,7 +129,7 @@ class OllamaPair(pulumi.ComponentResource):
     ) -> k8s.helm.v3.Release:
         id = model.served.id
         child = pulumi.ResourceOptions(parent=self)
-        claim = claim_disk(f"{self._name}-{id}", model, namespace, self._args.namespace, self._args.tags, child)
+        claim = claim_disk(f"{self._name}-{id}", model, namespace, self._args.tags, child)
         # No deleted_with: the pods must be deleted before their claim, their volume and their nodes.
         return k8s.helm.v3.Release(
             f"{self._name}-{id}",

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.disks import Claim, claim_volume, ebs_volume
+from components.disks import claim_volume, ebs_volume
 from components.ollama_pair.values import OllamaModel
 from sharing.names import NODE_MODELS_DIRECTORY
 
@@ -22,7 +22,6 @@ def claim_disk(
     name: str,
     model: OllamaModel,
     namespace: pulumi.Input[str],
-    namespace_name: str,
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
@@ -34,14 +33,9 @@ def claim_disk(
     is_volume = model.cache == "volume"
     claim_name = f"{model.served.id}-{'models' if is_volume else 'node'}"
     size_gib = model.volume_gib or model.served.model.volume_gib
-    claim = Claim(
-        name=claim_name,
-        namespace=namespace,
-        volume_name=f"{namespace_name}-{claim_name}",
-        size=f"{size_gib}Gi" if is_volume else NOMINAL_SIZE,
-    )
+    size = f"{size_gib}Gi" if is_volume else NOMINAL_SIZE
     source = ebs_volume(name, model.zone, size_gib, tags, child) if is_volume else _directory(model.served.id)
-    return claim_volume(name, claim, source, child)
+    return claim_volume(name, claim_name, namespace, size, source, child)
 
 
 def _directory(id: str) -> dict[str, Any]:

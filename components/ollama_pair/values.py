@@ -292,10 +292,9 @@ def start_command(served: ServedModel) -> list[str]:
     ]
 
 
-@cache
 def start_script() -> str:
     """Text of `model_start.sh`, the hook that loads the model."""
-    return files(__package__).joinpath("model_start.sh").read_text(encoding="utf-8")
+    return script("model_start.sh")
 
 
 def watch_container(served: ServedModel) -> dict[str, Any]:
@@ -367,7 +366,7 @@ def _sidecar(name: str, module: str, settings: Mapping[str, str], memory_mib: in
 
 @cache
 def script(name: str) -> str:
-    """Text of a sidecar's script, e.g. `model_watch.py`."""
+    """Text of a script, e.g. `model_watch.py`."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

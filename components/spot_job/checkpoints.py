@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.arguments import check_arguments, check_least
-from components.disks import Claim, claim_volume, ebs_volume
+from components.disks import claim_volume, ebs_volume
 from components.iam import POD_IDENTITY, trust
 
 DIRECTORY = "/checkpoints"
@@ -160,16 +160,6 @@ def store_on_volume(
     child: pulumi.ResourceOptions,
 ) -> Storage:
     """Registers the volume and a claim on it."""
-    claim_name = f"{job}-checkpoints"
-    claim = claim_volume(
-        name,
-        Claim(
-            name=claim_name,
-            namespace=namespace,
-            volume_name=pulumi.Output.concat(namespace, "-", claim_name),
-            size=f"{kept.size_gib}Gi",
-        ),
-        ebs_volume(name, kept.zone, kept.size_gib, tags, child),
-        child,
-    )
+    source = ebs_volume(name, kept.zone, kept.size_gib, tags, child)
+    claim = claim_volume(name, f"{job}-checkpoints", namespace, f"{kept.size_gib}Gi", source, child)
     return Storage(location=DIRECTORY, environment={DIRECTORY_VARIABLE: DIRECTORY}, claim=claim)
