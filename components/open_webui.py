@@ -124,7 +124,13 @@ class OpenWebUI(pulumi.ComponentResource):
         policy = network_policy(f"{name}-incoming", namespace, to_page(args.clients), self._child)
         password = self._generate("admin-password")
         credentials = self._credentials(namespace, args.admin_email, password)
-        server = self._serve(namespace, args.model_urls, credentials, policy)
+        urls = pulumi.Output.all(*args.model_urls).apply(";".join)
+        server = k8s.apps.v1.Deployment(
+            f"{name}-server",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE, namespace=namespace, labels=UI_LABELS),
+            spec=cast(Any, deployment_spec(urls, credentials)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
         service = k8s.core.v1.Service(
             f"{name}-service",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE, namespace=namespace),
@@ -164,21 +170,6 @@ class OpenWebUI(pulumi.ComponentResource):
         )
         name: pulumi.Output[str] = made.metadata.name
         return name
-
-    def _serve(
-        self,
-        namespace: pulumi.Input[str],
-        model_urls: Sequence[pulumi.Input[str]],
-        credentials: pulumi.Input[str],
-        policy: pulumi.Resource,
-    ) -> "k8s.apps.v1.Deployment":
-        urls = pulumi.Output.all(*model_urls).apply(";".join)
-        return k8s.apps.v1.Deployment(
-            f"{self._name}-server",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE, namespace=namespace, labels=UI_LABELS),
-            spec=cast(Any, deployment_spec(urls, credentials)),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
 
 
 def deployment_spec(urls: pulumi.Input[str], credentials: pulumi.Input[str]) -> dict[str, Any]:

@@ -183,17 +183,15 @@ class GpuCluster(pulumi.ComponentResource):
             enabled_cluster_log_types=CONTROL_PLANE_LOGS if args.logs else None,
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=args.support.upper()),
             tags=self._tags,
-            opts=pulumi.ResourceOptions.merge(
-                self._child,
-                pulumi.ResourceOptions(
-                    # Without a log group of that name, EKS creates one that nothing ever deletes.
-                    depends_on=[self._log_group()] if args.logs else None,
-                    transforms=[
-                        _replace_failed_addons,
-                        with_trust(trust(EKS, self._child, tags_sessions=True)),
-                        *([_admit_by_entries_alone] if args.admins else []),
-                    ],
-                ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Without a log group of that name, EKS creates one that nothing ever deletes.
+                depends_on=[self._log_group()] if args.logs else None,
+                transforms=[
+                    _replace_failed_addons,
+                    with_trust(trust(EKS, self._child, tags_sessions=True)),
+                    *([_admit_by_entries_alone] if args.admins else []),
+                ],
             ),
         )
 
@@ -214,11 +212,8 @@ class GpuCluster(pulumi.ComponentResource):
         """
         options = {"--role-arn": self._args.role_arn, "--profile": self._args.profile}
         words = [word for option, value in options.items() if value for word in (option, value)]
-        return (
-            self.control_plane.kubeconfig_json.apply(lambda text: _with_arguments(text, words))
-            if words
-            else (self.control_plane.kubeconfig_json)
-        )
+        text = self.control_plane.kubeconfig_json
+        return text.apply(lambda known: _with_arguments(known, words)) if words else text
 
     def _from_control_plane(self, attribute: str) -> pulumi.Output[str]:
         """An attribute of the EKS cluster inside `eks.Cluster`, or the cluster's name under mocks without one.
@@ -287,10 +282,9 @@ class GpuCluster(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=self._tags,
-            opts=pulumi.ResourceOptions.merge(
-                self._child,
-                # Deleted before its replacement is created, because an add-on's name is fixed.
-                pulumi.ResourceOptions(depends_on=[*needs], replace_on_changes=[FAILED], delete_before_replace=True),
+            # Deleted before its replacement is created, because an add-on's name is fixed.
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[*needs], replace_on_changes=[FAILED], delete_before_replace=True
             ),
         )
 

@@ -148,8 +148,6 @@ class ScheduledParking(pulumi.ComponentResource):
                         maximum_event_age_in_seconds=RETRY_SECONDS
                     ),
                 )
-                # Without its policies, the role cannot even report that a call failed.
-                needs = pulumi.ResourceOptions(depends_on=policies)
                 aws.scheduler.Schedule(
                     f"{self._name}-{pool}-{verb}",
                     group_name=group.name,
@@ -158,7 +156,8 @@ class ScheduledParking(pulumi.ComponentResource):
                     schedule_expression_timezone=self._args.timezone,
                     flexible_time_window=aws.scheduler.ScheduleFlexibleTimeWindowArgs(mode="OFF"),
                     target=target,
-                    opts=pulumi.ResourceOptions.merge(self._child, needs),
+                    # Without its policies, the role cannot even report that a call failed.
+                    opts=pulumi.ResourceOptions(parent=self, depends_on=policies),
                 )
         self.schedule_group_name = group.name
         self.dead_letter_queue_url = queue.url
@@ -218,7 +217,7 @@ class ScheduledParking(pulumi.ComponentResource):
                 f"{self._name}-{verb}",
                 metadata=meta(name=f"{self._name}-{verb}", namespace=namespace),
                 spec=cast(Any, spec),
-                opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[allowed])),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[allowed]),
             )
 
     def _allow_scaling(self, account: pulumi.Output[str]) -> pulumi.Resource:

@@ -51,7 +51,6 @@ class ShareProof(pulumi.ComponentResource):
         expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node)
         mark = fingerprint(expected)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
-        again = pulumi.ResourceOptions(replacement_trigger=args.mode_taint)
         namespace = create_namespace(f"{name}-namespace", args.namespace, security_level(args.sharing), child)
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts", metadata=meta(name="scripts", namespace=namespace), data=script_texts(), opts=child
@@ -67,13 +66,11 @@ class ShareProof(pulumi.ComponentResource):
             "node-job",
             meta(name=f"node-{mark}", namespace=namespace),
             node_job(expected, args, scripts, reader),
-            pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[policy])),
+            policy,
         )
-        # While the old mode's plugin still runs, the pods would get its shares and fail.
-        after_node = pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[node]))
-        jobs = [node]
-        jobs += [self._shares_job(each, mark, namespace, scripts, prober, after_node) for each in expected]
-        self.verified_shares = pulumi.Output.all(*(job.status for job in jobs)).apply(
+        # While the old mode's plugin still runs, the pods would get its shares and fail. So they come after `node`.
+        shares = [self._shares_job(each, mark, namespace, scripts, prober, node) for each in expected]
+        self.verified_shares = pulumi.Output.all(*(job.status for job in (node, *shares))).apply(
             lambda _: {each.resource: asdict(each) for each in expected}
         )
         self.register_outputs({"verifiedShares": self.verified_shares})
@@ -85,7 +82,7 @@ class ShareProof(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         scripts: pulumi.Input[str],
         account: pulumi.Input[str],
-        opts: pulumi.ResourceOptions,
+        node: pulumi.Resource,
     ) -> k8s.batch.v1.Job:
         meta = k8s.meta.v1.ObjectMetaArgs
         share = safe_name(f"shares-{expected.resource.rpartition('/')[2]}", 40)
@@ -102,7 +99,7 @@ class ShareProof(pulumi.ComponentResource):
         ).metadata.name
         job = f"{share}-{mark}"
         spec = shares_job(expected, self._args, job, share, service, scripts, account)
-        return self._job(f"{share}-job", meta(name=job, namespace=namespace), spec, opts)
+        return self._job(f"{share}-job", meta(name=job, namespace=namespace), spec, node)
 
     def _account(self, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
         account = k8s.core.v1.ServiceAccount(
@@ -134,23 +131,26 @@ class ShareProof(pulumi.ComponentResource):
         )
 
     def _job(
-        self, part: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
+        self, part: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, needed: pulumi.Resource
     ) -> k8s.batch.v1.Job:
         """Registers a Job that is never updated. It is replaced if the expected shares or the taint change, or if it
         failed.
         """
         longer = minutes(spec["activeDeadlineSeconds"])
         meta.annotations = {"pulumi.com/replaceUnready": "true"}
-        # Otherwise a new image or toleration would replace the Job, whose pods would wait for shares that models hold.
-        once = pulumi.ResourceOptions(
-            ignore_changes=["spec"],
-            # The replacement can have the same name: after a failed proof, or if you undo a switch.
-            delete_before_replace=True,
-            custom_timeouts=pulumi.CustomTimeouts(create=longer, update=longer),
-        )
         return k8s.batch.v1.Job(
             f"{self._name}-{part}",
             metadata=meta,
             spec=cast(Any, spec),
-            opts=pulumi.ResourceOptions.merge(opts, once),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[needed],
+                replacement_trigger=self._args.mode_taint,
+                # Otherwise a new image or toleration would replace the Job, whose pods would wait for shares that
+                # models hold.
+                ignore_changes=["spec"],
+                # The replacement can have the same name: after a failed proof, or if you undo a switch.
+                delete_before_replace=True,
+                custom_timeouts=pulumi.CustomTimeouts(create=longer, update=longer),
+            ),
         )

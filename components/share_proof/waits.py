@@ -35,14 +35,9 @@ class Waits:
         return self.ready + PODS_SECONDS
 
     @property
-    def pod(self) -> int:
-        """Longest lifetime of a pod on a share: all pods start, one is interrupted, and all are questioned again."""
-        return PODS_SECONDS + self.back + 2 * STEPS * STEP_SECONDS
-
-    @property
     def pods_job(self) -> int:
-        """Deadline of the Job whose pods hold the shares."""
-        return self.pod + MARGIN_SECONDS
+        """Deadline of the Job whose pods hold the shares: all start, one is interrupted, all are questioned again."""
+        return PODS_SECONDS + self.back + 2 * STEPS * STEP_SECONDS + MARGIN_SECONDS
 
     @property
     def node_job(self) -> int:
