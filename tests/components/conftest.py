@@ -7,37 +7,26 @@ from typing import Any
 import pulumi
 import pytest
 
+import components
 from components import (
     BucketCheckpoints,
-    CostAlert,
     CostAlertArgs,
-    DevicePluginSharing,
     DevicePluginSharingArgs,
-    GpuCluster,
     GpuClusterArgs,
-    KarpenterGpuPool,
     KarpenterGpuPoolArgs,
     KarpenterPool,
     ModelClients,
     MonitoredPool,
-    Monitoring,
     MonitoringArgs,
     OllamaModel,
-    OllamaPair,
     OllamaPairArgs,
-    OpenWebUI,
     OpenWebUIArgs,
     ParkedNodeGroup,
     PoolSharing,
-    ScaleToZero,
     ScaleToZeroArgs,
-    ScheduledParking,
     ScheduledParkingArgs,
-    ShareProof,
     ShareProofArgs,
-    SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
-    SpotJob,
     SpotJobArgs,
 )
 from sharing.modes.modes import Mig, Mps, TimeSlicing
@@ -66,139 +55,100 @@ class Mocks(pulumi.runtime.Mocks):
         return {}
 
 
-def _cluster(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    return GpuCluster(name, GpuClusterArgs(cluster_name=f"{name}-cluster", logs=True, tags=TAGS), opts)
-
-
-def _nodes(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = SpotGpuNodeGroupArgs(
+ARGUMENTS: dict[str, Callable[[str], Any]] = {
+    "CostAlert": lambda _: CostAlertArgs(
+        max_usd=100, emails=["ops@example.com"], only_tagged={"owner": "us"}, tags=TAGS
+    ),
+    "GpuCluster": lambda name: GpuClusterArgs(cluster_name=f"{name}-cluster", logs=True, tags=TAGS),
+    "SpotGpuNodeGroup": lambda _: SpotGpuNodeGroupArgs(
         cluster_name=pulumi.Output.from_input("cluster"),
         subnet_ids=["subnet-1"],
         sharing=TimeSlicing(replicas=4),
         tags=TAGS,
-    )
-    return SpotGpuNodeGroup(name, args, opts)
-
-
-def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    types = ("g4dn.xlarge", "g4dn.12xlarge")
-    args = KarpenterGpuPoolArgs(
+    ),
+    "KarpenterGpuPool": lambda _: KarpenterGpuPoolArgs(
         cluster_name=pulumi.Output.from_input("cluster"),
         node_subnet_ids=pulumi.Output.from_input(["subnet-1"]),
         security_group_id=pulumi.Output.from_input("sg-1"),
         pools=[
-            KarpenterPool(name="spot", sharing=TimeSlicing(replicas=4), instance_types=types),
+            KarpenterPool(
+                name="spot", sharing=TimeSlicing(replicas=4), instance_types=("g4dn.xlarge", "g4dn.12xlarge")
+            ),
             KarpenterPool(name="sure", sharing=Mps(), capacity="on-demand", zone=pulumi.Output.from_input("zone-0")),
         ],
         tags=TAGS,
-    )
-    return KarpenterGpuPool(name, args, opts)
-
-
-def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    pools = [
-        PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu"),
-        PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-mig"),
-    ]
-    return DevicePluginSharing(name, DevicePluginSharingArgs(pools=pools), opts)
-
-
-def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = OllamaPairArgs(models=PAIR, namespace=f"{name}-ollama", tags=TAGS)
-    return OllamaPair(name, args, opts)
-
-
-def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = ShareProofArgs(
+    ),
+    "DevicePluginSharing": lambda name: DevicePluginSharingArgs(
+        pools=[
+            PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu"),
+            PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-mig"),
+        ]
+    ),
+    "Monitoring": lambda name: MonitoringArgs(
+        service_monitors=True,
+        model_namespace=pulumi.Output.from_input("ollama"),
+        pools=[MonitoredPool(name="gpu", node_usd_per_hour=0.25, share_mib=7680)],
+        other_usd_per_hour=0.125,
+        namespace=f"{name}-monitoring",
+    ),
+    "OllamaPair": lambda name: OllamaPairArgs(models=PAIR, namespace=f"{name}-ollama", tags=TAGS),
+    "OpenWebUI": lambda name: OpenWebUIArgs(
+        model_urls=[
+            pulumi.Output.from_input("http://llama2-7b.ollama:11434"),
+            "http://mistral-7b.ollama:11434",
+        ],
+        admin_email="ops@example.com",
+        namespace=f"{name}-open-webui",
+    ),
+    "ScaleToZero": lambda name: ScaleToZeroArgs(
+        models=["llama2-7b", "mistral-7b"],
+        clients=ModelClients(namespaces=["chat"], labels={"llm-client": "yes"}),
+        namespace=f"{name}-keda",
+    ),
+    "ScheduledParking": lambda _: ScheduledParkingArgs(
+        schedule="0 20 * * MON-FRI",
+        wake="30 8 1 * *",
+        timezone="Europe/Paris",
+        node_groups={
+            "gpu": ParkedNodeGroup(
+                cluster_name=pulumi.Output.from_input("cluster"), node_group_name=pulumi.Output.from_input("gpu-nodes")
+            ),
+            "big": ParkedNodeGroup(cluster_name="cluster", node_group_name="big-nodes", nodes=2),
+        },
+        deployments=["llama2-7b", "mistral-7b"],
+        namespace="models",
+        tags=TAGS,
+    ),
+    "ShareProof": lambda name: ShareProofArgs(
         sharing=Mps(replicas=4),
         gpu="t4",
         pool="big",
         instance_types=["g4dn.xlarge", "g4dn.2xlarge"],
         tolerations=[{"key": "team", "operator": "Equal", "value": "ml"}],
         namespace=f"{name}-proof",
-    )
-    return ShareProof(name, args, opts)
-
-
-def _job(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    cluster = pulumi.Output.from_input("cluster")
-    args = SpotJobArgs(
+    ),
+    "SpotJob": lambda name: SpotJobArgs(
         image="example.com/train:1",
         command=["python", "train.py"],
-        checkpoints=BucketCheckpoints(cluster_name=cluster, bucket=pulumi.Output.from_input("mine"), prefix=name),
+        checkpoints=BucketCheckpoints(
+            cluster_name=pulumi.Output.from_input("cluster"), bucket=pulumi.Output.from_input("mine"), prefix=name
+        ),
         queue="rest",
         tags=TAGS,
-    )
-    return SpotJob(name, args, opts)
-
-
-def _alert(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = CostAlertArgs(max_usd=100, emails=["ops@example.com"], only_tagged={"owner": "us"}, tags=TAGS)
-    return CostAlert(name, args, opts)
-
-
-def _ui(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    urls: list[pulumi.Input[str]] = [
-        pulumi.Output.from_input("http://llama2-7b.ollama:11434"),
-        "http://mistral-7b.ollama:11434",
-    ]
-    args = OpenWebUIArgs(model_urls=urls, admin_email="ops@example.com", namespace=f"{name}-open-webui")
-    return OpenWebUI(name, args, opts)
-
-
-def _monitoring(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = MonitoringArgs(
-        service_monitors=True,
-        model_namespace=pulumi.Output.from_input("ollama"),
-        pools=[MonitoredPool(name="gpu", node_usd_per_hour=0.25, share_mib=7680)],
-        other_usd_per_hour=0.125,
-        namespace=f"{name}-monitoring",
-    )
-    return Monitoring(name, args, opts)
-
-
-def _zero(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = ScaleToZeroArgs(
-        models=["llama2-7b", "mistral-7b"],
-        clients=ModelClients(namespaces=["chat"], labels={"llm-client": "yes"}),
-        namespace=f"{name}-keda",
-    )
-    return ScaleToZero(name, args, opts)
-
-
-def _parking(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    groups = {
-        "gpu": ParkedNodeGroup(
-            cluster_name=pulumi.Output.from_input("cluster"), node_group_name=pulumi.Output.from_input("gpu-nodes")
-        ),
-        "big": ParkedNodeGroup(cluster_name="cluster", node_group_name="big-nodes", nodes=2),
-    }
-    args = ScheduledParkingArgs(
-        schedule="0 20 * * MON-FRI",
-        wake="30 8 1 * *",
-        timezone="Europe/Paris",
-        node_groups=groups,
-        deployments=["llama2-7b", "mistral-7b"],
-        namespace="models",
-        tags=TAGS,
-    )
-    return ScheduledParking(name, args, opts)
-
-
-BUILDERS: dict[str, Builder] = {
-    "CostAlert": _alert,
-    "GpuCluster": _cluster,
-    "SpotGpuNodeGroup": _nodes,
-    "KarpenterGpuPool": _karpenter,
-    "DevicePluginSharing": _sharing,
-    "Monitoring": _monitoring,
-    "OllamaPair": _pair,
-    "OpenWebUI": _ui,
-    "ScaleToZero": _zero,
-    "ScheduledParking": _parking,
-    "ShareProof": _proof,
-    "SpotJob": _job,
+    ),
 }
+"""The arguments of each component, for an instance of this name."""
+
+
+def _builder(kind: str) -> Builder:
+    def build(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+        made: pulumi.ComponentResource = getattr(components, kind)(name, ARGUMENTS[kind](name), opts)
+        return made
+
+    return build
+
+
+BUILDERS = {kind: _builder(kind) for kind in ARGUMENTS}
 
 
 @pytest.fixture(autouse=True)
