@@ -25,14 +25,11 @@ def check_arguments(args: Any, *, tagged: Collection[str] = ()) -> None:
             options = [str(option) for option in get_args(hint)] if get_origin(hint) is Literal else []
             fix = did_you_mean(value, options) if options and isinstance(value, str) else f"Pass {wanted}."
             raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted}, not {value!r}. {fix}")
-    _check_tags(type(args).__name__, getattr(args, "tags", {}), tagged)
-
-
-def _check_tags(name: str, tags: Mapping[str, str], added: Collection[str]) -> None:
+    tags: Mapping[str, str] = getattr(args, "tags", {})
     own = STACK if isinstance(tags, StackTags) else ()
     given = {key: value for key, value in tags.items() if key not in own}
-    for problem in judge_tags({"tags": given}, {*own, *added}):
-        raise ValueError(f"{name}.{problem.message}")
+    for problem in judge_tags({"tags": given}, {*own, *tagged}):
+        raise ValueError(f"{type(args).__name__}.{problem.message}")
 
 
 def check_least(args: Any, **least: int) -> None:

@@ -35,7 +35,7 @@ class Job:
     port_name: str = METRICS_PORT_NAME
     """dcgm-exporter, also the GPU Operator's, has the same name for it as the models' exporter."""
     rules: Sequence[Rule]
-    """Relabeling of targets."""
+    """Relabeling of targets, after what is the same for all."""
     metric_rules: Sequence[Rule] = ()
     """Relabeling of series."""
 
@@ -50,10 +50,7 @@ def gpu_job() -> Job:
         name=GPU_EXPORTER,
         namespaces=(GPU_EXPORTER, OPERATOR_NAMESPACE),
         port=GPU_EXPORTER_PORT,
-        rules=(
-            *_common(GPU_EXPORTER, GPU_EXPORTER_PORT),
-            {"action": "labeldrop", "regex": "pod|namespace|container|endpoint"},
-        ),
+        rules=({"action": "labeldrop", "regex": "pod|namespace|container|endpoint"},),
         # The label's name changed after 4.8.2 (NVIDIA/dcgm-exporter#655), and `node` has the same value.
         metric_rules=({"action": "labeldrop", "regex": "Hostname|hostname"},),
     )
@@ -66,7 +63,6 @@ def models_job(namespace: pulumi.Input[str]) -> Job:
         namespaces=(namespace,),
         port=METRICS_PORT,
         rules=(
-            *_common("tandem-models", METRICS_PORT),
             {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
             {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
         ),
@@ -82,7 +78,6 @@ def karpenter_job() -> Job:
         port=KARPENTER_PORT,
         port_name="http-metrics",
         rules=(
-            *_common(KARPENTER, KARPENTER_PORT),
             {"action": "keep", "source_labels": [named], "regex": KARPENTER},
             {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
         ),
@@ -90,13 +85,14 @@ def karpenter_job() -> Job:
     )
 
 
-def _common(job: str, port: int) -> tuple[Rule, ...]:
-    return (
-        {"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_number"], "regex": str(port)},
-        {"target_label": "job", "replacement": job},
+def _rules(job: Job) -> list[Rule]:
+    return [
+        {"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_number"], "regex": str(job.port)},
+        {"target_label": "job", "replacement": job.name},
         {"source_labels": ["__meta_kubernetes_pod_node_name"], "target_label": "node"},
         {"source_labels": [NODE_META], "target_label": "pool"},
-    )
+        *job.rules,
+    ]
 
 
 def scrape_config(jobs: Sequence[Job]) -> dict[str, Any]:
@@ -114,7 +110,7 @@ def _scrape(job: Job) -> dict[str, Any]:
         "job_name": job.name,
         "honor_labels": True,
         "kubernetes_sd_configs": [discovery],
-        "relabel_configs": [*job.rules],
+        "relabel_configs": _rules(job),
         "metric_relabel_configs": [*job.metric_rules],
     }
 
@@ -131,7 +127,7 @@ def pod_monitor(job: Job) -> dict[str, Any]:
                 "port": job.port_name,
                 "interval": f"{SECONDS}s",
                 "honorLabels": True,
-                "relabelings": [_camel(rule) for rule in job.rules],
+                "relabelings": [_camel(rule) for rule in _rules(job)],
                 "metricRelabelings": [_camel(rule) for rule in job.metric_rules],
             }
         ],

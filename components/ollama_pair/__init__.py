@@ -11,7 +11,7 @@ from components.charts import merge_values
 from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import claim_disk
-from components.ollama_pair.values import OllamaModel, Scripts, SpillPool, chart_values, digest, script
+from components.ollama_pair.values import OllamaModel, SpillPool, chart_values, digest, script
 from sharing import versions
 from sharing.aws.tags import VOLUME
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
@@ -77,20 +77,11 @@ class OllamaPair(pulumi.ComponentResource):
         # `restricted` would reject pods that run as root.
         namespace = create_namespace(f"{name}-namespace", args.namespace, "baseline", child)
         # Without it, a server accepts requests from the entire cluster, so it must exist before the first server.
-        policy = network_policy(
-            f"{name}-incoming",
-            namespace,
-            to_models(
-                args.clients,
-                args.scrapers,
-                sorted({model.scaling.namespace for model in args.models if model.scaling}),
-            ),
-            child,
-        )
-        scripts = Scripts(
-            watch=self._script("model-watch", "model_watch.py", namespace),
-            metrics=None if args.scrapers is None else self._script("model-metrics", "model_metrics.py", namespace),
-        )
+        interceptors = sorted({model.scaling.namespace for model in args.models if model.scaling})
+        spec = to_models(args.clients, args.scrapers, interceptors)
+        policy = network_policy(f"{name}-incoming", namespace, spec, child)
+        sidecars = ["watch"] if args.scrapers is None else ["watch", "metrics"]
+        scripts = {sidecar: self._script(sidecar, namespace) for sidecar in sidecars}
         self._classes = {
             importance: k8s.scheduling.v1.PriorityClass(
                 f"{name}-{importance}",
@@ -110,12 +101,13 @@ class OllamaPair(pulumi.ComponentResource):
         )
         self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
 
-    def _script(self, part: str, file: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+    def _script(self, sidecar: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
         """A ConfigMap with a sidecar's script, named after its content, so that a changed script restarts the pods."""
+        file = f"model_{sidecar}.py"
         text = script(file)
         return k8s.core.v1.ConfigMap(
-            f"{self._name}-{part}",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"{part}-{digest(text)}", namespace=namespace),
+            f"{self._name}-model-{sidecar}",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"model-{sidecar}-{digest(text)}", namespace=namespace),
             data={file: text},
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
@@ -124,7 +116,7 @@ class OllamaPair(pulumi.ComponentResource):
         self,
         model: OllamaModel,
         namespace: pulumi.Input[str],
-        scripts: Scripts,
+        scripts: Mapping[str, pulumi.Input[str]],
         policy: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
         id = model.served.id

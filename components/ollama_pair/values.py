@@ -151,30 +151,24 @@ class OllamaModel:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scripts:
-    """Names of the ConfigMaps with the sidecars' scripts."""
-
-    watch: pulumi.Input[str]
-    metrics: pulumi.Input[str] | None
-    """None without metrics."""
-
-
 def chart_values(
     model: OllamaModel,
     claim: pulumi.Input[str],
-    scripts: Scripts,
+    scripts: Mapping[str, pulumi.Input[str]],
     namespace: pulumi.Input[str],
     priority_class: pulumi.Input[str] | None = None,
 ) -> dict[str, Any]:
-    """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
+    """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path.
+
+    `scripts` names the ConfigMaps of the sidecars `watch` and, with metrics, `metrics`.
+    """
     served = model.served
     environment = {**server_environment(served), "CUDA_CACHE_PATH": KERNELS_DIRECTORY}
     if model.needs_mps_daemon:
         environment["TANDEM_MPS"] = "required"
     sidecars = [watch_container(served)]
     annotations = {}
-    if scripts.metrics is not None:
+    if "metrics" in scripts:
         # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv).
         environment["LLAMA_ARG_ENDPOINT_METRICS"] = "1"
         sidecars.append(metrics_container(served))
@@ -375,14 +369,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _files(model: OllamaModel, claim: pulumi.Input[str], scripts: Scripts) -> dict[str, Any]:
+def _files(model: OllamaModel, claim: pulumi.Input[str], scripts: Mapping[str, pulumi.Input[str]]) -> dict[str, Any]:
     """The pod's volumes, and where the server's container mounts them."""
     volumes: list[dict[str, Any]] = [
         {"name": "watch", "emptyDir": {}},
-        _script_volume("watch-script", scripts.watch, "model_watch.py"),
+        *(_script_volume(sidecar, config_map) for sidecar, config_map in scripts.items()),
     ]
-    if scripts.metrics is not None:
-        volumes.append(_script_volume("metrics-script", scripts.metrics, "model_metrics.py"))
     mounts = [{"name": "watch", "mountPath": WATCH_FOLDER}]
     if model.cache == "volume":
         disk = {"persistentVolume": {"enabled": True, "existingClaim": claim}}
@@ -393,5 +385,6 @@ def _files(model: OllamaModel, claim: pulumi.Input[str], scripts: Scripts) -> di
     }
 
 
-def _script_volume(name: str, config_map: pulumi.Input[str], file: str) -> dict[str, Any]:
-    return {"name": name, "configMap": {"name": config_map, "items": [{"key": file, "path": file}]}}
+def _script_volume(sidecar: str, config_map: pulumi.Input[str]) -> dict[str, Any]:
+    file = f"model_{sidecar}.py"
+    return {"name": f"{sidecar}-script", "configMap": {"name": config_map, "items": [{"key": file, "path": file}]}}
