@@ -17,6 +17,12 @@ UNPRIVILEGED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities
 """securityContext of a container without privileges."""
 
 
+def requests(cpu_millis: int, memory_mib: int) -> dict[str, Any]:
+    """Resources of a container whose limit of memory is its request."""
+    memory = {"memory": f"{memory_mib}Mi"}
+    return {"requests": {"cpu": f"{cpu_millis}m", **memory}, "limits": memory}
+
+
 def run_as(user: int) -> dict[str, Any]:
     """securityContext of a pod whose containers run with this user ID and group ID."""
     return {

@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 import pulumi_random as random
 
 from components.arguments import check_arguments
-from components.containers import NOBODY, UNPRIVILEGED, create_namespace, run_as
+from components.containers import NOBODY, UNPRIVILEGED, create_namespace, requests, run_as
 from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
 from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
@@ -184,10 +184,7 @@ def deployment_spec(urls: pulumi.Input[str], credentials: pulumi.Input[str]) -> 
         ],
         "envFrom": [{"secretRef": {"name": credentials}}],
         "ports": [{"name": "http", "containerPort": UI_PORT}],
-        "resources": {
-            "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-            "limits": {"memory": f"{MEMORY_MIB}Mi"},
-        },
+        "resources": requests(CPU_MILLIS, MEMORY_MIB),
         "securityContext": UNPRIVILEGED,
         "startupProbe": {**health, "failureThreshold": START_PROBES},
         "readinessProbe": health,

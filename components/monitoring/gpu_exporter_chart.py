@@ -3,6 +3,7 @@
 from typing import Any
 
 from components.charts import Chart
+from components.containers import requests
 from sharing import versions
 from sharing.modes.modes import ENTIRE_GPU_LABELS
 from sharing.names import GPU_EXPORTER, tolerations
@@ -51,8 +52,5 @@ def values() -> dict[str, Any]:
         # The operator has an exporter of its own. Two on a node would compete for the profiling counters.
         "nodeSelector": ENTIRE_GPU_LABELS,
         "tolerations": tolerations(None),
-        "resources": {
-            "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-            "limits": {"memory": f"{MEMORY_MIB}Mi"},
-        },
+        "resources": requests(CPU_MILLIS, MEMORY_MIB),
     }

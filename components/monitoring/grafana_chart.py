@@ -6,6 +6,7 @@ from typing import Any
 import pulumi
 
 from components.charts import Chart
+from components.containers import requests
 from components.monitoring import store_chart
 from components.monitoring.alerts import grafana_rules
 from components.monitoring.dashboard import MonitoredPool
@@ -61,10 +62,7 @@ def values(
         "testFramework": {"enabled": False},
         # Two pods at once would need twice the memory.
         "deploymentStrategy": {"type": "Recreate"},
-        "resources": {
-            "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-            "limits": {"memory": f"{MEMORY_MIB}Mi"},
-        },
+        "resources": requests(CPU_MILLIS, MEMORY_MIB),
     }
 
 

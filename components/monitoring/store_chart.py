@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.charts import Chart
-from components.containers import NOBODY, UNPRIVILEGED, run_as
+from components.containers import NOBODY, UNPRIVILEGED, requests, run_as
 from components.monitoring.scraping import Job, scrape_config
 from sharing import versions
 from sharing.names import STORE_PORT
@@ -36,9 +36,6 @@ def values(jobs: Sequence[Job]) -> dict[str, Any]:
             "scrape": {"enabled": True, "config": scrape_config(jobs)},
             "podSecurityContext": {"enabled": True, **run_as(NOBODY), "fsGroup": NOBODY},
             "securityContext": {"enabled": True, **UNPRIVILEGED},
-            "resources": {
-                "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-                "limits": {"memory": f"{MEMORY_MIB}Mi"},
-            },
+            "resources": requests(CPU_MILLIS, MEMORY_MIB),
         },
     }

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pulumi
 
 from components.arguments import check_arguments, check_least
-from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
+from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, requests, run_as
 from components.scaling import Scaling, scaling_objects
 from sharing import versions
 from sharing.fit import host
@@ -339,7 +339,6 @@ def _sidecar(name: str, module: str, settings: Mapping[str, str], memory_mib: in
     """An init container that keeps running: the chart supports no other extra containers."""
     # The variable stops NVIDIA's runtime from giving this container a GPU.
     environment = {**settings, "NVIDIA_VISIBLE_DEVICES": "void"}
-    memory = {"memory": f"{memory_mib}Mi"}
     return {
         "name": name,
         "image": versions.PROBER_IMAGE,
@@ -347,7 +346,7 @@ def _sidecar(name: str, module: str, settings: Mapping[str, str], memory_mib: in
         "command": ["python", "-u", "-B", "-m", module],
         "workingDir": SCRIPT_FOLDER,
         "env": [{"name": key, "value": value} for key, value in environment.items()],
-        "resources": {"requests": {"cpu": f"{SIDECAR_CPU_MILLIS}m", **memory}, "limits": memory},
+        "resources": requests(SIDECAR_CPU_MILLIS, memory_mib),
         "securityContext": {
             "runAsUser": NOBODY,
             "runAsGroup": NOBODY,

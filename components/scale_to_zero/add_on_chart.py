@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.charts import Chart
-from components.containers import NOBODY, UNPRIVILEGED, run_as
+from components.containers import NOBODY, UNPRIVILEGED, requests, run_as
 from sharing import versions
 from sharing.names import INTERCEPTOR_ADMIN_PORT, INTERCEPTOR_PORT, SCALER_PORT
 
@@ -30,14 +30,9 @@ def values() -> dict[str, Any]:
             "replicas": {"min": 1, "max": 1},
             "proxy": {"port": INTERCEPTOR_PORT},
             "admin": {"port": INTERCEPTOR_ADMIN_PORT},
-            "resources": _resources(INTERCEPTOR_MIB),
+            "resources": requests(CPU_MILLIS, INTERCEPTOR_MIB),
         },
-        "scaler": {"replicas": 1, "grpcPort": SCALER_PORT, "resources": _resources(SCALER_MIB)},
+        "scaler": {"replicas": 1, "grpcPort": SCALER_PORT, "resources": requests(CPU_MILLIS, SCALER_MIB)},
         "podSecurityContext": run_as(NOBODY),
         "securityContext": {**UNPRIVILEGED, "readOnlyRootFilesystem": True},
     }
-
-
-def _resources(memory_mib: int) -> dict[str, Any]:
-    memory = {"memory": f"{memory_mib}Mi"}
-    return {"requests": {"cpu": f"{CPU_MILLIS}m", **memory}, "limits": memory}

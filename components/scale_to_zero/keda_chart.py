@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.charts import Chart
-from components.containers import NOBODY, UNPRIVILEGED, run_as
+from components.containers import NOBODY, UNPRIVILEGED, requests, run_as
 from sharing import versions
 
 CHART = Chart(name="keda", version=versions.KEDA_CHART, repository=versions.KEDA_REPOSITORY)
@@ -28,10 +28,5 @@ def values() -> dict[str, Any]:
         "rbac": {"enabledCustomScaledRefKinds": False},
         "podSecurityContext": {"operator": run_as(NOBODY)},
         "securityContext": {"operator": {**UNPRIVILEGED, "readOnlyRootFilesystem": True}},
-        "resources": {
-            "operator": {
-                "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-                "limits": {"memory": f"{MEMORY_MIB}Mi"},
-            }
-        },
+        "resources": {"operator": requests(CPU_MILLIS, MEMORY_MIB)},
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pulumi
 
-from components.containers import NOBODY, UNPRIVILEGED, run_as
+from components.containers import NOBODY, UNPRIVILEGED, requests, run_as
 from sharing import versions
 from sharing.schedule.cron import Cron
 
@@ -46,10 +46,7 @@ def cron_job(
         "image": versions.PROBER_IMAGE,
         "command": ["python", "-u", "-B", f"{SCRIPT_FOLDER}/{SCRIPT}"],
         "env": [{"name": name, "value": value} for name, value in settings.items()],
-        "resources": {
-            "requests": {"cpu": f"{CPU_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"},
-            "limits": {"memory": f"{MEMORY_MIB}Mi"},
-        },
+        "resources": requests(CPU_MILLIS, MEMORY_MIB),
         "securityContext": {**UNPRIVILEGED, "readOnlyRootFilesystem": True},
         "volumeMounts": [{"name": "script", "mountPath": SCRIPT_FOLDER, "readOnly": True}],
         "terminationMessagePolicy": "FallbackToLogsOnError",
