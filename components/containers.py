@@ -13,6 +13,11 @@ MODEL_USER = ROOT
 It is root, without capabilities (docs/decisions/0046). Kubelet creates a node's directory for root with mode 0755, and
 no other user is known to work with the plugin's MPS daemon.
 """
+API_ACCESS = {
+    "API_SERVER": "https://kubernetes.default.svc",
+    "CREDENTIALS": "/var/run/secrets/kubernetes.io/serviceaccount",
+}
+"""Environment of a script that calls the Kubernetes API with its pod's token."""
 UNPRIVILEGED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 """securityContext of a container without privileges."""
 

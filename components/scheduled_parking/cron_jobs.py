@@ -8,12 +8,11 @@ from typing import Any
 
 import pulumi
 
-from components.containers import NOBODY, UNPRIVILEGED, requests, run_as
+from components.containers import API_ACCESS, NOBODY, UNPRIVILEGED, requests, run_as
 from sharing import versions
 from sharing.schedule.cron import Cron
 
 SCRIPT, SCRIPT_FOLDER = "scale_models.py", "/script"
-CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIMIT_SECONDS = 600
 """Time for all attempts of a Job."""
 LATE_SECONDS = 25 * 60
@@ -38,8 +37,7 @@ def cron_job(
         "DEPLOYMENTS": json.dumps([*deployments]),
         "REPLICAS": str(replicas),
         "NAMESPACE": namespace,
-        "API_SERVER": "https://kubernetes.default.svc",
-        "CREDENTIALS": CREDENTIALS,
+        **API_ACCESS,
     }
     container = {
         "name": "scale",

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 
 from components.arguments import check_arguments, check_least
-from components.containers import MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
+from components.containers import API_ACCESS, MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED
 from components.share_proof.expectation import ShareExpectation, node_expectation
 from components.share_proof.waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, waits
@@ -43,7 +43,6 @@ SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
 """Memory limits. A pod on a share is Python with a CUDA context (compare `sharing.fit.host.RUNNER_MIB`, an engine with
 one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22).
 """
-CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @dataclass(frozen=True)
@@ -148,8 +147,7 @@ def node_job(
         "EXPECTATION": json.dumps(asdict(node_expectation(args.sharing, find_gpu(args.gpu), expected))),
         "LIMIT_SECONDS": str(NODE_SECONDS),
         "PAUSE_SECONDS": "5",
-        "API_SERVER": "https://kubernetes.default.svc",
-        "CREDENTIALS": CREDENTIALS,
+        **API_ACCESS,
         "PLUGIN_NAMESPACE": args.plugin.namespace,
         "PLUGIN_SELECTOR": args.plugin.selector,
     }

@@ -10,17 +10,6 @@ import pytest
 from components import iam
 
 
-class Parent:
-    """A component with a provider."""
-
-    def __init__(self, provider: object) -> None:
-        self.provider = provider
-
-    def get_provider(self, module_member: str) -> object:
-        assert module_member.startswith("aws:")
-        return self.provider
-
-
 class Provider:
     """A stand-in for an AWS provider."""
 
@@ -34,7 +23,10 @@ def test_the_account_is_looked_up_once_for_all_roles_of_a_provider(monkeypatch: 
 
     monkeypatch.setattr("pulumi_aws.get_caller_identity", answer)
     one, other = Provider(), Provider()
-    parents: list[Any] = [Parent(one), Parent(one), Parent(other), Parent(None), Parent(None)]
+    parents: list[Any] = [
+        SimpleNamespace(get_provider=lambda _, provider=provider: provider)
+        for provider in (one, one, other, None, None)
+    ]
     policies = [json.loads(iam.trust(iam.EKS, pulumi.ResourceOptions(parent=parent))) for parent in parents]
     accounts = [policy["Statement"][0]["Condition"]["StringEquals"]["aws:SourceAccount"] for policy in policies]
     # A default provider has no object that could be the key of a cache.
