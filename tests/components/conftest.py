@@ -160,16 +160,6 @@ def event_loop_of_the_thread() -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
 
 
-@pytest.fixture(scope="session")
-def builders() -> dict[str, Builder]:
-    return BUILDERS
-
-
-@pytest.fixture(scope="session")
-def tags() -> dict[str, str]:
-    return TAGS
-
-
 @pytest.fixture(scope="session", params=sorted(BUILDERS))
 def component(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -15,10 +15,10 @@ import pytest
 import components
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
 from sandbox.preview.program import run
+from tests.components.conftest import BUILDERS, TAGS, Builder
 from tests.conftest import Golden
 from tests.goldens import describe, in_full
 
-Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 NAMES = ("one", "two")
 
 TOKEN = "tandem:index:{}"
@@ -38,9 +38,9 @@ class Outer(pulumi.ComponentResource):
 
 
 @pytest.fixture(scope="module")
-def graph(builders: dict[str, Builder], component: str) -> Graph:
+def graph(component: str) -> Graph:
     """The component, built twice inside another one."""
-    return run(lambda: Outer(builders[component]), project="test", stack="test")
+    return run(lambda: Outer(BUILDERS[component]), project="test", stack="test")
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +64,16 @@ def discovered() -> dict[str, type[pulumi.ComponentResource]]:
     }
 
 
-def test_every_component_is_exported_and_has_a_frozen_token_and_a_builder(builders: dict[str, Builder]) -> None:
-    assert set(discovered()) == set(builders)
+def test_every_component_is_exported_and_has_a_frozen_token_and_a_builder() -> None:
+    assert set(discovered()) == set(BUILDERS)
     for name in discovered():
         assert getattr(components, name) is discovered()[name]
         assert hasattr(components, f"{name}Args")
 
 
-def test_a_component_registers_the_resources_of_its_golden(
-    builders: dict[str, Builder], component: str, golden: Golden
-) -> None:
+def test_a_component_registers_the_resources_of_its_golden(component: str, golden: Golden) -> None:
     """`--regen` writes `tests/golden/components`. Arguments that a caller omits appear with their defaults."""
-    graph = run(lambda: builders[component]("one", None), project="test", stack="test")
+    graph = run(lambda: BUILDERS[component]("one", None), project="test", stack="test")
     golden(f"components/{component}.json", f"{in_full(describe(graph))}\n")
 
 
@@ -115,21 +113,21 @@ def test_children_use_the_providers_that_the_outer_component_was_given(graph: Gr
             assert provider.endswith("::their-cluster"), child.urn
 
 
-def test_resources_in_a_new_cluster_use_that_clusters_provider(builders: dict[str, Builder]) -> None:
-    graph = run(lambda: builders["GpuCluster"]("made", None), project="test", stack="test")
+def test_resources_in_a_new_cluster_use_that_clusters_provider() -> None:
+    graph = run(lambda: BUILDERS["GpuCluster"]("made", None), project="test", stack="test")
     inside = [resource for resource in graph if resource.type.startswith("kubernetes:")]
     assert inside
     assert all(graph.effective_options(one.urn)["provider"].endswith("::made-kubernetes") for one in inside)
 
 
-def test_every_taggable_resource_has_the_tags(graph: Graph, component: str, tags: dict[str, str]) -> None:
+def test_every_taggable_resource_has_the_tags(graph: Graph, component: str) -> None:
     for resource in below(graph, component):
         if resource.type.startswith("aws:") and "tags" in inputs_of(resource.type):
-            assert tags.items() <= dict(resource.inputs.get("tags", {})).items(), resource.urn
+            assert TAGS.items() <= dict(resource.inputs.get("tags", {})).items(), resource.urn
         if resource.type == "aws:ec2/launchTemplate:LaunchTemplate":
             specified = {spec["resourceType"]: spec["tags"] for spec in resource.inputs["tagSpecifications"]}
             assert set(specified) == {"instance", "volume", "network-interface"}
-            assert all(tags.items() <= given.items() for given in specified.values())
+            assert all(TAGS.items() <= given.items() for given in specified.values())
 
 
 def inputs_of(token: str) -> set[str]:

@@ -9,7 +9,7 @@ import pulumi
 from components.share_proof.expectation import expectations
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
-from tests.components.conftest import Builder, Mocks
+from tests.components.conftest import BUILDERS, Mocks
 
 [SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 1)
 OUTPUTS: dict[str, dict[str, Any]] = {
@@ -46,13 +46,13 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_component_has_its_outputs(builders: dict[str, Builder], component: str) -> None:
+def test_every_component_has_its_outputs(component: str) -> None:
     wanted, found = OUTPUTS[component], dict[str, Any]()
     pulumi.runtime.set_mocks(Mocks(), project="theirs", stack="test")
 
     @pulumi.runtime.test
     def program() -> pulumi.Output[None]:
-        made = builders[component]("theirs", None)
+        made = BUILDERS[component]("theirs", None)
         return pulumi.Output.all(**{name: attrgetter(name)(made) for name in wanted}).apply(found.update)
 
     program()
