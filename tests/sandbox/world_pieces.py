@@ -1,9 +1,10 @@
 """Pieces of an account for tests of the emulated cloud's rules."""
 
+import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -26,6 +27,12 @@ class Account:
         self.provider: dict[str, Any] = {"region": "us-east-1"}
         self.subnets: list[str] = []
         self.vpc = ""
+
+    def copied(self) -> Self:
+        """The same account with a copy of its cloud."""
+        same = copy.copy(self)
+        same.world, same.provider = self.world.copied(), dict(self.provider)
+        return same
 
     def make(self, token: str, logical: str = "x", /, **inputs: Any) -> str:
         """Checks and creates; returns the id."""
@@ -182,6 +189,3 @@ def refused(code: str, words: str | None = None) -> Iterator[None]:
     assert caught.value.code == code
     assert str(caught.value) == f"{code}: {caught.value.message}"
     assert "/" in caught.value.source
-
-
-Prepare = Callable[[Account], Any]

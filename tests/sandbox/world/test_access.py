@@ -1,4 +1,4 @@
-"""Access to a cluster of the emulated cloud."""
+"""Access to a cluster of the emulated cloud. tests/engine/test_access.py has the creator's."""
 
 import json
 
@@ -10,7 +10,8 @@ from tests.sandbox.world_pieces import Account, meta, refused
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 ANNA, CI = "arn:aws:iam::123456789012:role/people/anna", "arn:aws:iam::999999999999:user/ci"
-EXPLICIT = {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
+SESSION = "arn:aws:sts::123456789012:assumed-role/anna/session"
+LOOKUP = "aws:iam/getSessionContext:getSessionContext"
 
 
 @pytest.fixture
@@ -24,20 +25,8 @@ def test_without_credentials_of_a_test_the_caller_is_a_user_of_the_partition() -
     assert Callers().of({"region": "us-gov-west-1"}) == "arn:aws-us-gov:iam::123456789012:user/sandbox"
 
 
-def test_only_the_creator_has_access_and_cannot_get_it_twice(account: Account) -> None:
-    account.cluster()
-    account.make(tokens.NAMESPACE, metadata=meta("one"))
-    with refused("ResourceInUseException", "made by eks"):
-        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ANNA)
-    account.world.callers.ambient = CI
-    with refused("Unauthorized", "the server has asked for the client to provide credentials"):
-        account.make(tokens.NAMESPACE, metadata=meta("two"))
-    with refused("Unauthorized"):
-        account.drop(tokens.NAMESPACE, "one")
-
-
 def test_without_a_bootstrap_nobody_has_access_and_an_entry_alone_allows_nothing(account: Account) -> None:
-    account.cluster(accessConfig=EXPLICIT)
+    account.cluster(accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False})
     with refused("Unauthorized"):
         account.make(tokens.NAMESPACE, metadata=meta("one"))
     account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ANNA)
@@ -61,30 +50,14 @@ def test_a_kubeconfig_selects_the_credentials(account: Account, options: list[st
 
 def test_aws_shows_a_role_as_a_session_without_its_path_and_finds_the_role(account: Account) -> None:
     identity = account.world.invoke("aws:index/getCallerIdentity:getCallerIdentity", {}, {})
-    assert identity["arn"] == "arn:aws:sts::123456789012:assumed-role/anna/session"
-    context = account.world.invoke("aws:iam/getSessionContext:getSessionContext", {"arn": identity["arn"]}, {})
-    assert context["issuerArn"] == ANNA
+    assert identity["arn"] == SESSION
+    assert account.world.invoke(LOOKUP, {"arn": SESSION}, {})["issuerArn"] == ANNA
     other = account.world.invoke("aws:index/getCallerIdentity:getCallerIdentity", {}, {"profile": "ci"})
     assert (other["arn"], other["accountId"]) == (CI, "999999999999")
 
 
 def test_only_a_role_can_lack_the_permission_to_read_itself(account: Account) -> None:
     account.world.callers = Callers(ambient=ANNA, may_get_role=False)
-    lookup = "aws:iam/getSessionContext:getSessionContext"
-    assert account.world.invoke(lookup, {"arn": CI}, {})["issuerArn"] == CI
+    assert account.world.invoke(LOOKUP, {"arn": CI}, {})["issuerArn"] == CI
     with refused("AccessDenied", r"unable to get role \(anna\): not authorized: iam:GetRole"):
-        account.world.invoke(lookup, {"arn": "arn:aws:sts::123456789012:assumed-role/anna/session"}, {})
-
-
-def test_eks_refuses_sessions_and_an_identity_center_role_without_its_path(account: Account) -> None:
-    account.cluster()
-    with refused("InvalidParameterException", "format is not valid"):
-        account.make(
-            tokens.ACCESS_ENTRY, clusterName="c", principalArn="arn:aws:sts::123456789012:assumed-role/ci/session"
-        )
-    with refused("InvalidParameterException", "invalid principal"):
-        account.make(
-            tokens.ACCESS_ENTRY,
-            clusterName="c",
-            principalArn="arn:aws:iam::123456789012:role/AWSReservedSSO_Admin_0123",
-        )
+        account.world.invoke(LOOKUP, {"arn": SESSION}, {})

@@ -1,9 +1,20 @@
-"""Rules of EKS: each refuses a call only while its reason exists."""
+"""What EKS makes, replaces and keeps: nodes and add-ons that fail, the surge of an update, log groups."""
+
+import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from sandbox.world import IncompleteError, tokens
+from sandbox.world import Fault, Faults, IncompleteError, tokens
+from sandbox.world.controllers.quotas import code
+from tests.sandbox.outside import Outside
+from tests.sandbox.world.whole import tags
 from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, refused
+
+G_SPOT, G_ON_DEMAND, STANDARD = "L-3819A6DF", "L-DB2E81BA", "L-1216C47A"
+MINIMAL = {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
+EVERYWHERE = {"destinationCidrBlock": "0.0.0.0/0"}
 
 
 @pytest.fixture
@@ -11,228 +22,174 @@ def account() -> Account:
     return Account()
 
 
-def test_a_cluster_needs_its_role_the_roles_policy_and_subnets_of_two_zones(account: Account) -> None:
-    account.network()
-    given = {"name": "x", "vpcConfig": {"subnetIds": account.subnets}}
-    with refused("InvalidParameterException"):
-        account.make(tokens.CLUSTER, **given, roleArn="arn:aws:iam::123456789012:role/absent")
-    with refused("AccessDenied", "AmazonEKSClusterPolicy"):
-        account.make(tokens.CLUSTER, **given, roleArn=account.role("bare"))
-    given["roleArn"] = account.role("full", "AmazonEKSClusterPolicy")
-    for subnets, words in ((["subnet-0"], "subnet-0"), (account.subnets[:1], "two different AZs")):
-        with refused("InvalidParameterException", words):
-            account.make(tokens.CLUSTER, **{**given, "vpcConfig": {"subnetIds": subnets}})
-    account.make(tokens.CLUSTER, **given)
-
-
-@pytest.mark.real_world(
-    behaviour="EKS does not delete a cluster that has node groups",
-    source="docs.aws.amazon.com/eks/latest/APIReference/API_DeleteCluster.html",
-)
-def test_a_cluster_with_node_groups_cannot_be_deleted(account: Account) -> None:
-    cluster = account.cluster()
-    group = account.nodes(count=0)
-    with refused("ResourceInUseException", "nodegroups attached"):
-        account.drop(tokens.CLUSTER, cluster)
-    account.drop(tokens.NODE_GROUP, group)
-    account.drop(tokens.CLUSTER, cluster)
-    assert account.world.read(tokens.ADDON, "c:vpc-cni") is None
-
-
-def test_a_name_is_unique(account: Account) -> None:
+@pytest.fixture
+def clustered(account: Account) -> Account:
     account.cluster()
-    arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
-    with refused("ResourceInUseException"):
-        account.make(tokens.CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
-    account.nodes(count=0)
-    with refused("ResourceInUseException"):
-        account.make(tokens.NODE_GROUP, clusterName="c", nodeGroupName="system", nodeRoleArn=account.role("other"))
-    with refused("ResourceInUseException"):
-        account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
-    account.make(tokens.ADDON, clusterName="c", addonName="kube-proxy")
+    return account
 
 
-@pytest.mark.parametrize(("to", "goes"), [("1.37", True), ("1.38", False), ("1.35", False)])
-@pytest.mark.real_world(
-    behaviour="EKS upgrades a control plane one minor version at a time, and refuses an older one if no upgrade came "
-    "before (a rollback within 7 days of an upgrade is not emulated)",
-    source="docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html",
-)
-def test_a_control_plane_is_upgraded_by_one_minor_version(account: Account, to: str, goes: bool) -> None:
+# Nodes that do not join.
+
+
+def without_policy(account: Account) -> Callable[[], Any]:
     account.cluster()
-    if goes:
-        assert account.change(tokens.CLUSTER, "c", version=to)["version"] == to
-        assert {one.inputs["subnetId"] for one in account.of(tokens.INTERFACE)} == {*account.subnets}
-    else:
-        with refused("InvalidParameterException", "minor version"):
-            account.change(tokens.CLUSTER, "c", version=to)
+    arn = account.role("some", *NODE_POLICIES[1:])
+    account.nodes("empty", count=0, nodeRoleArn=arn)
+    return lambda: account.nodes("a", nodeRoleArn=arn)
 
 
-@pytest.mark.parametrize(
-    "token", [tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY]
-)
-def test_every_part_of_a_cluster_needs_the_cluster(account: Account, token: str) -> None:
-    with refused("ResourceNotFoundException", "No cluster"):
-        account.make(token, clusterName="c")
+def without_network_plugin(account: Account) -> Callable[[], Any]:
+    account.cluster(plugin=False)
+    return account.nodes
 
 
-def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> None:
+def without_route(account: Account) -> Callable[[], Any]:
+    account.network(routed=False)
     account.cluster()
-    with refused("InvalidParameterException", "role"):
-        account.nodes("a", nodeRoleArn="arn:aws:iam::123456789012:role/absent")
-    with refused("InvalidParameterException", "subnet-0"):
-        account.nodes("b", subnetIds=["subnet-0"])
-    with refused("Ec2LaunchTemplateNotFound"):
-        account.nodes("c", launchTemplate={"id": "lt-0", "version": "1"})
-    template = account.make(tokens.TEMPLATE, name="t")
-    with refused("Ec2LaunchTemplateNotFound", "no version 2"):
-        account.nodes("d", launchTemplate={"id": template, "version": "2"})
-    group = account.nodes("e", launchTemplate={"id": template, "version": "1"})
-    # EC2 deletes it, and the group fails at its next update.
-    account.drop(tokens.TEMPLATE, template)
-    with refused("Ec2LaunchTemplateNotFound"):
-        account.change(tokens.NODE_GROUP, group, labels={"a": "b"})
-    account.drop(tokens.NODE_GROUP, group)
+    return account.nodes
 
 
-@pytest.mark.parametrize("missing", NODE_POLICIES)
+def without_public_addresses(account: Account) -> Callable[[], Any]:
+    account.network(public=False)
+    account.cluster()
+    return account.nodes
+
+
+def without_nat_gateway(account: Account) -> Callable[[], Any]:
+    account.network(public=False, routed=False)
+    nat = account.nat()
+    account.make(tokens.ROUTE, routeTableId=account.table, **EVERYWHERE, natGatewayId=nat)
+    account.cluster()
+    account.nodes("before")
+    account.drop(tokens.NAT, nat)
+    return account.nodes
+
+
+UNJOINED = {
+    without_policy: "AmazonEKSWorkerNodePolicy",
+    without_network_plugin: "cni plugin not initialized",
+    without_route: "no route to the internet",
+    without_public_addresses: "Ec2SubnetInvalidConfiguration",
+    without_nat_gateway: "no route to the internet",
+}
+
+
+@pytest.mark.parametrize("prepare", UNJOINED)
 @pytest.mark.real_world(
     behaviour="Nodes whose role lacks a worker policy do not join the cluster",
     source="docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#worker-node-fail",
 )
-def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: str) -> None:
-    account.cluster()
-    some = [policy for policy in NODE_POLICIES if policy != missing]
-    with pytest.raises(IncompleteError, match=f"NodeCreationFailure.*{missing[:20]}"):
-        account.nodes("a", *some)
-    assert account.outputs(tokens.NODE_GROUP, "c:a")["status"] == "CREATE_FAILED"
-    account.nodes("b", *some, count=0)
-    account.nodes("c")
+def test_nodes_that_do_not_join_leave_a_failed_group(
+    account: Account, prepare: Callable[[Account], Callable[[], Any]]
+) -> None:
+    create = prepare(account)
+    with pytest.raises(IncompleteError, match=f"NodeCreationFailure.*{UNJOINED[prepare]}") as caught:
+        create()
+    assert account.outputs(tokens.NODE_GROUP, caught.value.id)["status"] == "CREATE_FAILED"
 
 
-def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
-    account.cluster(plugin=False)
-    with refused("NodeCreationFailure", "cni"):
-        account.nodes("a")
-    account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
-    account.nodes("b")
-
-
-def test_nodes_need_internet_access_and_an_address_in_public_subnets(account: Account) -> None:
-    account.network(public=False, routed=False)
-    account.cluster()
-    with refused("NodeCreationFailure", "no route"):
-        account.nodes("a")
-    account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
-    with refused("NodeCreationFailure", "Ec2SubnetInvalidConfiguration"):
-        account.nodes("b")
-    for subnet in account.subnets:
-        account.change(tokens.SUBNET, subnet, mapPublicIpOnLaunch=True)
-    account.nodes("c")
-    for one in account.of(tokens.ASSOCIATION):
-        account.drop(tokens.ASSOCIATION, one.id)
-    with refused("NodeCreationFailure", "no route"):
-        account.nodes("d")
-
-
-def test_a_route_to_a_deleted_nat_gateway_gives_no_internet_access(account: Account) -> None:
-    account.network(public=False, routed=False)
-    nat = account.nat()
-    account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
-    account.cluster()
-    account.nodes("a")
-    account.drop(tokens.NAT, nat)
-    with refused("NodeCreationFailure", "no route"):
-        account.nodes("b")
+def failing(token: str, kind: Any = "failed") -> Account:
+    return Account(Outside(faults=Faults([Fault(type=token, operation="create", kind=kind)]), patience=0.0))
 
 
 @pytest.mark.real_world(
-    behaviour="A node group's Kubernetes version is never newer than the control plane's",
-    source="docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html",
+    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
+    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
 )
-def test_nodes_are_not_newer_than_their_cluster(account: Account) -> None:
+def test_a_node_group_that_failed_to_create_exists_without_nodes_and_refuses_updates() -> None:
+    account = failing(tokens.NODE_GROUP)
     account.cluster()
-    with refused("InvalidParameterException", "newer"):
-        account.nodes("a", version="1.37")
-    account.nodes("b", version="1.36")
+    with pytest.raises(IncompleteError, match="AsgInstanceLaunchFailures") as caught:
+        account.nodes()
+    inputs = caught.value.outputs
+    assert not {"arn", "status", "resources"} & inputs.keys(), "nothing is read back after the failure"
+    assert account.of(tokens.NODE) == account.of(tokens.INSTANCE) == []
+    with refused("ResourceInUseException", "not in Active State"):
+        account.change(tokens.NODE_GROUP, "c:system", labels={"a": "b"})
+    account.change(tokens.NODE_GROUP, "c:system", tags={"a": "b"})
+    with refused("ResourceInUseException", "already exists"):
+        account.make(tokens.NODE_GROUP, **inputs)
+    account.drop(tokens.NODE_GROUP, "c:system")
+    assert account.make(tokens.NODE_GROUP, **inputs) == "c:system"
 
 
-@pytest.mark.parametrize("addon", ["coredns", "aws-ebs-csi-driver"])
+def test_a_refused_creation_leaves_nothing() -> None:
+    account = failing(tokens.NODE_GROUP, "error")
+    account.cluster()
+    with refused("ServerException"):
+        account.nodes()
+    assert account.of(tokens.NODE_GROUP) == []
+
+
+@pytest.mark.parametrize("key", ["labels", "taints", "scalingConfig"])
+def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_here(clustered: Account, key: str) -> None:
+    """The emulated cloud is pessimistic: the live question `degraded-spot-group` asks what EKS does."""
+    group = clustered.gpu_nodes(capacityType="SPOT")
+    clustered.world.reclaim(group)
+    assert clustered.of(tokens.NODE) == []
+    with refused("ResourceInUseException", "not in Active State"):
+        clustered.change(tokens.NODE_GROUP, group, **{key: {}})
+    clustered.drop(tokens.NODE_GROUP, group)
+
+
+# Add-ons.
+
+
 @pytest.mark.real_world(
     behaviour="An add-on whose pods find no node becomes DEGRADED with InsufficientNumberOfReplicas",
     source="docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html",
 )
-def test_addons_with_a_deployment_need_a_node_without_a_taint(account: Account, addon: str) -> None:
-    account.cluster()
-    for group in ("no-node-yet", "only-tainted-ones"):
-        with refused("InsufficientNumberOfReplicas"):
-            account.make(tokens.ADDON, clusterName="c", addonName=addon)
-        account.drop(tokens.ADDON, f"c:{addon}")
-        account.gpu_nodes(group)
-    account.nodes(taints=[{"key": "CriticalAddonsOnly", "value": "true", "effect": "NO_SCHEDULE"}])
-    account.make(tokens.ADDON, clusterName="c", addonName=addon)
+def test_addons_with_a_deployment_need_a_node_without_a_taint(clustered: Account) -> None:
+    clustered.gpu_nodes()
+    with pytest.raises(IncompleteError, match="InsufficientNumberOfReplicas"):
+        clustered.make(tokens.ADDON, clusterName="c", addonName="coredns")
+    with refused("ResourceInUseException", "already exists"):
+        clustered.make(tokens.ADDON, clusterName="c", addonName="coredns")
+    clustered.drop(tokens.ADDON, "c:coredns")
+    clustered.nodes(taints=[{"key": "CriticalAddonsOnly", "value": "true", "effect": "NO_SCHEDULE"}])
+    clustered.make(tokens.ADDON, clusterName="c", addonName="coredns")
 
 
-@pytest.mark.parametrize("addon", ["kube-proxy", "eks-pod-identity-agent"])
-def test_addons_that_are_daemon_sets_need_no_node(account: Account, addon: str) -> None:
-    account.cluster()
-    account.make(tokens.ADDON, clusterName="c", addonName=addon)
-
-
-def test_identities_need_their_roles(account: Account) -> None:
-    account.cluster()
-    absent, arn = "arn:aws:iam::123456789012:role/absent", account.role("pods")
-    who = {"clusterName": "c", "namespace": "n", "serviceAccount": "s"}
-    with refused("InvalidParameterException"):
-        account.make(tokens.POD_IDENTITY, roleArn=absent, **who)
-    account.make(tokens.POD_IDENTITY, roleArn=arn, **who)
-    with refused("ResourceInUseException"):
-        account.make(tokens.POD_IDENTITY, roleArn=arn, **who)
-    with refused("InvalidParameterException"):
-        account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": absent}])
-    account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
-
-
+@pytest.mark.parametrize("key", ["kubernetes.io/role", "CSIVolumeName", "ebs.csi.aws.com/cluster"])
 @pytest.mark.real_world(
-    behaviour="EKS creates the access entry of a managed node group's role",
-    source="docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
+    behaviour="The EBS CSI driver does not start with extra tags that it reserves",
+    source="aws-ebs-csi-driver 429e202: pkg/driver/validation.go, pkg/driver/driver.go",
 )
-def test_eks_creates_the_access_entry_of_its_node_groups(account: Account) -> None:
-    account.cluster()
-    account.nodes(count=0)
-    nodes, other = account.outputs(tokens.NODE_GROUP, "c:system")["nodeRoleArn"], account.role("other")
-    with refused("ResourceInUseException", "made by eks"):
-        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=nodes, type="EC2_LINUX")
-    with refused("InvalidParameterException"):
-        account.make(
-            tokens.ACCESS_ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent", type="EC2_LINUX"
-        )
-    with refused("ResourceNotFoundException", "access entries"):
-        account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
-    account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=other)
-    account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
+def test_the_ebs_driver_does_not_start_with_a_reserved_tag(clustered: Account, key: str) -> None:
+    clustered.nodes()
+    values = json.dumps({"controller": {"extraVolumeTags": {"team": "v", key: "v"}}})
+    with pytest.raises(IncompleteError, match=f"tag key '{key}' is reserved"):
+        clustered.make(tokens.ADDON, clusterName="c", addonName="aws-ebs-csi-driver", configurationValues=values)
 
 
 @pytest.mark.real_world(
     behaviour="EKS creates a log group for control-plane logs that outlives the cluster",
     source="docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html",
 )
-def test_eks_creates_a_missing_log_group_that_outlives_the_cluster(account: Account) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_eks_creates_a_missing_log_group_that_outlives_the_cluster(account: Account, exists: bool) -> None:
+    if exists:
+        account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
     account.cluster(enabledClusterLogTypes=["api"])
     account.drop(tokens.CLUSTER, "c")
-    assert [one.id for one in account.of(tokens.LOG_GROUP, made_by="eks")] == ["/aws/eks/c/cluster"]
+    [group] = account.of(tokens.LOG_GROUP)
+    assert (group.id, group.made_by == "eks") == ("/aws/eks/c/cluster", not exists)
 
 
-def test_eks_uses_an_existing_log_group(account: Account) -> None:
-    account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
-    account.cluster(enabledClusterLogTypes=["api"])
-    assert account.of(tokens.LOG_GROUP, made_by="eks") == []
+# Updates of nodes, and vCPU quotas.
+
+
+def test_interfaces_and_root_volumes_are_created_and_deleted_with_nodes(clustered: Account) -> None:
+    group = clustered.nodes(count=2)
+    assert (len(clustered.of(tokens.VOLUME)), len(clustered.of(tokens.INTERFACE, "ec2-auto-scaling"))) == (2, 2)
+    clustered.drop(tokens.NODE_GROUP, group)
+    assert clustered.of(tokens.VOLUME) == clustered.of(tokens.INTERFACE, "ec2-auto-scaling") == []
 
 
 @pytest.mark.parametrize(
     ("inputs", "recycled"),
     [
-        ({"launchTemplate": {"id": "{id}", "version": "2"}}, 2),
+        ({"launchTemplate": {"id": "", "version": "2"}}, 2),
         ({"releaseVersion": "later"}, 2),
         ({"version": "1.36"}, 2),
         ({"labels": {"a": "b"}}, 0),
@@ -244,86 +201,124 @@ def test_eks_uses_an_existing_log_group(account: Account) -> None:
     source="docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
 )
 def test_a_new_template_version_or_release_recycles_the_nodes(
-    account: Account, inputs: dict[str, object], recycled: int
+    clustered: Account, inputs: dict[str, Any], recycled: int
 ) -> None:
-    account.cluster()
-    template = account.make(tokens.TEMPLATE, name="t", updateDefaultVersion=True)
-    group = account.nodes(count=2, launchTemplate={"id": template, "version": "1"})
-    before = {one.id for one in account.of(tokens.INSTANCE)}
-    assert account.change(tokens.TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
-    assert account.change(tokens.TEMPLATE, template, userData="x")["latestVersion"] == 2
+    template = clustered.make(tokens.TEMPLATE, name="t", updateDefaultVersion=True)
+    group = clustered.nodes(count=2, launchTemplate={"id": template, "version": "1"})
+    before = {one.id for one in clustered.of(tokens.INSTANCE)}
+    assert clustered.change(tokens.TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
+    assert clustered.change(tokens.TEMPLATE, template, userData="x")["latestVersion"] == 2
     if "launchTemplate" in inputs:
         inputs = {"launchTemplate": {"id": template, "version": "2"}}
-    account.change(tokens.NODE_GROUP, group, **inputs)
-    after = {one.id for one in account.of(tokens.INSTANCE)}
-    assert account.world.recycled.get("system", 0) == recycled
+    clustered.change(tokens.NODE_GROUP, group, **inputs)
+    after = {one.id for one in clustered.of(tokens.INSTANCE)}
+    assert clustered.world.recycled.get("system", 0) == recycled
     assert (len(after), len(before & after)) == (2, 2 - recycled)
 
 
-def test_labels_taints_and_size_are_updated_in_place(account: Account) -> None:
-    account.cluster()
-    group = account.nodes()
-    sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 3}
-    account.change(tokens.NODE_GROUP, group, labels={"a": "b"}, taints=[TAINT], scalingConfig=sizes)
-    nodes = account.of(tokens.NODE)
-    assert [one.outputs["metadata"]["labels"]["a"] for one in nodes] == ["b"] * 3
-    assert [one.outputs["spec"]["taints"] for one in nodes] == [[TAINT]] * 3
-    account.change(tokens.NODE_GROUP, group, scalingConfig={**sizes, "desiredSize": 1})
-    assert len(account.of(tokens.NODE)) == 1
-
-
-def test_a_changed_launch_template_keeps_its_identity(account: Account) -> None:
-    template = account.make(tokens.TEMPLATE, name="t")
-    first = account.outputs(tokens.TEMPLATE, template)
-    assert account.change(tokens.TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}
+@pytest.mark.parametrize(
+    ("kind", "spot", "quota"),
+    [
+        ("p3.2xlarge", True, "L-7212CCBC"),
+        ("p4d.24xlarge", True, "L-7212CCBC"),
+        ("p6-b200.48xlarge", False, "L-417A185B"),
+        ("p6-b200.48xlarge", True, ""),
+        ("p5.48xlarge", True, "L-C4BD4855"),
+        ("p5en.48xlarge", True, "L-C4BD4855"),
+        ("p5en.48xlarge", False, "L-417A185B"),
+        ("g6e.xlarge", True, G_SPOT),
+        ("gr6.4xlarge", False, G_ON_DEMAND),
+        ("m5.large", False, STANDARD),
+    ],
+)
+def test_an_instance_counts_for_the_quota_of_awss_table(kind: str, spot: bool, quota: str) -> None:
+    # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+    assert code(kind, spot) == quota
 
 
 @pytest.mark.real_world(
-    behaviour="EKS refuses a node group if the zone of one of its subnets does not offer one of its instance types",
-    source="awslabs/ec2-spot-workshops#154, eksctl-io/eksctl#6461, eksctl-io/eksctl#3531",
+    behaviour="EKS keeps a new node group whose nodes exceed the vCPU quota, and says that the group failed",
+    source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html, AsgInstanceLaunchFailures",
 )
-@pytest.mark.parametrize(("second", "count"), [("g4dn.2xlarge", 1), ("g4dn.xlarge", 1), ("g4dn.xlarge", 0)])
-def test_each_zone_of_a_group_must_offer_each_of_its_types(account: Account, second: str, count: int) -> None:
-    account.cluster()
-    account.world.sell(second, ["us-east-1a"])
-    with refused("InvalidRequestException", rf"\({second}\) is not supported in your requested Availability Zone"):
-        account.nodes("gpu", count=count, instanceTypes=["g4dn.xlarge", second])
-    account.nodes("fits", count=count, instanceTypes=["g4dn.xlarge", second], subnetIds=account.subnets[:1])
+@pytest.mark.parametrize(
+    ("capacity", "quota", "words"),
+    [("SPOT", G_SPOT, "MaxSpotInstanceCountExceeded"), ("ON_DEMAND", G_ON_DEMAND, "VcpuLimitExceeded")],
+)
+def test_a_group_beyond_the_quota_fails_and_stays(clustered: Account, capacity: str, quota: str, words: str) -> None:
+    clustered.world.allow_vcpus(quota, 4)
+    with pytest.raises(IncompleteError, match=words) as caught:
+        clustered.gpu_nodes(count=2, capacityType=capacity)
+    assert clustered.world.read(tokens.NODE_GROUP, caught.value.id) is not None
+    assert [one.outputs["instanceType"] for one in clustered.of(tokens.INSTANCE)] == ["g4dn.xlarge"]
+    assert clustered.world.peaks == {quota: 4}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "count", "peak"),
+    # In two zones, the default strategy adds up to two nodes per zone. The minimal one adds none.
+    [
+        ({}, 2, 2 + 4),
+        ({"maxUnavailable": 1, "updateStrategy": "DEFAULT"}, 2, 2 + 4),
+        ({"maxUnavailable": 5}, 2, 2 + 5),
+        (MINIMAL, 2, 2),
+        ({}, 0, 0),  # parked
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="An update of a node group adds two nodes for each zone, unless its strategy is MINIMAL",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_an_update_adds_nodes_unless_its_strategy_is_minimal(
+    clustered: Account, strategy: dict[str, object], count: int, peak: int
+) -> None:
+    group = clustered.gpu_nodes(count=count, capacityType="SPOT", updateConfig=strategy)
+    clustered.change(tokens.NODE_GROUP, group, releaseVersion="later")
+    assert clustered.world.peaks.get(G_SPOT, 0) == peak * 4
+    assert len(clustered.of(tokens.INSTANCE)) == clustered.world.recycled["gpu"] == count
 
 
 @pytest.mark.real_world(
-    behaviour="EKS accepts only subnets in the zones with which a control plane was created",
-    source="aws/containers-roadmap#2258; InvalidParameterException of UpdateClusterConfig",
+    behaviour="An update of a node group fails when the quota has no room for one new node in each zone",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
 )
-def test_a_control_plane_keeps_its_zones(account: Account) -> None:
-    account.cluster()
-    where = {"availabilityZone": "us-east-1d", "cidrBlock": "10.0.200.0/24"}
-    third = account.make(tokens.SUBNET, "third", vpcId=account.vpc, **where)
-    for subnets in ([*account.subnets, third], [account.subnets[0], third]):
-        with refused("InvalidParameterException", "should belong to the exact set of AZs 'us-east-1a,us-east-1b'"):
-            account.change(tokens.CLUSTER, "c", vpcConfig={"subnetIds": subnets})
-    again = account.make(tokens.SUBNET, "again", vpcId=account.vpc, **where | {"availabilityZone": "us-east-1a"})
-    account.change(tokens.CLUSTER, "c", vpcConfig={"subnetIds": [again, account.subnets[1]]})
+def test_an_update_without_quota_for_its_new_nodes_fails_and_keeps_the_old_ones(clustered: Account) -> None:
+    group = clustered.gpu_nodes(count=2, capacityType="SPOT")
+    before = {one.id for one in clustered.of(tokens.INSTANCE)}
+    clustered.world.allow_vcpus(G_SPOT, 12)
+    with refused("NodeCreationFailure", "MaxSpotInstanceCountExceeded"):
+        clustered.change(tokens.NODE_GROUP, group, releaseVersion="later")
+    assert {one.id for one in clustered.of(tokens.INSTANCE)} == before
+    clustered.world.allow_vcpus(G_SPOT, 16)
+    clustered.change(tokens.NODE_GROUP, group, releaseVersion="later")
+    assert clustered.world.peaks == {G_SPOT: 16}
 
 
-def test_groups_are_listed_and_described_as_eks_does(account: Account) -> None:
+@pytest.mark.real_world(
+    behaviour="A node of a managed node group gets five tags from EKS, which count: eks:cluster-name, "
+    "eks:nodegroup-name, k8s.io/cluster-autoscaler/enabled, k8s.io/cluster-autoscaler/CLUSTER and "
+    "kubernetes.io/cluster/CLUSTER",
+    source="a public listing of `aws ec2 describe-tags` of such a node; that the launch then fails is derived",
+)
+def test_a_node_has_room_for_45_tags_besides_those_of_eks(clustered: Account) -> None:
+    def template(count: int) -> dict[str, str]:
+        specs = [{"resourceType": "instance", "tags": tags(count)}, {"resourceType": "volume", "tags": tags(50)}]
+        return {"id": clustered.make(tokens.TEMPLATE, tagSpecifications=specs), "version": "1"}
+
+    clustered.nodes("fits", launchTemplate=template(45))
+    with pytest.raises(IncompleteError, match=r"TagLimitExceeded: an instance can have up to 50 tags \(it has 51\)"):
+        clustered.nodes("over", launchTemplate=template(46))
+
+
+def test_groups_are_listed_and_described_as_eks_does(clustered: Account) -> None:
     def ask(function: str, **args: str) -> dict[str, object]:
-        return account.world.invoke(f"aws:eks/{function}", args, {})
+        return clustered.world.invoke(f"aws:eks/{function}", args, {})
 
-    assert ask("getClusters:getClusters")["names"] == []
-    with refused("ResourceNotFoundException", "No cluster found"):
-        ask("getNodeGroups:getNodeGroups", clusterName="c")
-    account.cluster()
+    clustered.nodes("gpu", count=0, instanceTypes=["g4dn.xlarge"], labels={"one": "1"}, tags={"two": "2"})
     assert ask("getClusters:getClusters")["names"] == ["c"]
-    account.nodes("gpu", count=0, instanceTypes=["g4dn.xlarge"], labels={"one": "1"}, tags={"two": "2"})
-    for token, identity, other in (
-        (tokens.CLUSTER, "c", {"name": "other"}),
-        (tokens.NODE_GROUP, "c:gpu", {"clusterName": "other", "nodeGroupName": "theirs"}),
-    ):
-        inputs, _ = account.world.read(token, identity) or ({}, {})
-        account.make(token, "other", **inputs | other)
     assert ask("getNodeGroups:getNodeGroups", clusterName="c")["names"] == ["gpu"]
     found = ask("getNodeGroup:getNodeGroup", clusterName="c", nodeGroupName="gpu")
     assert (found["instanceTypes"], found["labels"], found["tags"]) == (["g4dn.xlarge"], {"one": "1"}, {"two": "2"})
+    with refused("ResourceNotFoundException", "No cluster found"):
+        ask("getNodeGroups:getNodeGroups", clusterName="other")
     with refused("ResourceNotFoundException", "No node group found"):
         ask("getNodeGroup:getNodeGroup", clusterName="c", nodeGroupName="other")

@@ -1,6 +1,5 @@
 """The state file: written completely or not at all, used by one process at a time, and never reset silently."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -76,23 +75,6 @@ def test_everything_that_outlives_a_process_is_read_as_it_was_written(path: Path
     assert [*read] == [entity]
 
 
-def test_resources_of_a_controller_keep_their_owner_in_the_next_process(path: Path) -> None:
-    owner = (tokens.RELEASE, "default/m")
-    store = Store(path)
-    store.save(Entities([Entity(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=owner)]))
-    store.close()
-    assert [one.owner for one in Store(path).load()] == [owner]
-
-
-def test_ids_stay_unique_across_processes(path: Path) -> None:
-    ids = set()
-    for _ in range(3):
-        world = World(path)
-        ids.add(world.create(tokens.VPC, "v", {}, {})[0])
-        world.close()
-    assert len(ids) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -141,22 +123,6 @@ def test_only_one_process_at_a_time_uses_a_state(path: Path) -> None:
     other.kill()
     other.communicate()
     World(path).close()
-
-
-def test_an_error_names_the_current_holder(path: Path) -> None:
-    path.parent.mkdir()
-    path.with_name("world.json.lock").write_text("1234567890")
-    world = World(path)
-    with pytest.raises(StateError, match=rf"in use by process {os.getpid()}\."):
-        World(path)
-    world.close()
-
-
-def test_a_closed_world_refuses_changes(path: Path) -> None:
-    world = World(path)
-    world.close()
-    with pytest.raises(StateError, match="closed"):
-        world.create(tokens.VPC, "v", {}, {})
 
 
 def test_many_threads_lose_no_change(path: Path) -> None:

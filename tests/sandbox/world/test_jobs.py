@@ -1,19 +1,14 @@
 """Jobs: the nodes of their pods, the findings of a proof, and the remains of a failed Job."""
 
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from sandbox.world import Entity, IncompleteError, tokens
-from sandbox.world.controllers.pods import pods_of_job
-from sandbox.world.controllers.scheduler import placed
-from sandbox.world.entities import Entities
+from sandbox.world import IncompleteError, tokens
 from sharing.modes.modes import Sharing
 from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching, job, node_spec, prove, shares_spec
-from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, meta, refused
 
 Spec = dict[str, Any]
@@ -60,19 +55,6 @@ def test_a_job_whose_pods_find_no_node_fails_at_its_deadline_and_stays(account: 
     account.make(tokens.JOB, **job(shares_spec(TURNS)))
 
 
-def test_a_job_waits_for_shares_that_become_free() -> None:
-    account = Switching(TURNS, Outside(patience=5.0))
-    held = account.serve("m", TURNS)
-    made: list[str] = []
-    waiting = threading.Thread(target=lambda: made.append(account.make(tokens.JOB, **job(shares_spec(TURNS)))))
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive()
-    account.drop(tokens.RELEASE, held)
-    waiting.join(4)
-    assert made == [f"{PROOF}/job"]
-
-
 def test_pods_that_only_run_together_need_all_their_shares_on_one_node() -> None:
     account = Switching(TURNS, count=2)
     alone = node_spec(TURNS)
@@ -88,18 +70,6 @@ def test_pods_that_only_run_together_need_all_their_shares_on_one_node() -> None
     account.make(tokens.JOB, **job(alone, "asks-for-none"))
     account.drop(tokens.RELEASE, "default/c")
     account.make(tokens.JOB, **job(shares_spec(TURNS), "together-again"))
-
-
-def test_pods_that_fit_on_no_single_node_use_no_share() -> None:
-    account = Switching(TURNS, count=2)
-    for name in ("a", "b", "c"):
-        account.serve(name, TURNS)
-    account.drop(tokens.RELEASE, "default/a")
-    entities = Entities(account.world.entities())
-    [server] = {one.cluster for one in entities.of("kubernetes:core/v1:Node")}
-    two, one = (pods_of_job(name, {"spec": shares_spec(TURNS)}) for name in ("two", "one"))
-    found = placed(entities, server, PROOF, [*two, *one[:1]])
-    assert [isinstance(where, Entity) for where in found] == [False, False, True]
 
 
 def of_type(kind: str) -> Spec:
@@ -123,14 +93,6 @@ def test_a_job_respects_selector_affinity_and_taints(account: Switching, change:
     spec["template"]["spec"] |= change
     with refused("DeadlineExceeded", words):
         account.make(tokens.JOB, **job(spec))
-
-
-def test_a_job_without_a_proof_completes_if_it_finds_a_node(account: Switching) -> None:
-    account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}))
-    assert status(account, f"{PROOF}/job")["succeeded"] == 1
-    account.change(tokens.NODE_GROUP, "c:system", taints=[{"key": "a", "effect": "NO_SCHEDULE"}])
-    with refused("DeadlineExceeded", "untolerated taint"):
-        account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}, "later"))
 
 
 @pytest.mark.parametrize(
@@ -256,28 +218,17 @@ def test_an_update_of_a_job_that_failed_fails_and_one_that_completed_is_only_cha
 EXISTS = {WAIT_FOR: "jsonpath={.metadata.uid}"}
 
 
-def test_pulumi_does_not_wait_for_a_job_with_another_condition(account: Switching) -> None:
+def test_pulumi_neither_waits_for_a_job_with_another_condition_nor_sees_that_it_has_failed(account: Switching) -> None:
     account.make(tokens.JOB, **job(shares_spec(TURNS), "free", **EXISTS))
     assert status(account, f"{PROOF}/free")["succeeded"] == 2
-    account.serve("m", TURNS)
-    account.make(tokens.JOB, **job(shares_spec(TURNS), "waits", **EXISTS))
-    assert status(account, f"{PROOF}/waits") == {"active": 2}
-
-
-def test_pulumi_does_not_see_that_a_job_for_which_it_does_not_wait_has_failed(account: Switching) -> None:
     wrong = shares_spec(MPS, [TURNS])
     wrong["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
     account.make(tokens.JOB, **job(wrong, "bad", **EXISTS))
     assert status(account, f"{PROOF}/bad")["conditions"][0]["reason"] == "BackoffLimitExceeded"
-    labels = {"a": "b"}
-    account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels, annotations=EXISTS))
-    assert account.outputs(tokens.JOB, f"{PROOF}/bad")["metadata"]["labels"] == labels
-
-
-def test_a_suspended_job_has_no_pods(account: Switching) -> None:
-    account.make(tokens.JOB, **job({**shares_spec(TURNS), "suspend": True}))
-    [condition] = status(account, f"{PROOF}/job")["conditions"]
-    assert (condition["type"], "succeeded" in status(account, f"{PROOF}/job")) == ("Suspended", False)
+    account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, annotations={**EXISTS, "a": "b"}))
+    account.serve("m", TURNS)
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "waits", **EXISTS))
+    assert status(account, f"{PROOF}/waits") == {"active": 2}
 
 
 def test_the_pods_of_a_job_need_their_claim(account: Switching) -> None:
@@ -285,18 +236,3 @@ def test_the_pods_of_a_job_need_their_claim(account: Switching) -> None:
     spec["template"]["spec"]["volumes"].append({"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}})
     with refused("DeadlineExceeded", 'persistentvolumeclaim "disk" not found'):
         account.make(tokens.JOB, **job(spec))
-
-
-def test_deleting_the_namespace_of_a_proof_deletes_its_jobs(account: Switching) -> None:
-    role = account.make("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", metadata=meta("proof-node-prober"))
-    account.make("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", metadata=meta("proof-node-prober"))
-    account.make("kubernetes:core/v1:Service", metadata=meta("shares", namespace=PROOF), spec={"clusterIP": "None"})
-    jobs = prove(account, TURNS)
-    account.serve("m", TURNS)
-    with refused("DeadlineExceeded"):
-        account.make(tokens.JOB, **job(shares_spec(TURNS), "late"))
-    account.drop(tokens.NAMESPACE, PROOF)
-    assert not [one for one in account.world.entities() if one.namespace == PROOF]
-    account.drop(tokens.JOB, jobs[0])
-    assert role == "proof-node-prober"
-    account.drop("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", role)

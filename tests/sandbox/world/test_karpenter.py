@@ -1,6 +1,5 @@
 """Karpenter's objects in the emulated cloud: their order. tests/cluster/test_karpenter.py runs the real core."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -52,13 +51,6 @@ def test_pods_fill_a_node_before_the_next_one_up_to_the_limit(ready: Karpenter) 
         ready.model("fifth")
 
 
-def test_a_pod_that_fits_no_pool_gets_no_node(ready: Karpenter) -> None:
-    for values in ({"nodeSelector": {"tandem/pool": "other"}}, {"ollama": {"gpu": {"enabled": True, "number": 3}}}):
-        with refused("Timeout", "nodes are available"):
-            ready.model(**values)
-    assert ready.own == []
-
-
 @pytest.mark.parametrize("zone", ["us-east-1a", "us-east-1b"])
 def test_a_pool_of_one_zone_launches_its_nodes_there(account: Karpenter, zone: str) -> None:
     account.node_class()
@@ -105,21 +97,20 @@ def test_a_pool_launches_and_terminates_nodes_only_while_the_controller_can_work
         ready.model("c")
 
 
-@pytest.mark.parametrize(("take_away", "words"), LACKING[:4])
-def test_a_class_is_ready_and_deleted_only_while_the_controller_can_work(
-    account: Karpenter, take_away: Any, words: str
+def test_without_a_controller_nothing_is_ready_and_neither_a_class_nor_the_crds_can_be_deleted(
+    account: Karpenter,
 ) -> None:
     account.node_class()
-    take_away(account)
-    with refused("Timeout", f"EC2NodeClass gpu is Terminating: its finalizer waits, .*{words}"):
+    without_controller(account)
+    with refused("Timeout", "waiting for the condition Ready: Karpenter's controller is not installed"):
+        account.make(tokens.NODE_POOL, metadata=meta("later", annotations=WAITS), spec={})
+    with refused("Timeout", "EC2NodeClass gpu is Terminating: its finalizer waits"):
         account.drop(tokens.NODE_CLASS, "gpu")
-    for token in (tokens.NODE_CLASS, tokens.NODE_POOL, tokens.NODE_OVERLAY):
-        metadata = meta("later", annotations=WAITS)
-        with refused("Timeout", f"waiting for the condition Ready: .*{words}"):
-            account.make(token, metadata=metadata, spec={})
-    if take_away is without_controller:
-        account.controllers()
-        account.drop(tokens.NODE_CLASS, "gpu")
+    with refused("Timeout", "holds the CRD"):
+        account.drop(tokens.RELEASE, account.crds)
+    with refused("NotFound", "release: not found"):
+        account.drop(tokens.RELEASE, account.crds)
+    assert account.of(tokens.CRD), "the record is deleted, but the CRDs stay"
 
 
 @pytest.mark.real_world(
@@ -158,60 +149,12 @@ def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpente
     account.drop(tokens.ROLE, "karpenters-nodes")
 
 
-NEEDED = {
-    "launch": ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole"),
-    "terminate": ("ec2:TerminateInstances",),
-    "delete a class": (
-        "iam:ListInstanceProfiles",
-        "iam:RemoveRoleFromInstanceProfile",
-        "iam:DeleteInstanceProfile",
-    ),
-}
-"""The controller's calls of AWS: karpenter-provider-aws v1.14.1 cloudformation.yaml, and pkg/controllers/nodeclass."""
-
-
-@pytest.mark.parametrize(("step", "call"), [(step, call) for step, calls in NEEDED.items() for call in calls])
-def test_each_step_of_the_controller_needs_the_permission_for_each_of_its_calls(
-    ready: Karpenter, step: str, call: str
-) -> None:
-    if step == "terminate":
-        ready.models(1)
-    for attached in ready.attached.values():
-        ready.drop(tokens.ATTACHED_POLICY, attached)
-    others = [one for calls in NEEDED.values() for one in calls if one != call]
-    statement = {"Effect": "Allow", "Action": others, "Resource": "*"}
-    policy = ready.make(tokens.POLICY, "others", name="others", policy=json.dumps({"Statement": statement}))
-    ready.make(tokens.ATTACHED_POLICY, "others", role="controller", policyArn=policy)
-    if step == "launch":
-        with refused("Timeout", "nodes are available"):
-            ready.models(1)
-        return
-    if step == "delete a class":
-        ready.drop(tokens.NODE_POOL, "gpu")
-    with refused("Timeout", f"not authorized to perform {call}"):
-        ready.drop(tokens.NODE_POOL if step == "terminate" else tokens.NODE_CLASS, "gpu")
-
-
 def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
     ready.models(1)
     with refused("Timeout", "waits for the nodes of gpu"):
         ready.drop(tokens.NODE_CLASS, "gpu")
     ready.drop(tokens.NODE_POOL, "gpu")
     ready.drop(tokens.NODE_CLASS, "gpu")
-
-
-def test_a_pool_without_its_class_launches_nothing(account: Karpenter) -> None:
-    account.pool()
-    with refused("Timeout", "nodes are available"):
-        account.models(1)
-
-
-def test_the_crds_stay_while_no_controller_can_remove_a_node(ready: Karpenter) -> None:
-    ready.models(1)
-    without_identity(ready)
-    with refused("Timeout", "holds the CRD"):
-        ready.drop(tokens.RELEASE, ready.crds)
-    assert len(ready.own) == 1
 
 
 @pytest.mark.real_world(

@@ -1,4 +1,4 @@
-"""Rules of Kubernetes and Helm: each refuses a call only while its reason exists."""
+"""Kubernetes and Helm: reachable API servers, pods that wait for shares, and deletions that wait for a controller."""
 
 import json
 import threading
@@ -7,26 +7,27 @@ from typing import Any
 import pytest
 
 from sandbox.world import CloudError, IncompleteError, tokens
+from sandbox.world.controllers.nodes import gpu_count
+from sandbox.world.controllers.plugin import advertised
+from sandbox.world.entities import Entities
 from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import GPU_LABELS, SHARED, TAINT, Account, meta, refused
 
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
 
-# Reachable API servers.
+# Reachable API servers, and namespaces.
 
 
 def test_no_server_answers_before_the_cluster_exists() -> None:
-    account = Account()
     with refused("Unreachable"):
-        account.make(tokens.NAMESPACE, metadata=meta("n"))
-    account.cluster()
-    account.make(tokens.NAMESPACE, metadata=meta("n"))
+        Account().make(tokens.NAMESPACE, metadata=meta("n"))
 
 
-def test_no_server_answers_after_the_cluster_is_deleted(account: Account) -> None:
-    namespace = account.make(tokens.NAMESPACE, metadata=meta("n"))
+def test_no_server_answers_after_the_cluster_is_deleted_and_a_new_one_is_different(account: Account) -> None:
+    old, namespace = account.provider, account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.drop(tokens.NODE_GROUP, "c:system")
+    before = account.outputs(tokens.CLUSTER, "c")
     account.drop(tokens.CLUSTER, "c")
     for call in (
         lambda: account.drop(tokens.NAMESPACE, namespace),
@@ -36,63 +37,22 @@ def test_no_server_answers_after_the_cluster_is_deleted(account: Account) -> Non
     ):
         with refused("Unreachable"):
             call()
-
-
-def test_a_new_cluster_with_the_same_name_is_a_different_one(account: Account) -> None:
-    old = account.provider
-    account.drop(tokens.NODE_GROUP, "c:system")
-    arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
-    before = account.outputs(tokens.CLUSTER, "c")
-    account.drop(tokens.CLUSTER, "c")
-    account.make(tokens.CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
+    account.make(tokens.CLUSTER, name="c", roleArn=before["roleArn"], vpcConfig={"subnetIds": account.subnets})
     after = account.outputs(tokens.CLUSTER, "c")
-    assert before["endpoint"] != after["endpoint"]
     assert before["vpcConfig"]["clusterSecurityGroupId"] != after["vpcConfig"]["clusterSecurityGroupId"]
     with pytest.raises(CloudError, match="unreachable"):
         account.world.create(tokens.NAMESPACE, "n", {"metadata": meta("n")}, old)
 
 
-# Objects.
-
-
-def test_objects_and_releases_need_their_namespace(account: Account) -> None:
-    with refused("NotFound", "namespaces"):
-        account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-    with refused("NotFound", "namespaces"):
-        account.make(tokens.RELEASE, name="r", namespace="n", chart="some")
-    account.make(tokens.NAMESPACE, metadata=meta("n"))
-    account.make(tokens.RELEASE, name="r", namespace="n", chart="some")
-    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-
-
-def test_a_name_is_unique_in_its_namespace(account: Account) -> None:
-    account.make(tokens.NAMESPACE, metadata=meta("n"))
-    for token, inputs in (
-        ("kubernetes:core/v1:ConfigMap", {"metadata": meta("a")}),
-        (tokens.RELEASE, {"name": "a", "chart": "some"}),
-    ):
-        account.make(token, **inputs)
-        with refused("AlreadyExists"):
-            account.make(token, **inputs)
-    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-    account.make(tokens.RELEASE, name="a", namespace="n", chart="some")
-
-
 def test_deleting_a_namespace_deletes_its_contents(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
-    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
+    account.make(tokens.CONFIG_MAP, metadata=meta("a", namespace="n"))
     release = account.make(tokens.RELEASE, name="r", namespace="n", chart="gpu-operator")
     account.drop(tokens.NAMESPACE, "n")
     assert account.of(tokens.POD) == []
     assert not [one for one in account.world.entities() if one.namespace == "n"]
     with refused("NotFound", "release: not found"):
         account.drop(tokens.RELEASE, release)
-
-
-def test_kubernetes_keeps_its_own_namespaces(account: Account) -> None:
-    account.make(tokens.NAMESPACE, metadata=meta("kube-system"))
-    with refused("Forbidden"):
-        account.drop(tokens.NAMESPACE, "kube-system")
 
 
 # Scheduling.
@@ -104,17 +64,6 @@ def test_a_release_whose_pods_find_no_node_times_out(account: Account) -> None:
     account.gpu_nodes()
     with refused("Timeout", "Insufficient nvidia.com/gpu"):
         account.model()
-    account.device_plugin()
-    account.model()
-
-
-def test_a_release_without_a_free_share_times_out(ready: Account) -> None:
-    ready.model("a")
-    ready.model("b")
-    with refused("Timeout", "1 Insufficient nvidia.com/gpu"):
-        ready.model("c")
-    ready.drop(tokens.RELEASE, "default/a")
-    ready.model("c")
 
 
 @pytest.mark.real_world(
@@ -124,21 +73,15 @@ def test_a_release_without_a_free_share_times_out(ready: Account) -> None:
 def test_a_release_that_times_out_exists_and_later_gets_a_free_share(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
-    given = {
-        "name": "c",
-        "namespace": "default",
-        "chart": "ollama",
-        "values": ready.of(tokens.RELEASE)[-1].inputs["values"],
-    }
-    with pytest.raises(IncompleteError, match="Insufficient"):
+    values = ready.of(tokens.RELEASE)[-1].inputs["values"]
+    given = {"name": "c", "namespace": "default", "chart": "ollama", "values": values}
+    with pytest.raises(IncompleteError, match="1 Insufficient"):
         ready.make(tokens.RELEASE, "c", **given)
     with pytest.raises(IncompleteError, match="Insufficient"):
         ready.world.update(tokens.RELEASE, "default/c", given)
     ready.drop(tokens.RELEASE, "default/a")
     assert all(one.outputs["node"] for one in ready.of(tokens.POD) if one.owner == (tokens.RELEASE, "default/c"))
     ready.world.update(tokens.RELEASE, "default/c", given)
-    ready.drop(tokens.RELEASE, "default/c")
-    assert not [one for one in ready.of(tokens.POD) if one.owner == (tokens.RELEASE, "default/c")]
 
 
 def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account) -> None:
@@ -147,6 +90,48 @@ def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account
         ready.model(**none)
     ready.model("tolerates", **none, tolerations=[TOLERATION])
     ready.model("requests")
+
+
+def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
+    ready.model("a")
+    ready.model("b")
+    outputs = ready.change(tokens.RELEASE, "default/a", version="2")
+    assert outputs["status"]["revision"] == 2
+    with refused("Timeout"):
+        ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
+
+
+def test_a_release_waits_for_shares_that_appear_later() -> None:
+    account = Account(Outside(patience=5.0))
+    account.cluster()
+    account.nodes()
+    account.gpu_nodes()
+    made: list[str] = []
+    waiting = threading.Thread(target=lambda: made.append(account.model()))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    account.device_plugin()
+    waiting.join(4)
+    assert made == ["default/m"]
+
+
+# Shares of a node.
+
+
+def offered(account: Account) -> dict[str, int]:
+    """The resources that the only GPU node offers."""
+    entities = Entities(account.world.entities())
+    [node] = [one for one in entities.of(tokens.NODE) if gpu_count(one)]
+    return {name: offer.count for name, offer in advertised(entities, node).items() if offer.count}
+
+
+CONFIGS = {
+    "shared": SHARED,
+    "exclusive": {"version": "v1"},
+    "mps": {"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 3}]}}},
+    "mig": {"flags": {"migStrategy": "single"}},
+}
 
 
 @pytest.mark.real_world(
@@ -167,7 +152,6 @@ def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account
         ("mig", None, {}, 1),
         ("shared", "exclusive", {}, 0),
         ("exclusive", "shared", {}, 0),
-        ("exclusive", "mps", {}, 0),
         ("shared", "unknown", {}, 0),
         ("unknown", None, {}, 0),
     ],
@@ -177,22 +161,9 @@ def test_a_node_offers_the_shares_of_the_plugins_default_and_none_if_its_label_n
 ) -> None:
     labels = {key: value for key, value in GPU_LABELS.items() if "config" not in key}
     account.gpu_nodes(labels={**labels, **({"nvidia.com/device-plugin.config": label} if label else {})})
-    configs = {
-        "shared": SHARED,
-        "exclusive": {"version": "v1"},
-        "mps": {"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 3}]}}},
-        "mig": {"flags": {"migStrategy": "single"}},
-    }
-    texts = {key: json.dumps(config) for key, config in configs.items()}
+    texts = {key: json.dumps(config) for key, config in CONFIGS.items()}
     account.device_plugin(config={"default": default, "map": texts}, **values)
-    count = 0
-    while count < 9:
-        try:
-            account.model(f"m{count}")
-        except CloudError:
-            break
-        count += 1
-    assert count == shares
+    assert offered(account) == ({"nvidia.com/gpu": shares} if shares else {})
 
 
 def cut_nodes(account: Account, layout: str = "cut") -> None:
@@ -203,16 +174,13 @@ def cut_nodes(account: Account, layout: str = "cut") -> None:
 
 SINGLE = {"flags": {"migStrategy": "single"}}
 MIXED = {"flags": {"migStrategy": "mixed"}}
-TURNS = {
-    "flags": {"migStrategy": "mixed"},
-    "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/mig-2g.48gb", "replicas": 3}]}},
-}
+TURNS = {**MIXED, "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/mig-2g.48gb", "replicas": 3}]}}}
 PLAIN = "nvidia.com/gpu"
 LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
 
 
 @pytest.mark.parametrize(
-    ("layout", "config", "values", "offered"),
+    ("layout", "config", "values", "resources"),
     [
         ({"1g.24gb": 4}, SINGLE, {}, {PLAIN: 4}),
         ({"2g.48gb": 1, "1g.24gb": 2}, MIXED, {}, {LARGE: 1, SMALL: 2}),
@@ -233,19 +201,13 @@ def test_a_node_offers_the_slices_of_its_layout(
     layout: dict[str, int],
     config: dict[str, Any],
     values: dict[str, Any] | None,
-    offered: dict[str, int],
+    resources: dict[str, int],
 ) -> None:
     cut_nodes(account)
     account.gpu_operator(layout, config, **(values or {}))
     if values is None:
         account.drop(tokens.RELEASE, account.discovery())
-    for resource in {PLAIN, LARGE, SMALL, *offered}:
-        gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": resource}}
-        tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-        for number in range(offered.get(resource, 0)):
-            account.model(f"m{number}{resource[-3:]}", ollama=gpu, tolerations=tolerations)
-        with refused("Timeout", f"Insufficient {resource}"):
-            account.model("more", ollama=gpu, tolerations=tolerations)
+    assert offered(account) == resources
 
 
 def test_an_unknown_layout_leaves_the_gpu_unpartitioned_and_its_node_not_ready(account: Account) -> None:
@@ -258,47 +220,77 @@ def test_an_unknown_layout_leaves_the_gpu_unpartitioned_and_its_node_not_ready(a
     account.model(nodeSelector=ready)
 
 
-def test_two_device_plugins_at_a_time_offer_no_reliable_shares(account: Account) -> None:
-    cut_nodes(account)
-    account.gpu_operator({"1g.24gb": 4}, SINGLE)
-    account.device_plugin()
-    with refused("Timeout", "Insufficient nvidia.com/gpu"):
-        account.model()
-    account.drop(tokens.RELEASE, "kube-system/plugin")
-    account.model()
+# Storage.
 
 
-def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
-    ready.model("a")
-    ready.model("b")
-    outputs = ready.change(tokens.RELEASE, "default/a", version="2")
-    assert outputs["status"]["revision"] == 2
-    with refused("Timeout"):
-        ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
+def with_claim(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": name}}]}
 
 
-def test_pods_of_a_lost_node_restart_on_the_next_one(ready: Account) -> None:
-    ready.model()
-    before = [one.outputs["node"] for one in ready.of(tokens.POD) if one.name == "m-0"]
-    ready.change(tokens.NODE_GROUP, "c:gpu", releaseVersion="later")
-    after = [one.outputs["node"] for one in ready.of(tokens.POD) if one.name == "m-0"]
-    assert before != after
-    assert all(after)
+@pytest.mark.real_world(
+    behaviour="A volume claim stays while a pod uses it, and a volume while a claim is bound to it",
+    source="kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+)
+def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_is_bound_to_it(ready: Account) -> None:
+    disk, volume, claim = ready.volume()
+    release = ready.model(persistentVolume={"enabled": True, "existingClaim": "d"})
+    with refused("Timeout", "pvc-protection"):
+        ready.drop(tokens.CLAIM, claim)
+    with refused("Timeout", "pv-protection"):
+        ready.drop(tokens.PERSISTENT_VOLUME, volume)
+    with refused("VolumeInUse"):
+        ready.drop(tokens.VOLUME, disk)
+    ready.drop(tokens.RELEASE, release)
+    ready.drop(tokens.CLAIM, claim)
+    ready.drop(tokens.PERSISTENT_VOLUME, volume)
+    assert ready.world.read(tokens.VOLUME, disk), "a volume with Retain outlives its claim"
+    ready.drop(tokens.VOLUME, disk)
 
 
-def test_a_release_waits_for_shares_that_appear_later() -> None:
-    account = Account(Outside(patience=5.0))
-    account.cluster()
-    account.nodes()
+def test_pods_with_volumes_wait_for_the_driver_its_agent_and_its_policy(account: Account) -> None:
     account.gpu_nodes()
-    made: list[str] = []
-    waiting = threading.Thread(target=lambda: made.append(account.model()))
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive()
     account.device_plugin()
-    waiting.join(4)
-    assert made == ["default/m"]
+    account.volume()
+    with refused("Timeout", 'persistentvolumeclaim "e" not found'):
+        account.model(**with_claim("e"))
+    with refused("Timeout", "FailedAttachVolume"):
+        account.model(**with_claim("d"))
+    account.driver()
+    attached = next(one for one in account.of(tokens.ATTACHED_POLICY) if "CSI" in one.id)
+    account.drop(tokens.ATTACHED_POLICY, attached.id)
+    with refused("Timeout", "UnauthorizedOperation"):
+        account.model(**with_claim("d"))
+    account.make(tokens.ATTACHED_POLICY, **attached.inputs)
+    account.drop(tokens.ADDON, "c:eks-pod-identity-agent")
+    with refused("Timeout", "eks-pod-identity-agent"):
+        account.model(**with_claim("d"))
+
+
+@pytest.mark.real_world(
+    behaviour="A claim on a directory of the node needs no storage driver; like every "
+    "claim it stays while a pod uses it",
+    source="kubernetes.io/docs/concepts/storage/volumes/#hostpath and "
+    "docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+)
+def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_pod_uses_it(account: Account) -> None:
+    account.gpu_nodes()
+    account.device_plugin()
+    _, _, claim = account.volume(hostPath={"path": "/models", "type": "DirectoryOrCreate"})
+    account.model(**with_claim("d"))
+    with refused("Timeout", "pvc-protection"):
+        account.drop(tokens.CLAIM, claim)
+
+
+def test_a_volume_stays_attached_if_the_drivers_node_is_deleted_first(ready: Account) -> None:
+    """The same without the driver's add-on, agent or policy: tests/program/test_edges.py."""
+    disk, _, _ = ready.volume()
+    release = ready.model(**with_claim("d"))
+    ready.drop(tokens.NODE_GROUP, "c:system")
+    ready.drop(tokens.RELEASE, release)
+    with refused("VolumeInUse"):
+        ready.drop(tokens.VOLUME, disk)
+    ready.drop(tokens.NODE_GROUP, "c:gpu")
+    ready.drop(tokens.VOLUME, disk)
 
 
 # Deletion of releases.
@@ -322,39 +314,23 @@ def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) 
     assert account.outputs(tokens.RELEASE, release)["status"]["status"] == "uninstalling"
     account.change(tokens.NODE_GROUP, "c:system", taints=[])
     account.drop(tokens.RELEASE, release)
-    assert account.of(tokens.RELEASE) == []
-
-
-def karpenter(account: Account) -> tuple[str, str]:
-    return account.release("crds", "karpenter-crd"), account.release("k", "karpenter")
-
-
-def test_custom_resources_need_their_crd(account: Account) -> None:
-    with refused("NotFound", "no matches for kind"):
-        account.make(tokens.NODE_POOL, metadata=meta("p"))
-    karpenter(account)
-    account.make(tokens.NODE_POOL, metadata=meta("p"))
-    account.make("kubernetes:storage.k8s.io/v1:CSIDriver", metadata=meta("own"))
-
-
-def test_a_finalizer_needs_its_controller(account: Account) -> None:
-    crds, controller = karpenter(account)
-    kind = account.make(tokens.NODE_CLASS, metadata=meta("k"))
-    account.drop(tokens.RELEASE, controller)
-    with refused("Timeout", "finalizer"):
-        account.drop(tokens.NODE_CLASS, kind)
-    with refused("Timeout", "holds the CRD"):
-        account.drop(tokens.RELEASE, crds)
-    with refused("NotFound", "release: not found"):
-        account.drop(tokens.RELEASE, crds)
-    assert account.of(tokens.CRD), "the record is deleted, but the CRDs stay"
 
 
 @pytest.mark.real_world(
-    behaviour="Helm does not delete the CRDs in a chart's crds/ folder on uninstall",
-    source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
+    behaviour="Only KEDA's operator removes the finalizer of a ScaledObject",
+    source="keda v2.20.2 controllers/keda/scaledobject_finalizer.go",
 )
-def test_crds_of_other_charts_outlive_their_releases(account: Account) -> None:
-    account.drop(tokens.RELEASE, account.discovery())
-    assert {one.inputs["spec"]["group"] for one in account.of(tokens.CRD)} == {"nfd.k8s-sigs.io"}
-    assert account.world.leftovers([])
+def test_without_keda_nothing_that_it_scales_can_be_deleted(account: Account) -> None:
+    operator, add_on = account.release("keda", "keda"), "keda-add-ons-http"
+    scaled = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "small"}}
+    model = account.release("m", "ollama", replicaCount=0, extraObjects=[scaled])
+    held = {account.release(add_on, add_on): f"{add_on}-interceptor", model: "small"}
+    plain = account.release("plain", "ollama", replicaCount=0)
+    account.drop(tokens.RELEASE, operator)
+    for release, name in held.items():
+        with refused("Timeout", f"ScaledObject {name} is Terminating: no KEDA removes its finalizer"):
+            account.drop(tokens.RELEASE, release)
+    account.drop(tokens.RELEASE, plain)
+    account.release("keda", "keda")
+    for release in held:
+        account.drop(tokens.RELEASE, release)
