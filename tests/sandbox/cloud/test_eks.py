@@ -86,12 +86,6 @@ def test_users_of_an_output_depend_on_the_component_and_on_the_control_plane(clu
     assert names(graph, graph.named("own").dependencies) == ["c Cluster", "c-eksCluster Cluster"]
 
 
-def test_components_register_their_outputs(cluster_graph: Built) -> None:
-    graph = cluster_graph()
-    for name, token in (("c-eksRole", "ServiceRole"), ("c-vpc-cni", "VpcCniAddon"), ("c", "Cluster")):
-        assert graph.outputs[graph.named(name, f"eks:index:{token}").urn]
-
-
 def configured(graph: Graph) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(addon(graph, "c-vpc-cni").inputs["configurationValues"])
     return found
@@ -104,14 +98,6 @@ def test_configuration_values_override_defaults_and_are_kept_unchanged(cluster_g
     assert config["env"]["WARM_ENI_TARGET"] == "1"
     assert config["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
     assert config["nodeAgent"] == {"enabled": "true"}
-
-
-@pytest.mark.parametrize(("values", "written"), [({}, "false"), ({"enableNetworkPolicy": "true"}, "true")])
-def test_network_policy_is_a_string_next_to_the_environment(
-    cluster_graph: Built, values: dict[str, str], written: str
-) -> None:
-    options = {"addon_version": "v1", "enable_network_policy": False, "configuration_values": values}
-    assert configured(cluster_graph(vpc_cni_options=options))["enableNetworkPolicy"] == written
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from google.protobuf.json_format import MessageToDict
 from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
 from sandbox import wire
-from sandbox.cloud.protocol import Refused
-from sandbox.engine.construct import ComponentServicer, _set_options
+from sandbox.engine.construct import ComponentServicer
 from sandbox.graph import Secret
 from tests.conftest import Golden
 from tests.sandbox.engine.test_conversation import Aborted, Context
@@ -134,18 +133,3 @@ def test_a_child_that_fails_ends_the_component_with_its_reason(engine: Engine) -
     with pytest.raises(Aborted) as ended:
         construct(engine)
     assert str(ended.value) == "UNKNOWN: eks:index:Cluster 'c': no quota"
-
-
-def test_a_function_that_fails_is_refused_with_its_reason(engine: Engine) -> None:
-    engine.answers = {}
-    with pytest.raises(Aborted) as ended:
-        construct(engine)
-    assert str(ended.value) == "INVALID_ARGUMENT: aws:index/getPartition:getPartition: no such region"
-
-
-def test_an_option_that_is_not_emulated_is_refused() -> None:
-    request = resource_pb2.RegisterResourceRequest(type=CLUSTER, name="c")
-    _set_options(request, {"version": "4.3.0", "ignoreChanges": ["tags"]})
-    assert (request.version, [*request.ignoreChanges]) == ("4.3.0", ["tags"])
-    with pytest.raises(Refused, match="does not support the option 'protect'"):
-        _set_options(request, {"protect": True})

@@ -101,14 +101,6 @@ def test_a_secret_keeps_its_mark_in_inputs_outputs_and_exports_and_never_prints(
     assert masked(config_map.outputs)["data"] == {"plain": "x", "token": "[secret]"}
 
 
-def test_a_run_can_have_its_own_answers() -> None:
-    def program() -> None:
-        pulumi.export("image", aws.ec2.get_ami(most_recent=True).id)
-
-    cloud = Cloud(answers={"aws:ec2/getAmi:getAmi": {"id": "ami-1"}})
-    assert ran(program, cloud=cloud).stack_outputs == {"image": "ami-1"}
-
-
 def test_an_unknown_output_makes_dependents_unknown_and_skips_applies() -> None:
     seen: list[str] = []
 
