@@ -136,29 +136,9 @@ class Monitor:
         """Raises `Refused` for registrations that the engine rejects."""
         if urn in self._resources:
             raise Refused(f"duplicate resource URN {urn!r}; try giving it a unique name")
-        named = [
-            ("parent", registration.parent),
-            ("provider", registration.provider),
-            ("deletedWith target", registration.options.get("deletedWith", "")),
-            *(("provider", one) for one in registration.providers.values()),
-            *(("dependency", one) for one in registration.dependencies),
-        ]
-        for what, other in named:
-            if other and other not in self._resources:
-                raise Refused(f"{urn!r} refers to the {what} {other!r}, which was never registered")
-        self._check_ancestors(urn, registration)
         if not registration.custom:
             for option in [one for one in IGNORED_ON_COMPONENTS if one in registration.options]:
                 self._logs.append(Log("warning", f"the option {option!r} has no effect on component resources", urn))
-
-    def _check_ancestors(self, urn: str, registration: Registration) -> None:
-        # A child can wait for a custom parent or a remote component, but a local component waits for its children.
-        above = registration.parent
-        while above:
-            ancestor = self._resources[above]
-            if above in registration.dependencies and not ancestor.custom and not ancestor.remote:
-                raise Refused(f"{urn!r} depends on {above!r}, which contains it, so neither can ever be complete")
-            above = ancestor.parent
 
     def _remember(self, urn: str, registration: Registration, identity: str, outputs: Values) -> None:
         given = {one.name: getattr(registration, one.name) for one in fields(registration)}

@@ -44,9 +44,8 @@ class Karpenter(Account):
         }
         return self.make(tokens.NODE_CLASS, metadata=meta("gpu"), spec=spec)
 
-    def pool(self, nodes: int = 2, zone: str = "") -> str:
+    def pool(self) -> str:
         wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g4dn.xlarge"]}]
-        wanted += [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}] if zone else []
         template = {
             "metadata": {"labels": {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true"}},
             "spec": {
@@ -55,9 +54,7 @@ class Karpenter(Account):
                 "taints": [{**TAINT, "effect": "NoSchedule"}],
             },
         }
-        return self.make(
-            tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": template, "limits": {"nodes": str(nodes)}}
-        )
+        return self.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": template, "limits": {"nodes": "2"}})
 
     def models(self, count: int) -> None:
         """A release with this many pods."""

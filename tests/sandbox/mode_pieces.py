@@ -19,8 +19,8 @@ MODES: tuple[Sharing, ...] = (TURNS, MPS, WHOLE)
 PROOF = "proof"
 
 
-def mode_taint(sharing: Sharing, effect: str = "NO_EXECUTE") -> dict[str, str]:
-    return {"key": "tandem/mode", "value": sharing.config_name, "effect": effect}
+def mode_taint(sharing: Sharing) -> dict[str, str]:
+    return {"key": "tandem/mode", "value": sharing.config_name, "effect": "NO_EXECUTE"}
 
 
 def tolerations(sharing: Sharing) -> list[dict[str, str]]:
@@ -29,31 +29,13 @@ def tolerations(sharing: Sharing) -> list[dict[str, str]]:
     return [{"key": "nvidia.com/gpu", "operator": "Exists"}, mode]
 
 
-def described(sharing: Sharing, pool: str = "gpu") -> dict[str, Any]:
+def described(sharing: Sharing) -> dict[str, Any]:
     """Labels and taints of a node group."""
-    labels = {"tandem/pool": pool, "nvidia.com/gpu.present": "true", **sharing.node_labels(T4)}
+    labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **sharing.node_labels(T4)}
     return {"labels": labels, "taints": [TAINT, mode_taint(sharing)]}
 
 
 PLUGIN = "kube-system/plugin"
-
-
-def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
-    """The device plugin in a mode, and the feature discovery that it needs."""
-    return account.device_plugin(**plugin_chart.values("gpu", sharing))
-
-
-def prepare_proof(account: Account) -> None:
-    """The namespace, service accounts and ConfigMap of the proof's Jobs."""
-    account.make(tokens.NAMESPACE, metadata=meta(PROOF))
-    account.make(tokens.CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
-    for name in ("node-prober", "share-prober"):
-        account.make(tokens.SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
-
-
-def reconfigure(account: Account, sharing: Sharing) -> None:
-    """Gives the plugin's release the configuration of another mode."""
-    account.change(tokens.RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
 
 
 class Switching(Account):
@@ -63,9 +45,12 @@ class Switching(Account):
         super().__init__(world)
         self.cluster()
         self.nodes()
-        install_plugin(self, sharing)
+        self.device_plugin(**plugin_chart.values("gpu", sharing))
         self.gpu_nodes(count=count, **described(sharing))
-        prepare_proof(self)
+        self.make(tokens.NAMESPACE, metadata=meta(PROOF))
+        self.make(tokens.CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
+        for name in ("node-prober", "share-prober"):
+            self.make(tokens.SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
 
     def switch(self, sharing: Sharing) -> None:
         """Changes first the taint, then the plugin's release."""
@@ -74,7 +59,7 @@ class Switching(Account):
 
     def reconfigure(self, sharing: Sharing) -> None:
         """Changes only the plugin's release, so no pod is evicted."""
-        reconfigure(self, sharing)
+        self.change(tokens.RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
 
     def serve(self, name: str, *tolerated: Sharing) -> str:
         """A model's release that tolerates these modes."""

@@ -1,7 +1,6 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from typing import Any
 
 import pulumi
 import pulumi.runtime.resource
@@ -9,10 +8,7 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 
-from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Refused
-from sandbox.graph import Registration
-from sandbox.preview.monitor import Monitor
 from tests.sandbox.conftest import TRUST, ran
 
 
@@ -109,26 +105,3 @@ REFUSED: dict[Callable[[], object], str] = {
 def test_what_the_engine_or_the_sandbox_does_not_support_is_refused(program: Callable[[], object]) -> None:
     with pytest.raises((Refused, RuntimeError), match=REFUSED[program]):
         ran(program)
-
-
-def test_the_monitor_refuses_a_dependency_on_an_ancestor_that_is_a_local_component() -> None:
-    monitor = Monitor(Cloud(), "p", "s")
-    component = monitor.register(Registration(type="tandem:index:Outer", name="outer", custom=False)).urn
-    custom = monitor.register(Registration(type="a:b:C", name="c", parent=component)).urn
-    monitor.register(Registration(type="a:b:C", name="below", parent=custom, dependencies=(custom,)))
-    with pytest.raises(Refused, match="which contains it, so neither can ever be complete"):
-        monitor.register(Registration(type="a:b:C", name="again", parent=custom, dependencies=(component,)))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"parent": "urn:a::b::c::x"},
-        {"provider": "urn:x"},
-        {"dependencies": ("urn:x",)},
-        {"options": {"deletedWith": "urn:x"}},
-    ],
-)
-def test_the_monitor_refuses_unregistered_resources(given: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match="x', which was never registered"):
-        Monitor(Cloud(), "p", "s").register(Registration(type="a:b:C", name="c", **given))

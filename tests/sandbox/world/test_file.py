@@ -7,37 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import CloudError, StateError, World, tokens
+from sandbox.world import StateError, World, tokens
 from sandbox.world.entities import Entities, Entity, Event, GpuState, Process
 from sandbox.world.store import Store
-from tests.sandbox.mode_pieces import TURNS, Switching
-from tests.sandbox.outside import Outside
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "world.json"
-
-
-def test_the_next_process_has_all_resources(path: Path) -> None:
-    account = Switching(TURNS, Outside(path, patience=0.0))
-    account.serve("m", TURNS)
-    account.world.allow_vcpus("L-DB2E81BA", 4)
-    account.world.sell("g6.xlarge", ["us-east-1a"])
-    account.change(tokens.NODE_GROUP, "c:system", releaseVersion="later")
-    account.drop(tokens.NODE_GROUP, "c:gpu")
-    account.drop(tokens.NODE_GROUP, "c:system")
-    account.drop(tokens.CLUSTER, "c")
-    before = account.world
-    before.close()
-    again = Outside(path)
-    assert again._entities == before._entities
-    assert again.recycled == {"system": 1}
-    # The update of the system nodes added four to the old one: two for each of two zones.
-    assert again.peaks == {"L-DB2E81BA": 4, "L-1216C47A": 5 * 2}
-    assert [event.kind for event in again.journal] == ["mode", "start", "stop"]
-    with pytest.raises(CloudError, match="unreachable"):
-        again.read(tokens.RELEASE, "default/m")
 
 
 def test_everything_that_outlives_a_process_is_read_as_it_was_written(path: Path) -> None:

@@ -43,22 +43,6 @@ def test_a_pending_pod_gets_a_node_with_all_of_its_resources(ready: Karpenter) -
     assert pod.outputs["node"] == node.id
 
 
-def test_pods_fill_a_node_before_the_next_one_up_to_the_limit(ready: Karpenter) -> None:
-    for number, nodes in enumerate([1, 1, 2, 2]):
-        ready.model(f"m{number}")
-        assert len(ready.own) == nodes
-    with refused("Timeout", "Insufficient nvidia.com/gpu"):
-        ready.model("fifth")
-
-
-@pytest.mark.parametrize("zone", ["us-east-1a", "us-east-1b"])
-def test_a_pool_of_one_zone_launches_its_nodes_there(account: Karpenter, zone: str) -> None:
-    account.node_class()
-    account.pool(zone=zone)
-    account.models(1)
-    assert [one.inputs["availabilityZone"] for one in account.of(tokens.INSTANCE, "karpenter")] == [zone]
-
-
 def without_controller(account: Karpenter) -> None:
     account.drop(tokens.RELEASE, account.controller)
 

@@ -15,7 +15,6 @@ from tests.sandbox.mode_pieces import (
     WHOLE,
     Switching,
     job,
-    mode_taint,
     prove,
     shares_spec,
     tolerations,
@@ -78,16 +77,6 @@ def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
     else:
         with refused("Timeout", "untolerated taint {somebody: was-here}"):
             account.serve("later", TURNS)
-
-
-@pytest.mark.parametrize(("effect", "stays"), [("", True), ("NoExecute", True), ("NoSchedule", False)])
-def test_a_toleration_applies_to_the_effect_that_it_names(effect: str, stays: bool) -> None:
-    account = Switching(TURNS)
-    account.change(tokens.NODE_GROUP, "c:gpu", taints=[])
-    named = {"effect": effect} if effect else {}
-    account.model("m", tolerations=[{"key": "tandem/mode", "operator": "Exists", **named}])
-    account.change(tokens.NODE_GROUP, "c:gpu", taints=[mode_taint(TURNS)])
-    assert bool(where(account, "m")) is stays
 
 
 def test_a_request_tolerates_its_resources_taint_but_is_evicted_by_no_execute() -> None:

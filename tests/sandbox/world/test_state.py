@@ -146,16 +146,6 @@ def test_leftovers_are_unknown_resources_without_a_known_owner() -> None:
     assert len(account.world.leftovers([])) == len(account.world.entities())
 
 
-def test_changes_of_returned_values_do_not_reach_the_state() -> None:
-    world = World()
-    identity, outputs = world.create(tokens.VPC, "v", {"tags": {"a": "b"}}, {})
-    outputs["tags"]["a"] = "c"
-    found = world.read(tokens.VPC, identity)
-    assert found is not None
-    found[0]["tags"]["a"] = "d"
-    assert world.read(tokens.VPC, identity) == (({"tags": {"a": "b"}}), {**outputs, "tags": {"a": "b"}})
-
-
 def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
 
