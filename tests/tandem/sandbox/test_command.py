@@ -4,8 +4,6 @@ import errno
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
@@ -13,7 +11,6 @@ from unittest import mock
 import pytest
 
 from sandbox.world import World
-from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
 from tandem.terminal import CallError
@@ -21,7 +18,7 @@ from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[3]
 HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
-VPC = ("aws:ec2/vpc:Vpc", "vpc-1")
+VPC = "aws:ec2/vpc:Vpc"
 
 
 @pytest.fixture
@@ -53,22 +50,8 @@ def refused(project: Path, *arguments: str, code: int = 2) -> str:
     return ended.stderr
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
-    ended = call("sandbox", verb, "--help", cwd=project, columns=80)
-    assert ended.returncode == 0
-    assert ended.stdout.startswith(f"usage: tandem sandbox {verb} ")
-    assert max(map(len, ended.stdout.splitlines())) <= 80
-    behind = {"pulumi": " -- ARGUMENT ...", "status": "", "delete": ""}.get(verb, " [-- ARGUMENT ...]")
-    usage = ended.stdout.partition("\n\n")[0]
-    assert ("--json" in ended.stdout) == (verb not in ("preview", "pulumi"))
-    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) in (("delete", False),)
-
-
-@pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "0"), 0), (("--pace", "1.5"), 1.5)])
-def test_a_minute_of_the_cloud_takes_as_long_as_the_option_specifies(
-    project: Path, given: tuple[str, ...], pace: float
-) -> None:
+@pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "1.5"), 1.5)])
+def test_a_minute_takes_as_long_as_the_option_specifies(project: Path, given: tuple[str, ...], pace: float) -> None:
     install(project, "v3.260.0")
     with mock.patch("sandbox.world.World", wraps=World) as opened:
         call("sandbox", "destroy", *given, cwd=project)
@@ -87,12 +70,6 @@ def test_a_folder_without_a_project_is_reported(tmp_path: Path) -> None:
     assert "no Pulumi.yaml" in refused(tmp_path, "status")
 
 
-def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    said = refused(tmp_path_factory.mktemp("elsewhere"), "status", str(project / "Pulumi.timeslice.yaml"))
-    assert "`pulumi` is not on the PATH" in said
-    assert not (project / ".tandem").exists()
-
-
 def test_a_stack_file_elsewhere_belongs_to_the_project_of_the_current_folder(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -105,10 +82,8 @@ def test_a_stack_file_elsewhere_belongs_to_the_project_of_the_current_folder(
 @pytest.mark.parametrize(
     ("version", "hosts", "says"),
     [
-        ("v3.100.0", HOSTS, "pulumi is v3.100.0, but the sandbox needs 3.250 or later."),
         ("v3.249.9", HOSTS, "pulumi is v3.249.9, but the sandbox needs 3.250 or later."),
         ("v3.250.0", (), "pulumi has no pulumi-language-python beside it"),
-        ("v3.260.0", HOSTS[1:], "pulumi has no pulumi-language-python beside it"),
         ("v3.260.0", HOSTS[:1], "pulumi has no pulumi-language-python-exec beside it"),
     ],
 )
@@ -128,24 +103,17 @@ def test_the_language_hosts_are_beside_the_linked_pulumi(project: Path) -> None:
     assert executable() == str(linked)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('{"format": "tandem sandbox wor', "is not valid JSON"),
-        ("{}", "is not a state file of the sandbox"),
-        ('{"format": "tandem sandbox world", "version": 99}', "another version"),
-        ('{"format": "tandem sandbox world", "version": 1}', "is incomplete"),
-    ],
-)
 @pytest.mark.parametrize("verb", ["up", "status", "destroy"])
-def test_a_broken_state_is_named_with_its_fix_and_left_alone(project: Path, text: str, says: str, verb: str) -> None:
+def test_a_broken_state_is_named_with_its_fix_and_left_alone(project: Path, verb: str) -> None:
+    """Other ways in which a state is broken: tests/sandbox/world/test_file.py."""
     install(project, "v3.260.0")
     cloud = project / HOME / "timeslice" / CLOUD
     cloud.parent.mkdir(parents=True)
-    cloud.write_text(text, encoding="utf-8")
+    cloud.write_text("{}", encoding="utf-8")
     said = refused(project, verb)
-    assert [part for part in (str(cloud), says, "move it with `mv ") if part not in said] == []
-    assert cloud.read_text(encoding="utf-8") == text
+    expected = (str(cloud), "is not a state file of the sandbox", "move it with `mv ")
+    assert [part for part in expected if part not in said] == []
+    assert cloud.read_text(encoding="utf-8") == "{}"
 
 
 def test_a_cloud_in_use_by_another_command_is_reported(project: Path) -> None:
@@ -168,27 +136,23 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
     assert not (project / ".tandem").exists()
 
 
-def test_deleting_a_missing_resource_is_reported(project: Path) -> None:
-    install(project, "v3.260.0")
-    said = refused(project, "delete", "timeslice", *VPC, code=1)
-    assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
-    assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
-
-
 def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
-    one, other = (world.create(VPC[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
+    one, other = (world.create(VPC, name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
     world.close()
-    delete = ("sandbox", "delete", "timeslice", VPC[0])
-    assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {VPC[0]} {one}\n", "")
-    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC[0], "id": other}
+    delete = ("sandbox", "delete", "timeslice", VPC)
+    said = refused(project, *delete[1:], "vpc-1", code=1)
+    assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
+    assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
+    assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {VPC} {one}\n", "")
+    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC, "id": other}
 
 
 def test_text_in_the_emulated_cloud_is_made_printable(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
-    world.create(VPC[0], "a\x1b]0;title\x07\u202eb", {"cidrBlock": "10.0.0.0/16"}, {})
+    world.create(VPC, "a\x1b]0;title\x07\u202eb", {"cidrBlock": "10.0.0.0/16"}, {})
     world.close()
     for options in ((), ("--json",)):
         ended = call("sandbox", "status", "timeslice", *options, cwd=project)
@@ -209,35 +173,15 @@ def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(p
     assert {one.partition(":")[0] for one in attached.split(",")} >= {"aws", "eks", "kubernetes"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
-def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, verb: str) -> None:
-    install(project, "v3.260.0")
-    read_only = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$1" && shift && exec "$@"'
-    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", read_only, "sh", str(project)]
-    env = {**os.environ, "PATH": f"{project / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT)}
-    if subprocess.run([*inside, "true"], env=env, capture_output=True).returncode:
-        pytest.skip("unshare cannot mount a folder read-only")
-    done = subprocess.run(
-        [*inside, sys.executable, "-m", "tandem", "sandbox", verb], env=env, capture_output=True, text=True
-    )
-    folder = project / HOME / "timeslice"
-    said = f"error: {folder} cannot be written (Read-only file system). Copy the project to"
-    assert (done.returncode, done.stdout, done.stderr[: len(said)], done.stderr.count("\n")) == (2, "", said, 1)
-
-
 @pytest.mark.parametrize(
     ("number", "says"),
     [
-        (errno.EROFS, "cannot be written (Read-only file system). Copy the project to"),
-        (errno.EPERM, "cannot be written (Operation not permitted). Copy the project to"),
+        (errno.EROFS, "cannot be written (Read-only file system). Copy the project to a writable folder"),
         (errno.EACCES, "cannot be written (Permission denied). Copy the project to a writable folder"),
         (errno.ENOSPC, "is full. Free disk space, then repeat the command."),
-        (errno.EDQUOT, "is full. Free disk space, then repeat the command."),
-        (errno.EIO, "Input/output error"),
     ],
 )
-def test_a_read_only_folder_is_named_with_the_fix(
+def test_a_folder_that_cannot_be_written_is_named_with_the_fix(
     project: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
 ) -> None:
     def refuse(place: Place, **options: object) -> None:
@@ -245,7 +189,5 @@ def test_a_read_only_folder_is_named_with_the_fix(
 
     monkeypatch.setattr("tandem.sandbox.verbs.opened", refuse)
     place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
-    with pytest.raises((CallError, OSError), match=re.escape(says)) as raised:
+    with pytest.raises(CallError, match=f"{place.folder} {re.escape(says)}"):
         command("status", place, (), pace=0, as_json=False)
-    named = isinstance(raised.value, CallError) and str(place.folder) in str(raised.value)
-    assert named == (number != errno.EIO)

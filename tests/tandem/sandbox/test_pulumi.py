@@ -3,12 +3,9 @@ the engine tier shows that the real one behaves as expected.
 """
 
 import os
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -155,29 +152,6 @@ def test_preparing_and_reading_commands_report_why_they_failed(fake: Fake, folde
         one.ask("stack", "ls")
 
 
-def test_the_state_is_exported_and_empty_before_the_first_up(fake: Fake, folder: Path) -> None:
-    one = Pulumi(folder, "dev")
-    assert (one.state(), fake.calls) == ({}, [])
-    known(folder)
-    for printed, state in (('{"deployment": {"resources": [1]}}', {"resources": [1]}), ('{"deployment": null}', {})):
-        fake.does(f"echo '{printed}'")
-        assert one.state() == state
-    assert fake.calls[0] == [str(folder), "stack", "export", "--stack", "dev"]
-
-
-def test_an_edited_state_is_imported_from_a_temporary_file(fake: Fake, folder: Path) -> None:
-    fake.does(
-        """case $2 in export) echo '{"version": 3, "deployment": {"a": 1}}';; import) cat "$6" >&2; exit 1;; esac"""
-    )
-    with pytest.raises(FailedError, match=r'\{"version": 3, "deployment": \{"a": 2\}\}$'):
-        Pulumi(folder, "dev").edit_state(lambda deployment: deployment.update(a=2))
-    edited = folder / "edited.json"
-    assert fake.calls[-1] == [str(folder), "stack", "import", "--stack", "dev", "--file", str(edited)]
-    fake.does("""echo '{"deployment": {}}'""")
-    Pulumi(folder, "dev").edit_state(lambda deployment: None)
-    assert not edited.exists()
-
-
 def test_a_lock_is_cancelled_only_where_one_is_left(fake: Fake, folder: Path) -> None:
     one = Pulumi(folder, "dev")
     assert (one.release(), fake.calls) == (False, [])
@@ -230,54 +204,3 @@ def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pyte
     one.stdout = 2
     assert one.run("up") == 7
     assert capfd.readouterr() == ("progress\n", "progress\n")
-
-
-def ends(number: int) -> bool:
-    """Whether a process ends within the waiting time."""
-    try:
-        return bool(select.select([os.pidfd_open(number)], [], [], 60)[0])
-    except ProcessLookupError:
-        return True
-
-
-def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path, proc: Path) -> None:
-    child = folder / "child"
-    fake.does(f"sleep 600 & echo $! >{child}; ln -s /proc/$! {proc}; kill -KILL $$")
-    assert Pulumi(folder, "dev").run("up") == -signal.SIGKILL
-    assert ends(int(child.read_text()))
-
-
-@pytest.mark.parametrize("code", [0, 1])
-def test_children_of_a_finished_pulumi_are_left_alone(
-    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    ended: list[Path] = []
-    monkeypatch.setattr(module, "end_running", ended.append)
-    fake.does(f"exit {code}")
-    assert (Pulumi(folder, "dev").run("up"), ended) == (code, [])
-
-
-@pytest.mark.parametrize("sent", ["TERM", "INT"])
-def test_an_interrupted_pulumi_ends_its_children(
-    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, sent: str
-) -> None:
-    """SIGTERM is for this process alone, and is passed on as Ctrl-C; a terminal sends Ctrl-C to both."""
-    listens, listening = folder / "listens", module._interrupts_left_to
-
-    @contextmanager
-    def noted(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-        with listening(process):
-            listens.touch()
-            yield
-
-    monkeypatch.setattr(module, "_interrupts_left_to", noted)
-    before = signal.default_int_handler, signal.SIG_DFL  # what an earlier test left may be equal for both
-    signal.signal(signal.SIGINT, before[0])
-    signal.signal(signal.SIGTERM, before[1])
-    also = "kill -INT $$" if sent == "INT" else ":"
-    wait = f"until [ -e {listens} ]; do sleep 0.01; done"
-    # Not `for turn in $(seq 600)`: once, on a busy machine, dash lost the signal that came during `$(…)`.
-    waits = "turn=0; while [ $turn -lt 600 ]; do turn=$((turn + 1)); sleep 0.05; done"
-    fake.does(f"trap 'exit 5' INT; {wait}; kill -{sent} $PPID; {also}; {waits}")
-    assert Pulumi(folder, "dev").run("up") == 5
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
