@@ -57,9 +57,7 @@ def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: 
             if not folder.is_dir():
                 making = tmp_path_factory.mktemp(name)
                 stack = nothing(name, sections, making)
-                run = stack.up()
-                assert run.code == 0, run.errors
-                stack.first_up = run.changed
+                stack.comes_up()
                 making.rename(folder)
         return Stack(folder, name).copied_to(tmp_path_factory.mktemp(name))
 

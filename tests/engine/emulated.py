@@ -34,7 +34,6 @@ EVERY_TYPE: Mapping[str, Any] = {
 """Sections with which `timeslice` has a resource of every type except Karpenter's."""
 CHANGING = frozenset({"create", "update", "delete", "replace"})
 """Operations on a resource in the engine's output; `replace` stands for its parts."""
-FIRST_UP = "first-up.json"
 Raise = Callable[..., "Stack"]
 """Returns a stack by name; given sections replace those of its file."""
 
@@ -178,17 +177,6 @@ class Stack:
     def peaks(self) -> dict[str, int]:
         """Most vCPUs that ever ran at once, by the code of the quota."""
         return self.behind(lambda world: world.peaks)
-
-    @property
-    def first_up(self) -> dict[str, frozenset[str]]:
-        """The changes of the first `up`."""
-        kept = json.loads((self.folder / FIRST_UP).read_text(encoding="utf-8"))
-        return {operation: frozenset(names) for operation, names in kept.items()}
-
-    @first_up.setter
-    def first_up(self, changed: Mapping[str, frozenset[str]]) -> None:
-        kept = {operation: sorted(names) for operation, names in changed.items()}
-        (self.folder / FIRST_UP).write_text(json.dumps(kept), encoding="utf-8")
 
     def copied_to(self, folder: Path) -> Self:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)

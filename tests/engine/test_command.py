@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Fault
 from tests.engine.command_line import COMMAND, SLOW_PACE, environment, says, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
 from tests.kills.killing import advised
@@ -40,26 +37,6 @@ def test_every_verb_that_changes_the_cloud_reports_what_there_is_and_leaves_the_
     assert f"{count} unchanged" in says(stack, 0, "up")
     assert report(stack, 0, "destroy") == empty
     assert files(stack.folder) == before
-
-
-def test_status_names_every_repair_to_programs(raised: Raise) -> None:
-    stack = raised(STACK)
-    vpc, _ = stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
-    lost = next(resource for resource in stack.state()["resources"] if resource["urn"].endswith("::tandem-coredns"))
-    stack.behind(lambda world: world.forget(lost["type"], lost["id"]))
-    status = report(stack, 1, "status")
-    assert not status["agree"]
-    delete = f"tandem sandbox delete {STACK} aws:ec2/vpc:Vpc {vpc}"
-    assert status["orphans"] == [
-        {"type": "aws:ec2/vpc:Vpc", "name": "somebodys", "id": vpc, "made_by": "pulumi", "repair": delete}
-    ]
-    named = {"type": lost["type"], "name": "tandem-coredns", "id": lost["id"], "urn": lost["urn"]}
-    assert status["missing"] == [named]
-    assert status["repairs"] == [delete, f"tandem sandbox refresh {STACK}", f"tandem sandbox up {STACK}"]
-    deleted = {"type": "aws:ec2/vpc:Vpc", "id": vpc}
-    said = report(stack, 0, "delete", STACK, *deleted.values())
-    assert said == {"schema_version": 1, "stack": STACK, "deleted": deleted}
-    assert report(stack, 0, "refresh")["agree"]
 
 
 def report(stack: Stack, code: int, *arguments: str) -> dict[str, Any]:
@@ -111,41 +88,3 @@ def forget_a_creation(stack: Stack, package: str) -> str:
         return str(leaf["urn"].rsplit("::", 1)[1])
 
     return stack.edit_state(forget)
-
-
-def test_after_a_lost_answer_up_names_the_one_command_instead_of_making_a_second(nothing: Raise) -> None:
-    stack = nothing(STACK)
-    stack.up(faults=(Fault(type="aws:ec2/vpc:Vpc", operation="create", kind="lost"),))
-    said = says(stack, 1, "up")
-    assert ("orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "Updating (" in said) == (True, False), said
-    [repair] = re.findall("hint: run `tandem sandbox (.*?)`", said)
-    says(stack, 0, *shlex.split(repair))
-    says(stack, 0, "up")
-    assert stack.findings().agree
-
-
-def test_destroy_names_what_is_left_and_fails(raised: Raise) -> None:
-    stack = raised(STACK)
-    stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
-    said = says(stack, 1, "destroy")
-    assert "orphan: aws:ec2/vpc:Vpc somebodys" in said
-    [repair] = re.findall("hint: run `tandem sandbox (delete timeslice aws:ec2/vpc:Vpc .*?)`", said)
-    says(stack, 0, *shlex.split(repair))
-    says(stack, 0, "destroy")
-
-
-def test_an_orphan_without_an_unfinished_operation_is_imported_with_the_command_that_status_names(
-    raised: Raise,
-) -> None:
-    stack = raised(STACK)
-    lost = next(
-        resource
-        for resource in stack.state()["resources"]
-        if resource["type"] == "aws:eks/addon:Addon" and "coredns" in resource["id"]
-    )
-    says(stack, 0, "pulumi", STACK, "--", "state", "delete", lost["urn"], "--yes")
-    assert "pulumi timeslice -- import aws:eks/addon:Addon tandem-coredns" in says(stack, 1, "status")
-    [orphan] = stack.findings().orphans
-    says(stack, 0, *shlex.split(orphan.repair)[2:])
-    assert stack.findings().agree
-    assert stack.up().changed == {}

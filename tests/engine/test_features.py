@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import World, tokens
+from sandbox.world import World
 from tests.engine.emulated import Raise, Stack
 from tests.engine.parked import PARK, park, wake
 from tests.program.conftest import VARIANTS
@@ -131,16 +131,3 @@ def test_a_section_that_the_cluster_refuses_can_be_taken_back(raised: Raise) -> 
     stack.configure({"monitoring": {"service-monitors": False}})
     assert stack.comes_up().operations["create"]
     assert stack.findings().agree
-
-
-def test_a_cost_alert_with_another_period_is_another_budget(raised: Raise) -> None:
-    stack = raised(*VARIANTS["tagged"])
-    alert = VARIANTS["tagged"][1]["budget"]["alert"]
-    stack.configure({"budget": {"alert": {**alert, "period": "daily"}}})
-    assert stack.comes_up().changed == {
-        "create": {"tandem-alert-daily-tagged"},
-        "delete": {"tandem-alert-monthly-tagged"},
-    }
-    [budget] = stack.entities(tokens.BUDGET)
-    assert budget.inputs["limitAmount"] == "1000.00"
-    assert budget.inputs["costFilters"] == [{"name": "TagKeyValue", "values": ["user:tandem:stack$dev"]}]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tandem.sandbox.processes import running
 from tests.engine.command_line import PACE, PATIENT_PACE, says, start, until, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
 
@@ -31,28 +32,23 @@ def end(process: subprocess.Popen[str]) -> str:
     return said
 
 
-def processes(stack: Stack) -> dict[Path, str]:
-    """Processes with the stack's folder in their environment: folder in /proc, and command line."""
-    commands = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if str(stack.folder).encode() in (folder / "environ").read_bytes():
-                commands[folder] = (folder / "cmdline").read_text()
-    return commands
+def processes(stack: Stack) -> list[int]:
+    """The running processes of the stack's `pulumi`."""
+    return running(stack.place.folder / "home")
 
 
 def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Stack) -> None:
     """Waits for gRPC's library, which the SDK imports long before the program's first line."""
     while process.poll() is None:
-        for folder, command in processes(stack).items():
+        for number in processes(stack):
             with suppress(OSError):
-                if "pulumi-language-python-exec" in command and "cygrpc" in (folder / "maps").read_text():
+                if "cygrpc" in Path("/proc", str(number), "maps").read_text():
                     return
     pytest.fail(process.communicate()[0])
 
 
 def assert_it_is_incomplete_and_agrees(stack: Stack) -> None:
-    assert processes(stack) == {}
+    assert processes(stack) == []
     said = says(stack, 1, "status")
     assert ("state and cloud agree" in said, "the stack is incomplete" in said) == (True, True), said
 
@@ -89,7 +85,7 @@ def test_ctrl_c_while_the_program_is_imported_shows_no_traceback(nothing: Raise)
     until_the_program_imports_the_sdk(process, stack)
     press_ctrl_c(process)
     assert "update canceled" in end(process)
-    assert processes(stack) == {}
+    assert processes(stack) == []
 
 
 def test_a_second_ctrl_c_ends_pulumi_at_once_and_up_recovers(nothing: Raise) -> None:
@@ -102,7 +98,7 @@ def test_a_second_ctrl_c_ends_pulumi_at_once_and_up_recovers(nothing: Raise) -> 
     said = end(process)
     assert TERMINATED in said
     assert "tandem-cluster-eksCluster created" not in said
-    assert processes(stack) == {}
+    assert processes(stack) == []
     assert "unfinished: creating aws:eks/cluster:Cluster" in says(stack, 1, "status")
     assert_up_goes_on(stack)
 

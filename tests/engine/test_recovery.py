@@ -29,18 +29,6 @@ def follow(stack: Stack, said: str) -> None:
         says(stack, 0, *shlex.split(command))
 
 
-def test_a_private_stack_file_that_was_cut_off_is_written_again(raised: Raise) -> None:
-    stack = raised(STACK)
-    private = stack.place.folder / f"Pulumi.{STACK}.yaml"
-    for text in ("", "config:\n  tandem:models: [{"):
-        private.write_text(text, encoding="utf-8")
-        says(stack, 0, "refresh")
-    private.write_text("config:\n  aws:reg", encoding="utf-8")
-    assert stack.up().changed == {}
-    private.write_text("\0\0\0\0", encoding="utf-8")
-    assert "nothing is left" in says(stack, 0, "destroy")
-
-
 def test_a_stack_is_destroyed_without_any_stack_file(raised: Raise) -> None:
     stack = raised(STACK)
     stack.place.stack_file.unlink()
@@ -80,18 +68,6 @@ def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Rai
     assert ("unfinished: replacing" in said, "not in the cloud" in said) == (True, False), said
     follow(stack, said)
     assert stack.findings().agree
-
-
-def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: Raise) -> None:
-    stack = raised(STACK)
-    first = next(resource for resource in stack.state()["resources"] if resource["type"] == "aws:ec2/vpc:Vpc")
-    name = first["urn"].rpartition("::")[2]
-    second, _ = stack.behind(lambda world: world.create(first["type"], name, {"cidrBlock": "10.9.0.0/16"}, {}))
-    said = says(stack, 1, "status")
-    assert f"tandem sandbox delete {STACK} {first['type']} {second}" in said
-    follow(stack, said)
-    assert stack.findings().agree
-    assert stack.up().changed == {}
 
 
 @pytest.mark.real_world(

@@ -140,16 +140,6 @@ def assert_no_mode_meets_another(events: list[Event]) -> None:
             running.pop(event.who, None)
 
 
-def test_a_mode_whose_shares_are_too_small_is_refused_before_anything_stops(raised: Raise) -> None:
-    stack = raised(STACK)
-    before = journal(stack)
-    stack.configure({"sharing": {"mode": "mps", "replicas": 4}})
-    refused = stack.up()
-    assert (refused.code != 0, refused.changed) == (True, {})
-    assert any("share" in error for error in refused.errors)
-    assert journal(stack) == before
-
-
 def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_model_starts(raised: Raise) -> None:
     stack = raised(STACK)
     before = journal(stack)

@@ -39,17 +39,6 @@ def test_a_newer_pin_does_to_a_deployed_stack_what_the_guide_says(
     assert identities(stack) == kept
 
 
-def test_a_control_plane_that_was_never_upgraded_refuses_an_older_version(raised: Raise) -> None:
-    stack = raised("timeslice")
-    before = identities(stack)
-    stack.configure({"cluster": {"kubernetes": "1.35"}})
-    stack.stops(saying="Unsupported Kubernetes minor version update requested from 1.36 to 1.35")
-    stack.configure({"cluster": {"kubernetes": "1.36"}})
-    # The provider counts a failed update as made, so Pulumi takes it back in the state.
-    assert stack.comes_up().changed == {"update": frozenset({"tandem-cluster-eksCluster"})}
-    assert identities(stack) == before
-
-
 def identities(stack: Stack) -> set[tuple[str, str]]:
     """Type and id of resources that hold data or that all others need; without the disks of nodes."""
     kept = [entity for kind in KEPT for entity in stack.entities(kind)]

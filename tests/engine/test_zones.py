@@ -61,15 +61,11 @@ def test_a_stack_takes_the_zones_that_sell_its_types_and_its_group_no_others(sca
     assert set(letters(stack, tokens.INSTANCE, "tandem-gpu")) <= set("bd")
 
 
-def test_zones_that_begin_or_stop_to_sell_a_type_change_nothing_while_one_is_left(scarce: Scarce) -> None:
+def test_a_group_moves_alone_and_only_when_none_of_its_zones_sells_its_type(scarce: Scarce) -> None:
     stack = scarce(THREE)
     for now in ("abdef", "ade"):
         sell(stack, GPU, now)
         assert stack.comes_up().changed == {}
-
-
-def test_a_group_moves_alone_when_its_zones_sell_its_type_no_more_and_then_stays(scarce: Scarce) -> None:
-    stack = scarce(THREE)
     sell(stack, GPU, "a")
     assert stack.comes_up().changed == {"replace": {"tandem-gpu-group"}}
     assert group_zones(stack) == "a"
