@@ -180,14 +180,12 @@ class _Builder:
         )
 
     def _cni_configuration(self) -> Known:
-        """Environment variables in `configurationValues` take precedence. Its other values are kept."""
+        """Environment variables in `configurationValues` take precedence."""
         options = self._argument("vpcCniOptions")
         given = dict(options.value.get("configurationValues") or {})
         if options.value.get("enableNetworkPolicy") is not None:
-            given.setdefault("enableNetworkPolicy", str(options.value["enableNetworkPolicy"]).lower())
-        init = given.get("init") or {}
-        given["env"] = {**CNI_ENVIRONMENT, **(given.get("env") or {})}
-        given["init"] = {**init, "env": {**CNI_INIT_ENVIRONMENT, **(init.get("env") or {})}}
+            given["enableNetworkPolicy"] = str(options.value["enableNetworkPolicy"]).lower()
+        given |= {"env": {**CNI_ENVIRONMENT, **(given.get("env") or {})}, "init": {"env": CNI_INIT_ENVIRONMENT}}
         return Known(json.dumps(given, sort_keys=True, separators=(",", ":")), options.dependencies)
 
     def _access_entries(self, cluster: Registered) -> list[Registered]:
@@ -287,11 +285,11 @@ def _check(name: str, args: Values) -> None:
             f"{CLUSTER} resource {name!r} has a problem: "
             "`publicAccessCidrs` can only be set when `endpointPublicAccess` is true"
         )
-    wrong = {key: "leave it out" for key in args.keys() - {*TAKEN, *FIXED, *OPTIONS} if args[key]}
-    wrong |= {path: f"write {value}" for path, value in FIXED.items() if _at(args, path) != value}
-    wrong |= {path: "give a value" for path in NEEDED if not _at(args, path)}
-    for argument, known in OPTIONS.items():
-        wrong |= {f"{argument}.{key}": "leave it out" for key in (args.get(argument) or {}).keys() - known}
+    wrong = [key for key in args.keys() - {*TAKEN, *FIXED, *OPTIONS} if args[key]]
+    wrong += [path for path, value in FIXED.items() if _at(args, path) != value]
+    wrong += [path for path in NEEDED if not _at(args, path)]
+    wrong += [f"{one}.{key}" for one, known in OPTIONS.items() for key in (args.get(one) or {}).keys() - known]
     if wrong:
-        listed = "; ".join(f"{argument}: {repair}" for argument, repair in sorted(wrong.items()))
-        raise Refused(f"the sandbox does not support these arguments of {CLUSTER} {name!r}: {listed}")
+        raise Refused(
+            f"the sandbox does not emulate {CLUSTER} {name!r} with these arguments: {', '.join(sorted(wrong))}"
+        )

@@ -1,6 +1,6 @@
 """All rules, in the order in which they are checked."""
 
-from sandbox.world.rules import access, budgets, ec2, eks, iam, karpenter, keda, kubernetes, scheduler, tags
+from sandbox.world.rules import access, ec2, eks, iam, karpenter, keda, kubernetes, tags
 
 RULES = (
     *kubernetes.FIRST,
@@ -8,9 +8,7 @@ RULES = (
     *tags.RULES,
     *ec2.RULES,
     *iam.RULES,
-    *budgets.RULES,
     *eks.RULES,
-    *scheduler.RULES,
     *access.RULES,
     *kubernetes.RULES,
     *karpenter.RULES,

@@ -1,4 +1,7 @@
-"""Rules of IAM, and those of logs, queues and events."""
+"""Rules of IAM, and those of logs, queues, events, budgets and schedules.
+
+Tests of the components hold the text of schedules, their calls, the trust in their role, and notifications of budgets.
+"""
 
 import re
 
@@ -62,6 +65,8 @@ def _no_policy(case: Case) -> str | None:
 EVENTS = "https://docs.aws.amazon.com/eventbridge/latest/APIReference/"
 QUEUES = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/"
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/"
+SCHEDULES = "https://docs.aws.amazon.com/scheduler/latest/APIReference/"
+BUDGETS = "https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/"
 TAKEN, NO_QUEUE = "EntityAlreadyExists", "AWS.SimpleQueueService.NonExistentQueue"
 
 
@@ -80,12 +85,26 @@ SAME_NAMES = (
         "The specified log group already exists ({name})",
     ),
     (tokens.QUEUE, "QueueNameExists", QUEUES + "API_CreateQueue.html", "A queue named {name} already exists."),
+    (
+        tokens.BUDGET,
+        "DuplicateRecordException",
+        BUDGETS + "API_budgets_CreateBudget.html",
+        "Error creating budget: {name} - the budget already exists.",
+    ),
+    (
+        tokens.SCHEDULE_GROUP,
+        "ConflictException",
+        SCHEDULES + "API_CreateScheduleGroup.html",
+        "Schedule group {name} already exists.",
+    ),
 )
 DETACH = used(tokens.ATTACHED_POLICY, "role", "Cannot delete entity, must detach all policies first.")
 REMOVE = used(tokens.PROFILE, "role", "Cannot delete entity, must remove roles from instance profile first.")
 ATTACHED = used(tokens.ATTACHED_POLICY, "policyArn", "Cannot delete a policy attached to entities.")
 HAS_TARGETS = used(tokens.EVENT_TARGET, "rule", "Rule can't be deleted since it has targets.")
 NO_RULE = absent("rule", tokens.EVENT_RULE, "Rule {id} does not exist on EventBus default.")
+NO_GROUP = absent("groupName", tokens.SCHEDULE_GROUP, "Schedule group {id} does not exist.")
+SAME_SCHEDULE = taken("groupName", "name", words="Schedule {name} already exists.")
 LOST_QUEUE = absent("queueUrl", tokens.QUEUE, "The specified queue does not exist.")
 # The Terraform provider retries the deletion of a role or policy while IAM reports DeleteConflict
 # (internal/service/iam/role.go, policy.go).
@@ -101,5 +120,7 @@ RULES: tuple[Rule, ...] = (
     Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", ATTACHED, waits=True),
     Rule((tokens.QUEUE_POLICY,), CREATE, NO_QUEUE, QUEUES + "API_SetQueueAttributes.html", LOST_QUEUE),
     Rule((tokens.EVENT_TARGET,), CREATE, "ResourceNotFoundException", EVENTS + "API_PutTargets.html", NO_RULE),
+    Rule((tokens.SCHEDULE,), CHANGE, "ResourceNotFoundException", SCHEDULES + "API_CreateSchedule.html", NO_GROUP),
+    Rule((tokens.SCHEDULE,), CREATE, "ConflictException", SCHEDULES + "API_CreateSchedule.html", SAME_SCHEDULE),
     Rule((tokens.EVENT_RULE,), DELETE, "ValidationException", EVENTS + "API_DeleteRule.html", HAS_TARGETS),
 )

@@ -92,26 +92,20 @@ def configured(graph: Graph) -> dict[str, Any]:
 
 
 def test_configuration_values_override_defaults_and_are_kept_unchanged(cluster_graph: Built) -> None:
-    values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "init": {"image": "x"}, "nodeAgent": {"enabled": "true"}}
+    values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "nodeAgent": {"enabled": "true"}}
     config = configured(cluster_graph(vpc_cni_options={"addon_version": "v1", "configuration_values": values}))
     assert config["env"]["AWS_VPC_K8S_CNI_LOGLEVEL"] == "WARN"
     assert config["env"]["WARM_ENI_TARGET"] == "1"
-    assert config["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
     assert config["nodeAgent"] == {"enabled": "true"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"authentication_mode": None}, "authenticationMode: write API"),
-        ({"create_oidc_provider": True}, "createOidcProvider: write False"),
-        ({"skip_default_node_group": None}, "skipDefaultNodeGroup: write True"),
-        ({"skip_default_security_groups": None}, "skipDefaultSecurityGroups: write True"),
-        ({"coredns_addon_options": {"enabled": True, "version": "v1"}}, "corednsAddonOptions.enabled: write False"),
-        ({"vpc_id": None}, "vpcId: give a value"),
-        ({"kube_proxy_addon_options": {"enabled": True}}, "kubeProxyAddonOptions.version: give a value"),
-        ({"vpc_cni_options": {"addon_version": "v1", "log_level": "INFO"}}, "vpcCniOptions.logLevel: leave it out"),
-        ({"fargate": True}, "fargate: leave it out"),
+        ({"create_oidc_provider": True}, "arguments: createOidcProvider"),
+        ({"vpc_id": None}, "arguments: vpcId"),
+        ({"vpc_cni_options": {"addon_version": "v1", "log_level": "INFO"}}, "arguments: vpcCniOptions.logLevel"),
+        ({"fargate": True}, "arguments: fargate"),
         # In the provider's own words.
         (
             {"endpoint_public_access": False},

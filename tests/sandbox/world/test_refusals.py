@@ -19,8 +19,6 @@ from tests.sandbox.world.whole import (
     Whole,
     cluster,
     group,
-    notified,
-    schedule,
     tags,
 )
 from tests.sandbox.world_pieces import meta, refused
@@ -66,12 +64,6 @@ IAM: Rows = [
     (tokens.QUEUE_POLICY, {"queueUrl": "https://nowhere"}, "AWS.SimpleQueueService.NonExistentQueue", "not exist"),
     (tokens.EVENT_TARGET, {"rule": "absent"}, NOT_FOUND, "absent"),
 ]
-# github.com/JiRaska/open-bank-oss, pull request 226, for the forecast, and API_budgets_NotificationWithSubscribers.
-BUDGETS: Rows = [
-    (tokens.BUDGET, {"name": "b"}, "DuplicateRecordException", "b"),
-    (tokens.BUDGET, {"timeUnit": "DAILY", "notifications": notified("FORECASTED")}, INVALID, "FORECASTED"),
-    (tokens.BUDGET, {"notifications": notified(addresses=11)}, "CreationLimitExceededException", "has 11"),
-]
 # botocore 1.44.5: iam tagListType, eks TagMap, logs Tags, scheduler TagValue. Keys that differ by case:
 # aws/aws-cdk#26253. The prefix: kubernetes-sigs/cluster-api-provider-aws#5461.
 TAGS: Rows = [
@@ -87,17 +79,12 @@ TAGS: Rows = [
     (tokens.ADDON, {"clusterName": "c", "addonName": "x", "tags": {"aws:x": "v"}}, INVALID, "aws:x"),
     (tokens.SCHEDULE_GROUP, {"tags": {"owner": ""}}, "ValidationException", "owner"),
 ]
-# docs.aws.amazon.com/scheduler/latest/UserGuide/: schedule-types, managing-targets-universal, setting-up.
+# API_CreateSchedule and API_CreateScheduleGroup of EventBridge Scheduler; API_budgets_CreateBudget.
 SCHEDULES: Rows = [
-    *(
-        (tokens.SCHEDULE, schedule(text), "ValidationException", "Invalid Schedule Expression")
-        for text in ("0 20 * * ?", "cron(0 20 * * ?)", "cron(0 20 * * * *)", "cron(0 20 ? * ? *)", "at(noon)")
-    ),
-    (tokens.SCHEDULE, schedule(call={"clusterName": "c"}), "ValidationException", "ClusterName, NodegroupName"),
-    (tokens.SCHEDULE, schedule(groupName="absent"), NOT_FOUND, "absent"),
-    (tokens.SCHEDULE, schedule(groupName="days"), "ValidationException", "assume the role"),
-    (tokens.SCHEDULE, schedule(name="park"), "ConflictException", "park"),
+    (tokens.SCHEDULE, {"groupName": "absent", "name": "park"}, NOT_FOUND, "absent"),
+    (tokens.SCHEDULE, {"groupName": "nights", "name": "park"}, "ConflictException", "park"),
     (tokens.SCHEDULE_GROUP, {"name": "nights"}, "ConflictException", "nights"),
+    (tokens.BUDGET, {"name": "b"}, "DuplicateRecordException", "b"),
 ]
 PARTS = (tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY)
 ENTRY = {"clusterName": "c", "type": "EC2_LINUX"}
@@ -140,7 +127,7 @@ KUBERNETES: Rows = [
     (tokens.RELEASE, {"name": "r", "chart": "ollama", "values": SCALED}, "NotFound", 'kind "ScaledObject"'),
     (tokens.CLAIM, {"metadata": meta("d"), "spec": {"volumeName": "v"}}, "Timeout", "Pending"),
 ]
-ROWS = [*EC2, *IAM, *BUDGETS, *TAGS, *SCHEDULES, *EKS, *KUBERNETES]
+ROWS = [*EC2, *IAM, *TAGS, *SCHEDULES, *EKS, *KUBERNETES]
 
 
 @pytest.mark.parametrize(("token", "inputs", "code", "words"), ROWS)
@@ -157,13 +144,6 @@ ROWS = [*EC2, *IAM, *BUDGETS, *TAGS, *SCHEDULES, *EKS, *KUBERNETES]
     source="docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html",
 )
 @pytest.mark.real_world(
-    behaviour="A daily budget has no forecast notification", source="github.com/JiRaska/open-bank-oss/pull/226"
-)
-@pytest.mark.real_world(
-    behaviour="A notification of a budget has at most 10 e-mail addresses",
-    source="docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_NotificationWithSubscribers.html",
-)
-@pytest.mark.real_world(
     behaviour="A resource has at most 50 tags, not counting those that begin with `aws:`",
     source="botocore 1.44.5, iam tagListType and eks TagMap; AWS CloudFormation, AWS::EKS::AccessEntry Tag",
 )
@@ -178,10 +158,6 @@ ROWS = [*EC2, *IAM, *BUDGETS, *TAGS, *SCHEDULES, *EKS, *KUBERNETES]
 @pytest.mark.real_world(
     behaviour="EventBridge Scheduler refuses a schedule group with a tag whose value is empty",
     source="botocore 1.44.5, scheduler TagValue: min 1",
-)
-@pytest.mark.real_world(
-    behaviour="The parameters of a universal target are in PascalCase; CreateSchedule refuses others",
-    source="docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html",
 )
 @pytest.mark.real_world(
     behaviour="EKS creates the access entry of a managed node group's role",
@@ -209,12 +185,10 @@ CHANGES: list[tuple[str, str, dict[str, Any], str, str]] = [
     (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "lt-0"}}, "Ec2LaunchTemplateNotFound", "lt-0"),
     (tokens.VOLUME, "{volume}", {"size": 10}, "InvalidParameterValue", "smaller"),
     (tokens.POLICY, "{policy}", {"policy": "x" * 6145}, "LimitExceeded", "6144"),
-    (tokens.BUDGET, "{budget}", {"timeUnit": "DAILY"}, INVALID, "FORECASTED"),
 ]
 ACCEPTED: list[tuple[str, str, dict[str, Any]]] = [
     (tokens.CLUSTER, "c", {"version": "1.37"}),
     (tokens.VOLUME, "{volume}", {"size": 30}),
-    (tokens.BUDGET, "{budget}", {"timeUnit": "DAILY", "notifications": notified()}),
     (tokens.GATEWAY, "{gateway}", {"tags": {"a": "b"}}),
 ]
 

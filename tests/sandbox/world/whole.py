@@ -1,6 +1,5 @@
 """An account with one resource of each kind, and inputs of resources for its rules."""
 
-import json
 from typing import Any
 
 from sandbox.graph import rebuilt
@@ -11,8 +10,6 @@ MANAGED = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
 OURS = "arn:aws:iam::123456789012:"
 NOBODY = f"{OURS}role/absent"
 ANYWHERE = "0.0.0.0/0"
-EVENING = "cron(0 20 * * ? *)"
-CALL = {"ClusterName": "c", "NodegroupName": "gpu"}
 LARGEST = "{" + " " * 9000 + "x" * 6142 + "}"
 INVALID, IN_USE, NOT_FOUND = "InvalidParameterException", "ResourceInUseException", "ResourceNotFoundException"
 
@@ -27,23 +24,6 @@ def group(**more: Any) -> dict[str, Any]:
 
 def cluster(**more: Any) -> dict[str, Any]:
     return {"name": "new", "roleArn": "{role}", "vpcConfig": {"subnetIds": ["{subnet}", "{second}"]}, **more}
-
-
-def schedule(when: str = EVENING, call: dict[str, Any] = CALL, **more: Any) -> dict[str, Any]:
-    arn = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-    target = {"arn": arn, "roleArn": "{scheduler}", "input": json.dumps(call)}
-    return {"groupName": "nights", "name": "new", "scheduleExpression": when, "target": target, **more}
-
-
-def notified(kind: str = "ACTUAL", addresses: int = 1) -> list[dict[str, Any]]:
-    emails = [f"a{number}@b.org" for number in range(addresses)]
-    return [{"notificationType": kind, "subscriberEmailAddresses": emails}]
-
-
-def trust(source: str) -> str:
-    statement = {"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    condition = {"StringEquals": {"aws:SourceAccount": "123456789012"}, "ArnEquals": {"aws:SourceArn": source}}
-    return json.dumps({"Version": "2012-10-17", "Statement": [{**statement, "Condition": condition}]})
 
 
 class Whole(Account):
@@ -69,14 +49,10 @@ class Whole(Account):
         self.largest = self.make(tokens.POLICY, name="p", policy=LARGEST, tags=tags(50))
         self.make(tokens.LOG_GROUP, name="g", tags=tags(50))
         self.make(tokens.QUEUE_POLICY, queueUrl=self.make(tokens.QUEUE, name="q"))
-        both = [*notified(addresses=10), *notified("FORECASTED")]
-        self.budget = self.make(tokens.BUDGET, name="b", timeUnit="MONTHLY", notifications=both)
-        nights = self.make(tokens.SCHEDULE_GROUP, name="nights", tags={"owner": "us"})
-        arn = self.outputs(tokens.SCHEDULE_GROUP, nights)["arn"]
-        self.make(tokens.SCHEDULE_GROUP, "days", name="days")
-        scheduler = self.make(tokens.ROLE, name="s" * 64, assumeRolePolicy=trust(arn), tags=tags(50))
-        self.scheduler = self.outputs(tokens.ROLE, scheduler)["arn"]
-        self.make(tokens.SCHEDULE, **self.filled(schedule(name="park")))
+        self.make(tokens.BUDGET, name="b")
+        self.make(tokens.SCHEDULE_GROUP, name="nights", tags={"owner": "us"})
+        self.make(tokens.SCHEDULE, groupName="nights", name="park")
+        self.make(tokens.ROLE, name="s" * 64, tags=tags(50))
         self.make(tokens.POD_IDENTITY, clusterName="c", namespace="n", serviceAccount="s", roleArn=self.bare)
         self.make(tokens.CONFIG_MAP, metadata=meta("taken"))
         self.make(tokens.RELEASE, name="taken", chart="some")
@@ -100,11 +76,9 @@ class Whole(Account):
             "{volume}": self.volume_,
             "{root}": root.id,
             "{policy}": self.largest,
-            "{budget}": self.budget,
             "{role}": self.outputs(tokens.CLUSTER, "c")["roleArn"],
             "{nodes}": self.outputs(tokens.NODE_GROUP, "c:system")["nodeRoleArn"],
             "{bare}": self.bare,
-            "{scheduler}": getattr(self, "scheduler", ""),
             "{security group}": self.outputs(tokens.CLUSTER, "c")["vpcConfig"]["clusterSecurityGroupId"],
         }
         return rebuilt(inputs, lambda value: ids.get(value, value) if isinstance(value, str) else value)
