@@ -18,15 +18,15 @@ class Karpenter(Account):
         for name in ("coredns", "eks-pod-identity-agent"):
             self.make(tokens.ADDON, name, clusterName="c", addonName=name)
         self.node_role = self.role("karpenters-nodes", *NODE_POLICIES)
-        self.entry = self.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
-        self.controller_role = self.role("controller")
+        self.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
+        controller_role = self.role("controller")
         scope = Scope(cluster="c", node_role_arn=self.node_role, queue_arn=ARN.format("sqs", "q"))
         self.attached = {}
         for part, statements in PARTS.items():
             policy = self.make(tokens.POLICY, part, name=part, policy=document(statements(scope)))
             self.attached[part] = self.make(tokens.ATTACHED_POLICY, part, role="controller", policyArn=policy)
         who = {"clusterName": "c", "namespace": "kube-system", "serviceAccount": "karpenter"}
-        self.identity = self.make(tokens.POD_IDENTITY, **who, roleArn=self.controller_role)
+        self.identity = self.make(tokens.POD_IDENTITY, **who, roleArn=controller_role)
         self.crds = self.release("karpenter-crd", "karpenter-crd")
         self.controller = self.controllers()
         self.device_plugin()

@@ -41,7 +41,7 @@ class Whole(Account):
         self.far_gateway = self.make(tokens.GATEWAY, "far", vpcId=self.far)
         self.far_subnet = self.make(tokens.SUBNET, "far", vpcId=self.far)
         self.address = self.make(tokens.ADDRESS, "used")
-        self.nat_ = self.make(tokens.NAT, subnetId=self.far_subnet, allocationId=self.address)
+        self.make(tokens.NAT, subnetId=self.far_subnet, allocationId=self.address)
         for name in "ab":  # private ones have no address
             self.make(tokens.NAT, name, subnetId=self.far_subnet)
         self.template = self.make(tokens.TEMPLATE, name="t")
