@@ -65,7 +65,8 @@ def without_nat_gateway(account: Account) -> Callable[[], Any]:
     return account.nodes
 
 
-UNJOINED = {
+Prepare = Callable[[Account], Callable[[], Any]]
+UNJOINED: dict[Prepare, str] = {
     without_policy: "AmazonEKSWorkerNodePolicy",
     without_network_plugin: "cni plugin not initialized",
     without_route: "no route to the internet",
@@ -79,9 +80,7 @@ UNJOINED = {
     behaviour="Nodes whose role lacks a worker policy do not join the cluster",
     source="docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#worker-node-fail",
 )
-def test_nodes_that_do_not_join_leave_a_failed_group(
-    account: Account, prepare: Callable[[Account], Callable[[], Any]]
-) -> None:
+def test_nodes_that_do_not_join_leave_a_failed_group(account: Account, prepare: Prepare) -> None:
     create = prepare(account)
     with pytest.raises(IncompleteError, match=f"NodeCreationFailure.*{UNJOINED[prepare]}") as caught:
         create()
