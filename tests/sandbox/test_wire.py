@@ -23,9 +23,3 @@ def test_values_come_back_as_they_were_sent(values: dict[str, Any]) -> None:
     struct = struct_pb2.Struct()
     wire.write(values, struct)
     assert wire.read(struct) == values
-
-
-def test_whole_numbers_come_back_as_integers() -> None:
-    struct = struct_pb2.Struct()
-    wire.write({"replicas": 2.0}, struct)
-    assert repr(wire.read(struct)) == "{'replicas': 2}"

@@ -9,9 +9,6 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from sandbox import wire
-from sandbox.cloud.answers import Cloud
-from sandbox.cloud.protocol import Created, Creation
 from sandbox.graph import Secret, masked
 from tests.conftest import Golden
 from tests.sandbox.conftest import TRUST, Pair, ran
@@ -99,20 +96,3 @@ def test_a_secret_keeps_its_mark_in_inputs_outputs_and_exports_and_never_prints(
     assert isinstance(graph.stack_outputs["token"], Secret)
     assert "hunter2" not in repr(graph)
     assert masked(config_map.outputs)["data"] == {"plain": "x", "token": "[secret]"}
-
-
-def test_an_unknown_output_makes_dependents_unknown_and_skips_applies() -> None:
-    seen: list[str] = []
-
-    class Unknown(Cloud):
-        def created(self, creation: Creation) -> Created:
-            return Created("", {**creation.inputs, "arn": wire.UNKNOWN})
-
-    def program() -> None:
-        vpc = aws.ec2.Vpc("net")
-        vpc.arn.apply(seen.append)
-        aws.ec2.Subnet("subnet", vpc_id=vpc.arn)
-
-    graph = ran(program, cloud=Unknown())
-    assert seen == []
-    assert graph.named("subnet").inputs == {"vpcId": wire.UNKNOWN}

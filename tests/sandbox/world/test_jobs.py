@@ -229,10 +229,3 @@ def test_pulumi_neither_waits_for_a_job_with_another_condition_nor_sees_that_it_
     account.serve("m", TURNS)
     account.make(tokens.JOB, **job(shares_spec(TURNS), "waits", **EXISTS))
     assert status(account, f"{PROOF}/waits") == {"active": 2}
-
-
-def test_the_pods_of_a_job_need_their_claim(account: Switching) -> None:
-    spec = node_spec(TURNS)
-    spec["template"]["spec"]["volumes"].append({"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}})
-    with refused("DeadlineExceeded", 'persistentvolumeclaim "disk" not found'):
-        account.make(tokens.JOB, **job(spec))
