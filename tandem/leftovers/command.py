@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import suppress
 
 from tandem.arguments import Commands, add_command, add_profile, add_region, add_stack
 from tandem.terminal import FAILED, FINE, USAGE, CallError, print_json, status
@@ -43,15 +44,18 @@ def _leftovers(parsed: argparse.Namespace) -> int:
 
     with explained(region), status("Searching the AWS account"):
         left = inventory.take_inventory(account, stack)
+    # A reader that closes the pipe hides neither what is left nor what was deleted: the exit code says so.
     if not parsed.json:
-        screen.show(left, account, deleting=parsed.delete)
+        with suppress(BrokenPipeError):
+            screen.show(left, account, deleting=parsed.delete)
     done = None
     if parsed.delete and left.resources:
         from tandem.leftovers import clean_up
 
         done = clean_up.run(account, left, yes=parsed.yes, to_stderr=parsed.json)
     if parsed.json:
-        print_json({**inventory.as_dict(left, account), **(done.as_dict() if done else {})})
+        with suppress(BrokenPipeError):
+            print_json({**inventory.as_dict(left, account), **(done.as_dict() if done else {})})
     if [outcome for outcome in done.outcomes if outcome.left] if done else left.resources:
         return FAILED
     # Kinds that could not be searched may have leftovers.

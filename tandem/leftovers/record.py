@@ -11,10 +11,6 @@ from sharing.files import append, keep_names
 from tandem.aws.session import AccountError
 
 
-class RecordError(AccountError):
-    """The record cannot be written, so the deletion stops."""
-
-
 def home() -> Path:
     """The folder of the records: `$XDG_STATE_HOME/tandem/leftovers`, or below `~/.local/state`."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tandem" / "leftovers"
@@ -36,7 +32,7 @@ class Record:
             raise self._failed(error) from None
 
     def write(self, **entry: Any) -> None:
-        """Adds a line; raises `RecordError` if it does not reach the disk."""
+        """Adds a line; raises `AccountError` if it does not reach the disk."""
         stamped = {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **entry}
         try:
             append(self._file, json.dumps(stamped) + "\n")
@@ -47,8 +43,8 @@ class Record:
         """Closes the file."""
         os.close(self._file)
 
-    def _failed(self, error: OSError) -> RecordError:
-        return RecordError(
+    def _failed(self, error: OSError) -> AccountError:
+        return AccountError(
             f"the record {self.path} cannot be written ({error.strerror}), so nothing more is deleted. "
             "Free disk space, or set XDG_STATE_HOME to another directory."
         )

@@ -5,7 +5,6 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from tandem.aws.resources import singular
 from tests.tandem.aws.conftest import Run
@@ -82,27 +81,22 @@ def test_without_a_cluster_in_any_region_they_are_deleted(emulated: Emulated, ke
         assert emulated.calls[after:first].count("ListClusters") == 2 * len(emulated.regions)
 
 
-@pytest.mark.parametrize(
-    ("change", "left"),
-    [("DeleteInstanceProfile", {"IAM roles", "IAM policies"}), ("DeleteRole", {"IAM roles", "IAM policies"})],
-)
 @pytest.mark.usefixtures("identities")
 def test_a_cluster_that_is_created_meanwhile_keeps_the_rest(
-    creation: Creation, emulated: Emulated, clean_up: CleanUp, change: str, left: set[str]
+    creation: Creation, emulated: Emulated, clean_up: CleanUp
 ) -> None:
-    """`up` in another region may begin while `leftovers --delete` runs."""
+    """`up` in another region may begin while `leftovers --delete` runs: here after the first of two roles."""
     creation.IAM_roles(OURS, "second")
 
     def begin(operation: str) -> None:
-        if operation == change:
+        if operation == "DeleteRole":
             emulated.lost = None
             cluster("ap-south-1", CLUSTER, OURS)
 
     emulated.lost = begin
     code, out, _ = clean_up("eu-west-1")
-    assert code == 1
-    assert {kind for kind, id in creation.census() if f"kept {singular(kind)} {id}: IAM is shared" in out} == left
-    assert out.count("deleted ") == (1 if change == "DeleteInstanceProfile" else 2)
+    kept = {kind for kind, id in creation.census() if f"kept {singular(kind)} {id}: IAM is shared" in out}
+    assert (code, kept, out.count("deleted ")) == (1, {"IAM roles", "IAM policies"}, 2)
 
 
 def test_the_current_region_is_searched_even_if_the_account_does_not_list_it(
@@ -121,13 +115,9 @@ def test_the_current_region_is_searched_even_if_the_account_does_not_list_it(
             {"faults": {"DescribeRegions": ["AccessDenied"]}},
             "its regions could not be listed: These credentials may not call DescribeRegions",
         ),
-        (
-            {"faults": {"DescribeRegions": [EndpointConnectionError(endpoint_url="https://x")]}},
-            "its regions could not be listed: AWS cannot be reached",
-        ),
         ({"faults": {"ListNodegroups": [None, KeyError("nodegroups")]}}, "could not be searched: unexpected KeyError"),
     ],
-    ids=["a region", "no right", "no network", "a surprise"],
+    ids=["a region", "no right", "a surprise"],
 )
 def test_a_region_that_cannot_be_searched_counts_as_containing_the_stack(
     emulated: Emulated, kept: Kept, clean_up: CleanUp, change: dict[str, Any], why: str
@@ -136,10 +126,3 @@ def test_a_region_that_cannot_be_searched_counts_as_containing_the_stack(
         setattr(emulated, name, value)
     code, out, _ = clean_up(REGION)
     assert (code, kept(), out.count(why)) == (1, True, 3)
-
-
-def test_every_page_of_clusters_is_read(emulated: Emulated, kept: Kept, clean_up: CleanUp) -> None:
-    cluster("ap-south-1", "anyones", OTHERS)
-    cluster("ap-south-1", "the-second", OURS)
-    emulated.one_per_page = True
-    assert (clean_up(REGION)[0], kept()) == (1, True)

