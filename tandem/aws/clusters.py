@@ -45,6 +45,14 @@ def node_groups(account: Account, name: str) -> list[str]:
     return [group for page in pages or () for group in page["nodegroups"]]
 
 
+def groups_of_pools(account: Account, name: str) -> Iterator[Any]:
+    """EKS's descriptions of the cluster's node groups that belong to a pool."""
+    for group in node_groups(account, name):
+        answer = account.client("eks").describe_nodegroup(clusterName=name, nodegroupName=group)
+        if names.POOL_LABEL in (answer["nodegroup"].get("labels") or {}):
+            yield answer["nodegroup"]
+
+
 def owner_of(account: Account, stack: str) -> Owner:
     """The stack as this account knows it."""
     owner = owner_by_tags(account, stack)

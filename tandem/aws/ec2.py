@@ -8,6 +8,7 @@ from sharing.cost.bill import HOURS_PER_MONTH
 from sharing.hardware import prices
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.system_instances import system_types
+from tandem.aws.clusters import there
 from tandem.aws.resources import Kind, Owner, Resource, Tags, from_list
 from tandem.aws.session import Account, AccountError, InUseError, code
 
@@ -139,19 +140,11 @@ def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Acc
 
 def _terminate(account: Account, resource: Resource) -> None:
     group = resource.tags.get(NODE_GROUP_TAG)
-    if group and _node_group_lives(account, resource.tags.get(EKS_CLUSTER_TAG, ""), group):
+    cluster = resource.tags.get(EKS_CLUSTER_TAG, "")
+    eks = account.client("eks")
+    if group and there(lambda: eks.describe_nodegroup(clusterName=cluster, nodegroupName=group)):
         raise InUseError(f"its node group {group} would replace it. Delete that group first.")
     account.client("ec2").terminate_instances(InstanceIds=[resource.id])
-
-
-def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
-    try:
-        account.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=group)
-    except Exception as error:
-        if code(error) == "ResourceNotFoundException":
-            return False
-        raise
-    return True
 
 
 # These two read the attachments again: a second attempt must not detach what the first has detached.
@@ -172,7 +165,7 @@ def _delete_gateway(account: Account, resource: Resource) -> None:
     client.delete_internet_gateway(InternetGatewayId=resource.id)
 
 
-def instance_price(instance_type: str, capacity: str, region: str) -> float | None:
+def _instance_hour(instance_type: str, capacity: str, region: str) -> float | None:
     """Dollars per hour of a running instance; None if no table knows the type."""
     if instance_type in instance_types():
         seen = prices.spot(instance_type, region) if capacity == "spot" else None
@@ -185,7 +178,7 @@ def instance_price(instance_type: str, capacity: str, region: str) -> float | No
 def _instance_day(raw: Raw, region: str) -> float | None:
     if raw["State"]["Name"] not in ("pending", "running"):
         return 0.0
-    hourly = instance_price(raw["InstanceType"], raw.get("InstanceLifecycle") or "on-demand", region)
+    hourly = _instance_hour(raw["InstanceType"], raw.get("InstanceLifecycle") or "on-demand", region)
     return None if hourly is None else hourly * 24
 
 

@@ -58,12 +58,7 @@ def find_pools(account: Account, stack: str) -> list[PoolNodes]:
         raise AccountError(
             f"stack {stack} has no cluster in {account.region} of account {account.id}. Run `pulumi up` first."
         )
-    client = account.client("eks")
-    described = [
-        client.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
-        for name in clusters.node_groups(account, cluster)
-    ]
-    return [_pool(raw) for raw in described if POOL_LABEL in (raw.get("labels") or {})]
+    return [_pool(raw) for raw in clusters.groups_of_pools(account, cluster)]
 
 
 def _pool(raw: Any) -> PoolNodes:

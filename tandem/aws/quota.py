@@ -179,11 +179,10 @@ def zones_of(account: Account, cluster: Any) -> Placed:
     [first, *_] = ec2.describe_subnets(SubnetIds=cluster["resourcesVpcConfig"]["subnetIds"])["Subnets"]
     own = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [first["VpcId"]]}])["Subnets"]
     groups = {}
-    for name in clusters.node_groups(account, cluster["name"]):
-        raw = account.client("eks").describe_nodegroup(clusterName=cluster["name"], nodegroupName=name)["nodegroup"]
+    for raw in clusters.groups_of_pools(account, cluster["name"]):
         zones = (raw.get("tags") or {}).get(TAG_ZONES, "").split()
-        if pool := (raw.get("labels") or {}).get(POOL_LABEL):
-            groups[pool] = Group(zones=tuple(zones), types=frozenset(raw.get("instanceTypes") or ()))
+        group = Group(zones=tuple(zones), types=frozenset(raw.get("instanceTypes") or ()))
+        groups[raw["labels"][POOL_LABEL]] = group
     return Placed(tuple(sorted({subnet["AvailabilityZone"] for subnet in own})), groups)
 
 

@@ -204,9 +204,7 @@ RULES = _without_tags(
 )
 
 
-_listed_tags = _tags_by(
-    "scheduler", "list_tags_for_resource", "ResourceArn", _arn, lambda answer: from_list(answer["Tags"])
-)
+_listed_tags = _tags_by("scheduler", "list_tags_for_resource", "ResourceArn", _arn)
 
 
 def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
@@ -277,20 +275,10 @@ ROLES = Kind(
 )
 
 
-def _profile(account: Account, resource: Resource) -> Any:
-    answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=resource.id))
-    return answer and answer["InstanceProfile"]
-
-
-def _profile_tags(account: Account, resource: Resource) -> Tags | None:
-    raw = _profile(account, resource)
-    return None if raw is None else from_list(raw.get("Tags"))
-
-
 def _delete_profile(account: Account, resource: Resource) -> None:
     client, profile = account.client("iam"), {"InstanceProfileName": resource.id}
     # Read again: a second attempt must not remove what the first has removed.
-    for role in (_profile(account, resource) or {}).get("Roles", ()):
+    for role in client.get_instance_profile(**profile)["InstanceProfile"]["Roles"]:
         client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
     client.delete_instance_profile(**profile)
 
@@ -298,7 +286,10 @@ def _delete_profile(account: Account, resource: Resource) -> None:
 PROFILES = _without_tags(
     *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
     tagged_as=("iam:instance-profile",),
-    tags=_profile_tags,
+    tags=_tags_by(
+        *("iam", "get_instance_profile", "InstanceProfileName", _id),
+        lambda answer: from_list(answer["InstanceProfile"].get("Tags")),
+    ),
     delete=_delete_profile,
     # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
     after=("node groups", "instances"),

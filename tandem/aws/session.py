@@ -199,4 +199,4 @@ def is_temporary(error: Exception) -> bool:
 def _config() -> Any:
     from botocore.config import Config
 
-    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": ATTEMPTS})
+    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": ATTEMPTS})

@@ -8,7 +8,7 @@ import csv
 import datetime
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sharing import tables
@@ -41,8 +41,7 @@ def read_regions(account: Account, now: datetime.datetime, regions: Sequence[str
     answers = Answers({}, [])
     for region in regions or sorted(enabled):
         try:
-            there = Account(id=account.id, region=region, session=account.session, caller=account.caller)
-            answers.kept[region] = reading.read(there, now)
+            answers.kept[region] = reading.read(replace(account, region=region), now)
         except AccountError as error:
             answers.failures.append(f"{region}: {error}")
     return answers

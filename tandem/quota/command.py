@@ -27,7 +27,6 @@ def add(commands: Commands) -> None:
 
 
 def _quota(parsed: argparse.Namespace) -> int:
-
     from tandem.aws.stack_account import account_in, stack_and_region
 
     stack, region = stack_and_region(parsed.stack, parsed.region)

@@ -1,12 +1,12 @@
 """An account without access: one line with the fix, exit code 2, never a traceback."""
 
-import json
 import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import boto3
 import pytest
@@ -38,21 +38,12 @@ def refusal(tandem: Run) -> Refusal:
     return call
 
 
-def test_the_first_call_has_limits_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
-
-    class Session:
-        def __init__(self, **_: object) -> None: ...
-
-        def client(self, service: str, config: Any = None) -> Any:
-            assert config is not None
-            given.append(config)
-            raise exceptions.NoCredentialsError
-
-    monkeypatch.setattr(boto3, "Session", Session)
-    with pytest.raises(session.AccountError):
-        session.connect("us-east-1")
-    assert [(one.connect_timeout, one.read_timeout) for one in given] == [(5, 60)]
+def test_no_call_hangs_and_each_is_retried(emulated: Emulated) -> None:
+    with mock.patch.object(boto3.Session, "client", autospec=True, side_effect=boto3.Session.client) as made:
+        session.connect(REGION).client("ec2")
+    configs = [call.kwargs["config"] for call in made.call_args_list]
+    limits = [(one.connect_timeout, one.read_timeout, one.retries["total_max_attempts"]) for one in configs]
+    assert limits == [(5, 60, 5)] * 2
 
 
 @pytest.mark.parametrize("roles", [(), (ASSUMED,)], ids=["own credentials", "a role"])
@@ -73,20 +64,6 @@ def test_errors_of_aws_are_explained(emulated: Emulated, refusal: Refusal, comma
     assert shown in refusal(command)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_credentials(emulated: Emulated, refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    assert "No AWS credentials found. Run `aws configure sso`" in refusal(command)
-
-
-def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
-    assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal(
-        "quota", "--profile", "nobody"
-    )
-
-
 def test_the_profile_is_used_without_a_stack_file_too(
     emulated: Emulated, refusal: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,15 +74,14 @@ def test_the_profile_is_used_without_a_stack_file_too(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    assert refusal(command) == (
-        f"error: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
-        "-e '.[aws,cluster]'` in the checkout.\n"
-    )
+    assert refusal(command).startswith(f"error: `tandem {command}` needs boto3. Run `")
 
 
 @pytest.mark.parametrize(
     ("error", "shown"),
     [
+        (exceptions.NoCredentialsError(), "No AWS credentials found. Run `aws configure sso`"),
+        (exceptions.ProfileNotFound(profile="x"), "List the profiles with `aws configure list-profiles`"),
         (exceptions.EndpointConnectionError(endpoint_url="https://x"), "AWS cannot be reached"),
         (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "AWS cannot be reached"),
         (exceptions.ProxyConnectionError(proxy_url="https://x"), "AWS cannot be reached"),
@@ -163,24 +139,11 @@ def test_an_error_of_the_server_is_temporary_whatever_its_code(status: int, temp
     assert session.is_temporary(exceptions.ClientError(answer, "DeleteVpc")) == temporary
 
 
-def test_no_call_hangs_and_each_is_retried() -> None:
-    config = session._config()
-    assert (config.connect_timeout, config.read_timeout) == (5, 60)
-    assert config.retries == {"mode": "standard", "max_attempts": 5}
-
-
 @pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
 def test_a_call_of_quota_without_permission_is_named(emulated: Emulated, refusal: Refusal, denied: str) -> None:
     emulated.quotas = dict(ENOUGH)
     emulated.denied[denied] = "UnauthorizedOperation"
     assert f"may not call {denied}" in refusal("quota")
-
-
-def test_the_error_is_json_on_request(emulated: Emulated, tandem: Run) -> None:
-    emulated.denied["GetCallerIdentity"] = "ExpiredToken"
-    code, out, err = tandem("leftovers", "--json")
-    assert (code, err) == (2, "")
-    assert "have expired" in json.loads(out)["error"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

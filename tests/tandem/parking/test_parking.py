@@ -19,7 +19,7 @@ from tandem.aws import parked_nodes
 from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
 from tests.tandem.aws.cleaning import Cleaning
-from tests.tandem.aws.creation import ROLE, Creation
+from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 from tests.tandem.deployed.pretended import Clock
 
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
 POOL = {"labels": {"tandem/pool": "gpu"}, "scalingConfig": {"minSize": 1, "desiredSize": 2, "maxSize": 2}}
-EKS = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 
 
 @pytest.fixture
@@ -59,25 +58,10 @@ def nodes(group: str) -> dict[str, int]:
     return {name: int(size) for name, size in found.items()}
 
 
-def schedules(creation: Creation, group: str) -> str:
-    """The stack's schedules as `up` creates them; returns the URL of their dead-letter queue."""
+def schedules(creation: Creation) -> str:
+    """A schedule of the stack; returns the URL of its dead-letter queue."""
     queue = creation.SQS_queues(OURS)
-    name = creation.schedule_groups(OURS)
-    creation.scheduler.delete_schedule(GroupName=name, Name="park")
-    for verb, size in (("park", 0), ("wake", 2)):
-        call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": size}}
-        creation.scheduler.create_schedule(
-            GroupName=name,
-            Name=verb,
-            ScheduleExpression="cron(0 20 ? * MON-FRI *)",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            Target={
-                "Arn": EKS,
-                "RoleArn": ROLE,
-                "Input": json.dumps(call_),
-                "DeadLetterConfig": {"Arn": f"arn:aws:sqs:{REGION}:123456789012:{queue.rpartition('/')[2]}"},
-            },
-        )
+    creation.schedule_groups(OURS, queue=f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.rpartition('/')[2]}")
     return queue
 
 
@@ -97,30 +81,34 @@ def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(grou
     assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
 
 
-def test_after_wake_the_progress_of_nodes_and_models_is_shown(
-    group: str, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
+    """The calls of `verify`, which fails."""
+    calls: list[argparse.Namespace] = []
 
     def verify(parsed: argparse.Namespace) -> int:
-        seen.append((nodes(group)["desiredSize"], parsed.stack, parsed.wait))
+        calls.append(parsed)
         return 1
 
     monkeypatch.setattr("tandem.verify.command._run", verify)
+    return calls
+
+
+def test_after_wake_the_progress_of_nodes_and_models_is_shown(
+    group: str, file: str, verified: list[argparse.Namespace]
+) -> None:
     assert call("park", file).returncode == 0
     for options in ("--no-wait", "--json"):
         assert call("wake", file, options).returncode == 0
-    assert seen == []
+    assert verified == []
     done = call("wake", file)
     assert (done.returncode, done.stdout) == (1, f"gpu: 2 nodes already ({group})\n")
-    assert seen == [(2, file, 1800)]
+    assert [(one.stack, one.wait) for one in verified] == [(file, 1800)]
 
 
-def test_schedules_of_other_stacks_are_not_read(creation: Creation, group: str, cleaning: Cleaning) -> None:
-    theirs = creation.schedule_groups({})
-    schedules(creation, group)
-    # Their dead-letter queue does not exist, so reading it would fail.
-    assert creation.scheduler.list_schedules(GroupName=theirs)["Schedules"]
+def test_schedules_of_other_stacks_are_not_read(creation: Creation, cleaning: Cleaning) -> None:
+    creation.schedule_groups({})  # whose dead-letter queue does not exist, so reading it would fail
+    schedules(creation)
     assert parked_nodes.find_failures(cleaning.account, "timeslice") == []
 
 
@@ -241,50 +229,33 @@ def test_a_job_that_fails_or_never_ends_says_where_its_log_is(
 
 
 def test_wake_hands_its_kubeconfig_to_verify(
-    karpenter: str, reach: Callable[[Jobs], None], monkeypatch: pytest.MonkeyPatch
+    karpenter: str, reach: Callable[[Jobs], None], verified: list[argparse.Namespace]
 ) -> None:
     reach(Jobs(COMPLETE))
-    seen = []
-
-    def verify(parsed: argparse.Namespace) -> int:
-        seen.append((parsed.kubeconfig, parsed.context))
-        return 0
-
-    monkeypatch.setattr("tandem.verify.command._run", verify)
-    assert call("wake", karpenter, "--kubeconfig", "k.yaml", "--context", "c").returncode == 0
-    assert call("wake", karpenter).returncode == 0
-    assert seen == [("k.yaml", "c"), (None, None)]
+    call("wake", karpenter, "--kubeconfig", "k.yaml", "--context", "c")
+    call("wake", karpenter)
+    assert [(one.kubeconfig, one.context) for one in verified] == [("k.yaml", "c"), (None, None)]
 
 
-def test_failures_are_read_from_the_queue_and_stay_there(creation: Creation, group: str, cleaning: Cleaning) -> None:
-    queue = schedules(creation, group)
-    call_ = {"ClusterName": CLUSTER, "NodegroupName": group, "ScalingConfig": {"MinSize": 0, "DesiredSize": 2}}
-    creation.sqs.send_message(
-        QueueUrl=queue,
-        MessageBody=json.dumps(call_),
-        MessageAttributes={
-            name: {"DataType": "String", "StringValue": text}
-            for name, text in (("ERROR_CODE", "ResourceInUseException"), ("ERROR_MESSAGE", "not in Active State"))
-        },
-    )
-    for _ in range(2):
-        [failure] = parked_nodes.find_failures(cleaning.account, "timeslice")
-        assert (failure.verb, failure.group, failure.code) == ("wake", group, "ResourceInUseException")
-        assert failure.message == "not in Active State"
-
-
-def test_the_newest_failure_comes_first(creation: Creation, group: str, cleaning: Cleaning) -> None:
-    queue = schedules(creation, group)
-    for size in (0, 2):
-        sent = {"NodegroupName": group, "ScalingConfig": {"DesiredSize": size}}
-        creation.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(sent))
+def test_failures_are_read_from_the_queue_newest_first_and_stay_there(creation: Creation, cleaning: Cleaning) -> None:
+    queue = schedules(creation)
+    for size, code in ((0, "Throttling"), (2, "ResourceInUseException")):
+        sent = {"ClusterName": CLUSTER, "NodegroupName": "gpus", "ScalingConfig": {"MinSize": 0, "DesiredSize": size}}
+        said = {"ERROR_CODE": code, "ERROR_MESSAGE": "not in Active State"}
+        attributes = {name: {"DataType": "String", "StringValue": text} for name, text in said.items()}
+        creation.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(sent), MessageAttributes=attributes)
     messages: Any = sqs_backends[ACCOUNT][REGION].queues[queue.rpartition("/")[2]].messages
     first, second = messages
     second.sent_timestamp = first.sent_timestamp + 60_000
-    assert [one.verb for one in parked_nodes.find_failures(cleaning.account, "timeslice")] == ["wake", "park"]
+    for _ in range(2):
+        found = parked_nodes.find_failures(cleaning.account, "timeslice")
+        assert [(one.verb, one.group, one.code, one.message) for one in found] == [
+            ("wake", "gpus", "ResourceInUseException", "not in Active State"),
+            ("park", "gpus", "Throttling", "not in Active State"),
+        ]
 
 
 @pytest.mark.parametrize("body", ["hello", "[1]", "{}", "[" * 100_000, '{"NodegroupName": 3, "ScalingConfig": "none"}'])
-def test_messages_that_are_no_calls_are_skipped(creation: Creation, group: str, cleaning: Cleaning, body: str) -> None:
-    creation.sqs.send_message(QueueUrl=schedules(creation, group), MessageBody=body)
+def test_messages_that_are_no_calls_are_skipped(creation: Creation, cleaning: Cleaning, body: str) -> None:
+    creation.sqs.send_message(QueueUrl=schedules(creation), MessageBody=body)
     assert parked_nodes.find_failures(cleaning.account, "timeslice") == []

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tandem.aws.quota import _offered, _sizes, _vcpus
-from tandem.aws.resources import Owner
+from tandem.aws.quota import _offered, _sizes
 from tandem.aws.session import Account
 
 
@@ -35,15 +34,6 @@ def test_sizes_are_requested_for_a_hundred_types_at_a_time() -> None:
         {"InstanceTypes": names[100:]},
     ]
     assert (sizes["x9.7xlarge"], sizes["t3.medium"], sizes["g4dn.xlarge"]) == (28, 2, 4)
-
-
-def test_pending_and_running_instances_use_the_quota() -> None:
-    """EC2 User Guide, On-Demand Instance quotas: they count pending and running instances, but not stopped ones."""
-    account, found = asked({"Reservations": []})
-    _vcpus(found, Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1", by_cluster=True))
-    [(_, operation, question)] = account.questions
-    alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
-    assert (operation, question) == ("describe_instances", {"Filters": [alive]})
 
 
 def test_offers_are_requested_by_zone_and_type() -> None:
