@@ -7,7 +7,7 @@ from typing import Any
 
 from sharing.names import POOL_LABEL
 from sharing.printable import one_line
-from tandem.deployed.expected import BATCH, Daemon
+from tandem.deployed.planned import BATCH, Daemon
 
 Object = Mapping[str, Any]
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")

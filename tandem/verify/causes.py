@@ -6,7 +6,6 @@ from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL
 from sharing.stack.pools import GpuPool
 from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
-from tandem.deployed.expected import Daemon, mps_daemons, what_would_fit
 from tandem.deployed.objects import (
     FORWARD_REFUSED,
     Object,
@@ -19,6 +18,7 @@ from tandem.deployed.objects import (
     taint,
     tolerated,
 )
+from tandem.deployed.planned import Daemon, mps_daemons, what_would_fit
 
 ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
 SWITCH = (

@@ -12,7 +12,6 @@ from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
 from tandem.deployed.change import compare
 from tandem.deployed.endpoints import NotConnectedError
-from tandem.deployed.expected import BATCH, Daemon, daemons_of, labels_of, mps_daemons, pools_of, settings_of, shares_of
 from tandem.deployed.objects import (
     Facts,
     Object,
@@ -32,6 +31,7 @@ from tandem.deployed.objects import (
     taint,
 )
 from tandem.deployed.outputs import read_outputs
+from tandem.deployed.planned import BATCH, Daemon, daemons_of, labels_of, mps_daemons, pools_of, settings_of, shares_of
 from tandem.terminal import count
 from tandem.verify import causes
 from tandem.verify.servers import Server

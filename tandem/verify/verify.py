@@ -9,10 +9,10 @@ from sharing.names import DEVICE_PLUGIN_NAMESPACE, KEDA_NAMESPACE, OLLAMA_NAMESP
 from sharing.verdict.features.scale_to_zero import sleepers
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
-from tandem.deployed.expected import daemons_of
 from tandem.deployed.objects import Facts, is_ready, nodes_of, pod_of
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.patience import Patience
+from tandem.deployed.planned import daemons_of
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.overfill import overfill
 from tandem.verify.servers import Server, examine

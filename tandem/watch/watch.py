@@ -11,9 +11,9 @@ from sharing.names import OLLAMA_NAMESPACE
 from tandem.deployed import objects
 from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
-from tandem.deployed.expected import mps_daemons
 from tandem.deployed.objects import Object, nodes_of, pod_of
 from tandem.deployed.ollama import Memory, Ollama, OllamaError
+from tandem.deployed.planned import mps_daemons
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
 

@@ -34,7 +34,6 @@ class FakeOllama:
     models: Sequence[str] = ("tiny:1b",)
     version: str = "0.32.15"
     digest: str = "d"
-    quantization: str = "Q4_0"
     size: int = 5 * GIB
     size_vram: int = 5 * GIB
     load_s: float = 0.0
@@ -77,7 +76,7 @@ class FakeOllama:
     def events(self, path: str, body: Any) -> Iterator[Event]:
         """All bytes of the reply, with the pauses between them."""
         self.asked.append((path, body or {}))
-        held = {"digest": self.digest, "details": {**DETAILS, "quantization_level": self.quantization}}
+        held = {"digest": self.digest, "details": DETAILS}
         listed = [{"name": name, "model": name, "size": self.size, **held} for name in self.models]
         own: dict[str, Any] = {
             "/api/version": {"version": self.version},

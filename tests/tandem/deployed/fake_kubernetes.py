@@ -29,7 +29,6 @@ class FakeKubernetes:
             },
         }
         self.status: dict[str, int] = {}
-        self.headers: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
         """Path and `Authorization` header of each request."""
         self.created: list[tuple[str, Any]] = []
@@ -79,8 +78,7 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
                 answer = {**json.loads(content), **answer}
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(data)), **fake.headers}.items():
-                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
 

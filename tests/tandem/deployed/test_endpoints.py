@@ -1,11 +1,7 @@
 """The servers that the arguments of a command name."""
 
-import argparse
-
 import pytest
 
-from tandem.arguments import add_servers
-from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
 from tests.tandem.deployed.errors import ERRORS
 
@@ -17,12 +13,8 @@ def refusal(urls: list[str], models: list[str] | None = None) -> str:
 
 
 def test_an_endpoint_has_its_name_its_address_without_a_trailing_slash_and_its_model() -> None:
-    found = named(["a=http://127.0.0.1:1/", "b=https://example.test/ollama"], ["b=llama2:7b"])
-    assert found == [Endpoint("a", "http://127.0.0.1:1"), Endpoint("b", "https://example.test/ollama", "llama2:7b")]
-
-
-def test_a_name_may_be_an_ollama_tag() -> None:
-    assert named(["llama2:7b=http://h:1"]) == [Endpoint("llama2:7b", "http://h:1")]
+    found = named(["a=http://127.0.0.1:1/", "llama2:7b=https://example.test/ollama"], ["llama2:7b=m"])
+    assert found == [Endpoint("a", "http://127.0.0.1:1"), Endpoint("llama2:7b", "https://example.test/ollama", "m")]
 
 
 @pytest.mark.parametrize(("url", "why"), ERRORS["addresses"])
@@ -39,10 +31,3 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 def test_all_errors_are_reported_at_once() -> None:
     shown = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
     assert [line.split(":")[0] for line in shown.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
-
-
-def test_a_command_connects_to_the_given_addresses() -> None:
-    parser = argparse.ArgumentParser()
-    add_servers(parser)
-    with connected(parser.parse_args(["--url", "a=http://h:1", "--model", "a=m"])) as endpoints:
-        assert endpoints == [Endpoint("a", "http://h:1", "m")]

@@ -3,20 +3,15 @@
 import base64
 import json
 import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubeconfig import Chosen
 from tests.tandem.deployed.errors import ERRORS
-from tests.tandem.deployed.mutated import JSON, mutated
 
 SECRET = "very-secret-token"
 HOST = {"server": "https://x"}
@@ -120,29 +115,3 @@ def test_a_token_file_overrides_a_token(tmp_path: Path) -> None:
     """Like kubectl: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
     (tmp_path / "token").write_text("new\n")
     assert given_to_kr8s(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)["token"] == "new"
-
-
-WHOLE = config(
-    clusters=[{"name": "c", "cluster": {**HOST, "certificate-authority-data": "YQ==", "proxy-url": "http://x"}}],
-    users=[{"name": "u", "user": {"tokenFile": "x", "client-key": "y", "exec": {"command": "./aws", "args": []}}}],
-)
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_no_kubeconfig_causes_a_traceback(data: st.DataObject) -> None:
-    """One value is replaced by another, anywhere."""
-    text = json.dumps(mutated(WHOLE, data.draw(JSON), data))
-    with tempfile.TemporaryDirectory() as folder, suppress(NotConnectedError):
-        kubeconfig.parse(text, "FILE").for_kr8s(Path(folder))
-
-
-@pytest.mark.slow
-@given(st.text() | st.binary().map(lambda some: some.decode("latin-1")))
-@example("a: 2026-99-99")
-@example("{" * 1200)
-@example("? [a]\n: b")
-@example("!!python/object:os.system x")
-def test_no_text_causes_a_traceback(text: str) -> None:
-    with pytest.raises(NotConnectedError):
-        kubeconfig.parse(text, "FILE")

@@ -1,4 +1,4 @@
-"""What Kubernetes should show of an accepted stack file: `verify` and `watch` compare the cluster with it."""
+"""What the plan expects Kubernetes to show of a deployed stack: `verify` and `watch` compare the cluster with it."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
