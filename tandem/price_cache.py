@@ -12,9 +12,6 @@ from sharing.hardware.prices import Book
 from stacks.stack_file.errors import UnreadableError
 from tandem.lookup import regions
 
-MOST_BYTES = 4 * 2**20
-"""A file of all regions' types would be smaller."""
-
 Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -59,8 +56,6 @@ def load(region: str, today: datetime.date) -> Kept:
     path = home() / f"{region}.json"
     again = f"`tandem prices --region {region}` reads them from AWS."
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UnreadableError(f"{path} is larger than {MOST_BYTES // 2**20} MiB: no prices. {again}")
         kept = Kept.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise UnreadableError(f"there are no prices of {region} in {path.parent}. {again}") from None
@@ -70,8 +65,6 @@ def load(region: str, today: datetime.date) -> Kept:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UnreadableError(f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}") from None
-    if kept.region != region:
-        raise UnreadableError(f"{path} has the prices of {kept.region}. {again}")
     # UTC may be a day ahead of the local date.
     if (kept.read_at.date() - today).days > 1:
         raise UnreadableError(f"{path} is dated {kept.read_at.date()}, after today. {again}")

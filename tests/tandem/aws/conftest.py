@@ -1,6 +1,5 @@
 """An account for each test, and fixtures that use it."""
 
-import io
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,6 +18,7 @@ from moto.core.utils import method_names_from_class
 from tandem.aws.session import Account
 from tandem.leftovers import clean_up
 from tandem.main import main
+from tests.command import Screen
 from tests.tandem.aws import whole_stack
 from tests.tandem.aws.asked import Requests
 from tests.tandem.aws.cleaning import Cleaning
@@ -127,16 +127,9 @@ def run(tandem: Run) -> Run:
     return lambda *arguments: tandem("leftovers", *arguments)
 
 
-class Terminal(io.StringIO):
-    """A stdin with a user's answers."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    return lambda text: monkeypatch.setattr("sys.stdin", Terminal(text))
+    return lambda text: monkeypatch.setattr("sys.stdin", Screen(text))
 
 
 @pytest.fixture

