@@ -19,6 +19,7 @@ NOW = datetime.datetime.now(datetime.UTC)
 
 
 def product(name: str, *usd: str) -> dict[str, Any]:
+    """An item as in the AWS Price List API reference, GetProducts."""
     dimensions = {str(number): {"pricePerUnit": {"USD": price}} for number, price in enumerate(usd)}
     terms = {"OnDemand": {"a": {"priceDimensions": dimensions}}}
     return {"product": {"attributes": {"instanceType": name}}, "terms": terms}

@@ -3,7 +3,6 @@
 import datetime
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import moto
@@ -13,7 +12,8 @@ from sharing import tables
 from tandem.aws.session import Account
 from tandem.prices import refresh
 from tests.rows import read_rows
-from tests.tandem.aws.emulated import Emulated
+from tests.tandem.aws.emulated import Emulated, answer
+from tests.tandem.prices.test_prices import product
 
 NOW = datetime.datetime(2026, 11, 22, 9, tzinfo=datetime.UTC)
 RECORDED = Path(moto.__file__).parent / "ec2" / "resources" / "instance_type_offerings" / "region"
@@ -40,33 +40,14 @@ PRICES = {
 in eu-central-1, which is out of proportion on purpose."""
 
 
-def product(name: str, region: str, usd: float) -> str:
-    """An item as in the AWS Price List API reference, GetProducts."""
-    attributes = {
-        "instanceType": name,
-        "regionCode": region,
-        "locationType": "AWS Region",
-        "operatingSystem": "Linux",
-        "preInstalledSw": "NA",
-        "tenancy": "Shared",
-        "capacitystatus": "Used",
-        "marketoption": "OnDemand",
-        "usagetype": f"BoxUsage:{name}",
-    }
-    rate = {"unit": "Hrs", "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": f"{usd:.10f}"}}
-    terms = {"OnDemand": {"SKU.JRTCKXETXF": {"priceDimensions": {"SKU.JRTCKXETXF.6YS6EN2CT7": rate}}}}
-    return json.dumps({"product": {"productFamily": "Compute Instance", "attributes": attributes}, "terms": terms})
-
-
 @pytest.fixture
 def price_list(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
-    def answer(asked: Any, path: list[str]) -> Any:
+    def listed(asked: Any, path: list[str]) -> Any:
         [region] = [one["Value"] for one in asked["Filters"] if one["Field"] == "regionCode"]
         found = PRICES.get(region, {"g4dn.xlarge": 0.6})
-        items = [product(name, region, usd) for name, usd in found.items()]
-        return SimpleNamespace(status_code=200, headers={}), {"ResponseMetadata": {}, "PriceList": items}
+        return answer(PriceList=[json.dumps(product(name, f"{usd:.10f}")) for name, usd in found.items()])
 
-    monkeypatch.setattr(emulated, "_GetProducts", answer, raising=False)
+    monkeypatch.setattr(emulated, "_GetProducts", listed, raising=False)
     at = NOW - datetime.timedelta(minutes=1)
     emulated.spot = [
         {"InstanceType": "g4dn.xlarge", "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": at}
@@ -128,9 +109,9 @@ def test_a_region_that_does_not_answer_keeps_its_rows(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    price_list.closed.add("eu-west-1")
+    price_list.regions, price_list.closed = ("eu-west-1", "eu-central-1"), {"eu-west-1"}
     monkeypatch.setattr(refresh.write_tables, "__defaults__", (tmp_path,))
-    assert refresh.main(["eu-west-1", "eu-central-1"]) == 1
+    assert refresh.main([]) == 1
     said = capsys.readouterr()
     assert said.err.startswith("eu-west-1: ")
     assert said.out.splitlines() == [f"wrote {tmp_path / name}" for name in ("offerings.csv", "spot_prices.csv")]
