@@ -13,7 +13,7 @@ from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
 from tandem.deployed.kubeconfig import Chosen
 from tandem.deployed.objects import INSTANCE_LABEL
-from tandem.deployed.outputs import project_of, stack_outputs
+from tandem.deployed.outputs import not_deployed, project_of, stack_outputs
 from tandem.deployed.patience import Patience
 from tandem.lookup import accepted, stack_file
 
@@ -90,9 +90,7 @@ def by_pulumi(stack: str, file: Path) -> Way:
     outputs = stack_outputs(stack, project_of(file))
     text = outputs.pop("kubeconfig", None)
     if not text:
-        raise NotConnectedError(
-            f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
-        )
+        raise not_deployed(stack)
     text = text if isinstance(text, str) else json.dumps(text)
     return Way(kubeconfig.parse(text, f"the kubeconfig in the outputs of stack {stack}"), outputs)
 

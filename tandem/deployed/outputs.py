@@ -46,9 +46,7 @@ def of_file(path: Path, stack: str) -> StackOutputs:
 def read_outputs(values: Mapping[str, Any], name: str, stack: str) -> StackOutputs:
     """The stack that these outputs describe; raises `NotConnectedError` if they are empty or of another program."""
     if not values:
-        raise NotConnectedError(
-            f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
-        )
+        raise not_deployed(stack)
     try:
         return StackOutputs.model_validate(values)
     except ValidationError as error:
@@ -60,6 +58,13 @@ def read_outputs(values: Mapping[str, Any], name: str, stack: str) -> StackOutpu
             f"{name}: {where} {wrong}{more}. They are incomplete, or from another program. To update them, run "
             f"`pulumi up --stack {stack}` with the deployed file."
         ) from None
+
+
+def not_deployed(stack: str) -> NotConnectedError:
+    """The error of a stack without outputs."""
+    return NotConnectedError(
+        f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
+    )
 
 
 def project_of(file: Path) -> Path:

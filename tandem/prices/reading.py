@@ -44,13 +44,8 @@ def read(account: Account, now: datetime.datetime) -> Kept:
     return Kept(region=account.region, read_at=now, on_demand=on_demand, spot=spot, offered=offered)
 
 
-def catalogue() -> list[str]:
-    """Every type that a stack can name, GPU types first."""
-    return [*instance_types(), *(row["instance_type"] for row in tables.read("system_instances").rows)]
-
-
 def _on_demand(account: Account) -> Iterator[tuple[str, float]]:
-    wanted = set(catalogue())
+    wanted = {*instance_types(), *(row["instance_type"] for row in tables.read("system_instances").rows)}
     pages = account.client("pricing", LIST_REGION).get_paginator("get_products")
     fields = {**ON_DEMAND, "regionCode": account.region}
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()]

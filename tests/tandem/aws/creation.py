@@ -161,8 +161,8 @@ class Creation:
         self.iam.create_policy_version(PolicyArn=made["Policy"]["Arn"], PolicyDocument=POLICY)
         return str(made["Policy"]["Arn"])
 
-    def budgets(self, tags: Tags, name: str = "") -> str:
-        name = name or self._new("tandem-alert-monthly")
+    def budgets(self, tags: Tags) -> str:
+        name = self._new("tandem-alert-monthly")
         limit = {"Amount": "100", "Unit": "USD"}
         budget = {"BudgetName": name, "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": limit}
         self.budgets_api.create_budget(AccountId=ACCOUNT, Budget=budget, ResourceTags=pairs(tags))

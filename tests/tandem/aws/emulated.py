@@ -9,7 +9,6 @@ from typing import Any
 import botocore.loaders
 from moto.budgets.models import budgets_backends
 from moto.logs.models import logs_backends
-from moto.sqs.models import sqs_backends
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -73,8 +72,6 @@ class Emulated:
     regions: tuple[str, ...] = (REGION, "eu-west-1", "ap-south-1")
     """Regions that the account has enabled."""
     one_per_page: bool = False
-    queue_limit: int = 1000
-    """How many queues SQS lists per page, and in total without MaxResults."""
 
     def remember(self, params: Any, model: Any, context: Any, **_: Any) -> None:
         """A handler of botocore's event `before-parameter-build`."""
@@ -121,16 +118,6 @@ class Emulated:
     def _DescribeAvailabilityZones(self, body: Any, path: list[str]) -> Any:
         keys = ("ZoneName", "ZoneId", "State", "OptInStatus")
         return self.zones and answer(AvailabilityZones=[dict(zip(keys, zone, strict=True)) for zone in self.zones])
-
-    def _ListQueues(self, body: Any, path: list[str]) -> Any:
-        """As in the SQS API reference: no token without MaxResults."""
-        names = sqs_backends[ACCOUNT][REGION].queues
-        urls = [f"https://sqs.{REGION}.amazonaws.com/123456789012/{name}" for name in names]
-        body = body or {}
-        begin, most = int(body.get("NextToken", 0)), body.get("MaxResults")
-        page = urls[begin : begin + min(most or self.queue_limit, self.queue_limit)]
-        more = most is not None and begin + len(page) < len(urls)
-        return answer(QueueUrls=page, **({"NextToken": str(begin + len(page))} if more else {}))
 
     def _ListTagsForResource(self, body: Any, path: list[str]) -> Any:
         """Of a budget, or of a log group, as in the API references: moto keeps the tags of a deleted one."""

@@ -32,11 +32,6 @@ def asked(**page: Any) -> Any:
     return account
 
 
-def test_an_account_without_the_stack_has_nothing_left(creation: Creation, run: Run) -> None:
-    creation.volumes({**OURS, "tandem:stack": "dev"})
-    assert run() == (0, "No leftovers of `timeslice` in account 123456789012 (us-east-1).\n", "")
-
-
 def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: Creation, run: Run) -> None:
     whole_stack.make(creation)
     creation.instances(OURS, spot=True)
@@ -238,15 +233,6 @@ def test_every_list_is_read_to_its_last_page(creation: Creation, emulated: Emula
     found = cleaning.look()
     assert {(one.kind, one.id) for one in found.resources} == whole
     assert [one for one in cleaning.delete(found) if one.left] == []
-
-
-def test_a_queue_after_the_first_page_is_found(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
-    """AWS lists 1,000 queues, and a token only if MaxResults is given (API_ListQueues); here the limit is 2."""
-    emulated.queue_limit = 2
-    for _ in range(4):
-        creation.SQS_queues({})
-    queue = creation.SQS_queues(OURS)
-    assert cleaning.resources() == [("SQS queues", queue)]
 
 
 @pytest.mark.parametrize("option", [(), ("--json",)])
