@@ -25,6 +25,10 @@ from tests.tandem.seen import ROOT, planned
 pytestmark = pytest.mark.slow
 
 FILE = str(ROOT / "Pulumi.timeslice.yaml")
+JOBS, CRON_JOBS = "/apis/batch/v1/namespaces/ollama/jobs", "/apis/batch/v1/namespaces/ollama/cronjobs"
+PODS = f"{CORE}/namespaces/ollama/pods"
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "ollama"}, "spec": {}}
+TEMPLATE = {"template": {"spec": {"containers": [{"name": "scaler", "env": [{"name": "A", "value": "1"}]}]}}}
 
 
 @pytest.fixture
@@ -167,15 +171,55 @@ def test_wait_ends_after_the_given_time(tmp_path: Path) -> None:
 
 
 def test_a_pod_refused_by_a_rule_is_not_reported_as_missing_access(fake: FakeKubernetes, tmp_path: Path) -> None:
-    pods = f"{CORE}/namespaces/ollama/pods"
-    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "ollama"}, "spec": {}}
-    fake.answers[pods], fake.status[pods] = {"message": 'pods "x" is forbidden: exceeded quota: small'}, 403
+    fake.answers[PODS], fake.status[PODS] = {"message": 'pods "x" is forbidden: exceeded quota: small'}, 403
     with cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as reached:
         with pytest.raises(AdmissionError, match=r"^exceeded quota: small$"):
-            reached.create_pod(manifest)
-        fake.answers[pods] = {"message": 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'}
+            reached.create_pod(POD)
+        fake.answers[PODS] = {"message": 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'}
         with pytest.raises(NotConnectedError, match="Request an EKS access entry"):
-            reached.create_pod(manifest)
+            reached.create_pod(POD)
+
+
+def serving_nightly() -> FakeKubernetes:
+    fake = FakeKubernetes()
+    nightly: dict[str, Any] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "ollama", "uid": "u-1"},
+        "spec": {"schedule": "0 20 * * *", "suspend": True, "jobTemplate": {"spec": TEMPLATE}},
+    }
+    fake.answers |= {CRON_JOBS: {"items": [nightly]}, JOBS: {"metadata": {"name": "nightly-now-x"}}, f"{PODS}/x": POD}
+    return fake
+
+
+def test_a_cron_job_is_started_as_kubectl_does(tmp_path: Path) -> None:
+    with serving(serving_nightly()) as fake, cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as found:
+        assert found.start_cron_job("nightly", "ollama") == "nightly-now-x"
+    [(path, job)] = fake.created
+    assert path == JOBS
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u-1", "controller": True}
+    assert job["metadata"] == {
+        "generateName": "nightly-now-",
+        "namespace": "ollama",
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+        "ownerReferences": [owner],
+    }
+    assert job["spec"] == TEMPLATE
+
+
+def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
+    """kr8s sends a request without `api` to the first cluster, or to that of the user's own kubeconfig."""
+    (tmp_path / "other").mkdir()
+    with serving(serving_nightly()) as fake, serving(serving_nightly()) as other:
+        one, two = (at.kubeconfig(folder) for at, folder in ((fake, tmp_path), (other, tmp_path / "other")))
+        with cluster(kubeconfig.read(two, None)), cluster(kubeconfig.read(one, None)) as found:
+            connected, before = len(fake.asked), len(other.asked)
+            found.create_pod(POD)
+            found.delete_pod("x", "ollama")
+            found.start_cron_job("nightly", "ollama")
+        asked = [path for path, _ in fake.asked[connected:]]
+        assert [path for path in asked if path != CRON_JOBS] == [PODS, f"{PODS}/x", JOBS]
+        assert len(other.asked) == before
 
 
 def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(

@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 import yaml
 
 from sharing.problems import Problem
-from tandem.aws.quota import SPOT_ROLE
+from tandem.aws.quota import SPOT_ROLE, _offered, _sizes
+from tandem.aws.session import Account
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
 from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
@@ -127,3 +129,32 @@ def test_the_account_is_that_of_the_stack_files_role(
     roles = written % "arn:aws:iam::444455556666:role/deployer"
     path.write_text(path.read_text().replace("config:\n", f"config:\n  aws:assumeRoles: {roles}\n", 1))
     assert json.loads(tandem("quota", str(path), "--json")[1])["account"] == "444455556666"
+
+
+def asked(**page: Any) -> Any:
+    """An account that answers every list with this page: moto answers even wrong requests."""
+    account = create_autospec(Account, instance=True, region="us-east-1")
+    account.pages.return_value = [page]
+    return account
+
+
+def test_sizes_are_requested_for_a_hundred_types_at_a_time() -> None:
+    """EC2 API reference, DescribeInstanceTypes: `InstanceType.N` takes at most 100 items."""
+    names = [f"x9.{number}xlarge" for number in range(101)]
+    account = asked(InstanceTypes=[{"InstanceType": "x9.7xlarge", "VCpuInfo": {"DefaultVCpus": 28}}])
+    sizes = _sizes(account, ["t3.medium", "g4dn.xlarge", *names])
+    requests = [call.kwargs["InstanceTypes"] for call in account.pages.call_args_list]
+    assert requests == [names[:100], names[100:]]
+    assert (sizes["x9.7xlarge"], sizes["t3.medium"], sizes["g4dn.xlarge"]) == (28, 2, 4)
+
+
+def test_offers_are_requested_by_zone_and_type() -> None:
+    """EC2 API reference, DescribeInstanceTypeOfferings: without a location type it answers by region."""
+    sold = [("g4dn.xlarge", "us-east-1a"), ("g4dn.xlarge", "us-east-1b"), ("g4dn.xlarge", "us-east-1-bos-1a")]
+    account = asked(InstanceTypeOfferings=[{"InstanceType": name, "Location": zone} for name, zone in sold])
+    zones = ["us-east-1a", "us-east-1b"]
+    assert _offered(account, zones, ["g4dn.xlarge"]) == {"g4dn.xlarge": {*zones}}
+    filters = [{"Name": "instance-type", "Values": ["g4dn.xlarge"]}]
+    account.pages.assert_called_once_with(
+        "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
+    )
