@@ -102,8 +102,9 @@ def test_no_page_of_a_server_or_proxy_is_shown(protocol: str, facts: str) -> Non
         "headers": HeadersDict({"x-amzn-RequestId": "req-1"}),
         "body": b"<!doctype html><html lang=en><title>Internal Server Error</title></html>",
     }
+    parser: Any = create_parser(protocol)
     with pytest.raises(session.AccountError) as raised, session.explained("us-east-1"):
-        raise exceptions.ClientError(create_parser(protocol).parse(page, None), "ListServices")
+        raise exceptions.ClientError(parser.parse(page, None), "ListServices")
     printed = f"The answer is not in AWS's format{facts}. Check the proxy and AWS_ENDPOINT_URL, and try again."
     assert str(raised.value) == printed
 

@@ -26,9 +26,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_outputs_name_the_cluster(project: Path) -> None:
-    outputs = {"mode": "timeslice", "kubeconfig": json.dumps(KUBECONFIG)}
-    pulumi(project, prints=json.dumps(outputs))
+@pytest.mark.parametrize("kubeconfig", [json.dumps(KUBECONFIG), KUBECONFIG], ids=["text", "object"])
+def test_the_outputs_name_the_cluster(project: Path, kubeconfig: object) -> None:
+    pulumi(project, prints=json.dumps({"mode": "timeslice", "kubeconfig": kubeconfig}))
     way = by_pulumi("dev", project / "Pulumi.dev.yaml")
     assert way.chosen.host == "api.example"
     assert way.outputs == {"mode": "timeslice"}, "without the secret"
@@ -36,11 +36,6 @@ def test_the_outputs_name_the_cluster(project: Path) -> None:
     assert called[0] == str(project)
     assert called[1:3] == ["stack", "output"]
     assert {"--json", "--show-secrets", "--non-interactive", "dev"} <= set(called)
-
-
-def test_a_kubeconfig_may_be_an_object(project: Path) -> None:
-    pulumi(project, prints=json.dumps({"kubeconfig": KUBECONFIG}))
-    assert by_pulumi("dev", project / "Pulumi.dev.yaml").chosen.context == "aws"
 
 
 @pytest.mark.parametrize(("prints", "says", "code", "line"), ERRORS["outputs"])

@@ -1,5 +1,5 @@
 """The emulated account of `tests/tandem/aws`."""
 
-from tests.tandem.aws.conftest import account, cleaning, creation, emulated, tandem
+from tests.tandem.aws.conftest import cleaning, creation, emulated, tandem
 
-__all__ = ["account", "cleaning", "creation", "emulated", "tandem"]
+__all__ = ["cleaning", "creation", "emulated", "tandem"]
