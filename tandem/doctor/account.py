@@ -1,11 +1,12 @@
-"""Checks of the AWS account: the region, quotas, where instance types are offered, the role for spot."""
+"""Checks of the AWS account: the region, quotas, offers of instance types and add-ons, the role for spot."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from sharing.names import TAG_STACK
 from sharing.stack.config import StackConfig
 from sharing.verdict.features.cost_alert import ACTIVATE
-from tandem.doctor.case import Case
+from tandem.doctor.case import ADDON, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
 
@@ -114,6 +115,38 @@ def wants_cost_tag(case: Case) -> bool:
     """Whether the stack has an alert for its own costs."""
     alert = _config(case).budget.alert
     return alert is not None and alert.scope == "stack"
+
+
+def check_addons(case: Case) -> Iterator[Finding]:
+    """EKS still offers the pinned builds of its add-ons for this Kubernetes version."""
+    stack, account = case.planned_stack, case.account()
+    kubernetes = stack.plan.config.cluster.kubernetes
+    resources = stack.resources(ADDON)
+    fine = True
+    for name, pinned in sorted((str(each.inputs["addonName"]), str(each.inputs["addonVersion"])) for each in resources):
+        offered: dict[str, bool] = {}
+        for page in account.pages("eks", "describe_addon_versions", addonName=name, kubernetesVersion=kubernetes):
+            for build in (build for addon in page["addons"] for build in addon["addonVersions"]):
+                offered[build["addonVersion"]] = _is_default(build, kubernetes)
+        if pinned in offered:
+            continue
+        fine = False
+        if not offered:
+            fix = "Set `cluster.kubernetes` to a version that EKS supports."
+            yield stops(f"EKS offers no {name} for Kubernetes {kubernetes}", fix)
+            continue
+        default = next((build for build, is_default in offered.items() if is_default), max(offered))
+        fix = f"Update tandem, or pin {default} in sharing/versions.py."
+        yield stops(f"EKS no longer offers {name} {pinned} for Kubernetes {kubernetes}", fix)
+    if fine:
+        yield ok(f"EKS offers the {len(resources)} pinned builds for Kubernetes {kubernetes}")
+
+
+def _is_default(build: Any, kubernetes: str) -> bool:
+    return any(
+        each.get("clusterVersion") == kubernetes and each.get("defaultVersion")
+        for each in build.get("compatibilities", ())
+    )
 
 
 def _config(case: Case) -> StackConfig:

@@ -20,7 +20,6 @@ NOT_DEPLOYED = "not deployed yet"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 ADDON = "aws:eks/addon:Addon"
 RELEASE = "kubernetes:helm.sh/v3:Release"
-NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 
 
 @dataclass(frozen=True, slots=True)

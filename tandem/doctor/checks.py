@@ -10,7 +10,6 @@ from typing import Literal
 from sharing.printable import one_line, without_secrets
 from tandem.doctor import (
     account,
-    builds,
     credentials,
     deployed,
     machine,
@@ -57,12 +56,10 @@ CHECKS = (
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
     Check("cost-tag", "Cost allocation tag", "stack", account.check_cost_tag, applies=account.wants_cost_tag),
-    Check("add-on-builds", "Add-on builds", "stack", builds.check_addons),
-    Check("ami-releases", "AMI releases", "stack", builds.check_amis),
+    Check("add-on-builds", "Add-on builds", "stack", account.check_addons),
     Check(
         "registry-logins", "Registry logins", "stack", registries.check_logins, applies=registries.pulls_from_registries
     ),
-    Check("images", "Images", "stack", registries.check_images),
     Check("cluster", "Cluster", "cluster", deployed.check_cluster),
     Check("state", "Pulumi state", "cluster", pulumi_state.check_state),
     Check("node-groups", "Node groups", "cluster", deployed.check_node_groups),

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import yaml
 from semver import Version
 
 from tandem.doctor.case import Case
@@ -23,9 +22,6 @@ PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
 AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 PROGRAM_SECONDS = 60
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
-_COMPARATOR = re.compile(r"(>=|<=|!=|==|>|<|=|!|)\s*v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)(?:\s+|$)")
-_OPERATORS = {"": "==", "=": "==", "!": "!="}
-"""Those of blang/semver that the library writes in another way."""
 
 
 class ProgramError(Exception):
@@ -33,11 +29,8 @@ class ProgramError(Exception):
 
 
 def check_python(case: Case) -> Iterator[Finding]:
-    """Python 3.11 or later runs this command, and `.venv` has it, too."""
-    fix = "Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
-    if sys.version_info[:2] < OLDEST_PYTHON:
-        yield stops(f"{'.'.join(map(str, sys.version_info[:3]))} is older than 3.11", fix)
-        return
+    """`.venv` has Python 3.11 or later, as this command does."""
+    fix = "Delete .venv. Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
     settings = case.project / ".venv" / "pyvenv.cfg"
     try:
         text = settings.read_text(encoding="utf-8", errors="replace")
@@ -46,31 +39,18 @@ def check_python(case: Case) -> Iterator[Finding]:
         text = ""
     version = re.search(r"^version(?:_info)? *= *(\d+)\.(\d+)", text, flags=re.MULTILINE)
     if version and (int(version[1]), int(version[2])) < OLDEST_PYTHON:
-        yield stops(f".venv has {version[1]}.{version[2]}, which is older than 3.11", f"Delete .venv. {fix}")
+        yield stops(f".venv has {version[1]}.{version[2]}, which is older than 3.11", fix)
     else:
         yield ok(".".join(map(str, sys.version_info[:3])))
 
 
 def check_pulumi(case: Case) -> Iterator[Finding]:
-    """`pulumi` is on the PATH, is 3.217.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself checks
-    since 3.219.
-
-    Only CLIs since 3.219 read `requiredPulumiVersion` themselves; the program also calls `require_pulumi_version`.
-    """
+    """`pulumi` is on the PATH, and is 3.217.0 or later."""
     version = _version_of("pulumi", "version", PULUMI_PAGE)
     if isinstance(version, Finding):
         yield version
-        return
-    try:
-        wanted = _required_pulumi(case)
-        fits = not wanted or satisfies(version, wanted)
-    except ValueError:
-        yield unknown("Pulumi.yaml: `requiredPulumiVersion` cannot be read", 'Write it as ">=3.217.0".')
-        return
-    if version < OLDEST_PULUMI:
+    elif version < OLDEST_PULUMI:
         yield stops(f"{shown(version)} is older than {shown(OLDEST_PULUMI)}", f"Update it: {PULUMI_PAGE}")
-    elif not fits:
-        yield stops(f"{shown(version)} is not {wanted}, which Pulumi.yaml requires", f"Install one: {PULUMI_PAGE}")
     else:
         yield ok(shown(version))
 
@@ -90,20 +70,6 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
         yield warning(text, f"Install version 2: {AWS_CLI_PAGE}")
     else:
         yield ok(shown(version))
-
-
-def _required_pulumi(case: Case) -> str:
-    """`requiredPulumiVersion` of Pulumi.yaml, or nothing; raises ValueError if it is not text."""
-    try:
-        project = yaml.safe_load((case.project / "Pulumi.yaml").read_text(encoding="utf-8"))
-    except OSError:
-        return ""
-    except yaml.YAMLError as error:
-        raise ValueError("Pulumi.yaml") from error
-    wanted = project.get("requiredPulumiVersion", "") if isinstance(project, dict) else ""
-    if not isinstance(wanted, str):
-        raise ValueError(wanted)
-    return wanted
 
 
 def _version_of(program: str, argument: str, page: str) -> Version | Finding:
@@ -128,15 +94,10 @@ def _version_of(program: str, argument: str, page: str) -> Version | Finding:
     said = f"{done.stdout}\n{done.stderr}".strip()
     if done.returncode:
         raise ProgramError(f"{command} failed with exit code {done.returncode}: {said[:80]!r}")
-    no_version = unknown(f"{command} prints no version: {said[:60]!r}", f"Install a released build: {page}")
-    return version_in(said) or no_version
-
-
-def version_in(text: str) -> Version | None:
-    """The first version in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
-    parts = _VERSION.search(text)
+    # E.g. `aws-cli/2.15.30 Python/3.11.8`.
+    parts = _VERSION.search(said)
     if not parts:
-        return None
+        return unknown(f"{command} prints no version: {said[:60]!r}", f"Install a released build: {page}")
     major, minor, patch, before = parts.groups()
     return Version(int(major), int(minor), int(patch), before)
 
@@ -144,18 +105,3 @@ def version_in(text: str) -> Version | None:
 def shown(version: Version) -> str:
     """The usual notation, without what follows a `-`."""
     return f"{version.major}.{version.minor}.{version.patch}"
-
-
-def satisfies(version: Version, wanted: str) -> bool:
-    """Whether the version is in a range like `>=3.217.0 <4.0.0 || 5.0.0`; raises ValueError for other notations.
-
-    The notation is that of blang/semver, with which Pulumi reads `requiredPulumiVersion`.
-    """
-    return any(_satisfies_all(version, part.strip()) for part in wanted.split("||"))
-
-
-def _satisfies_all(version: Version, wanted: str) -> bool:
-    comparators = list(_COMPARATOR.finditer(wanted))
-    if not wanted or "".join(each[0] for each in comparators) != wanted:
-        raise ValueError(wanted)
-    return all(version.match(_OPERATORS.get(each[1], each[1]) + each[2]) for each in comparators)

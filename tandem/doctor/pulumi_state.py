@@ -18,19 +18,17 @@ from tandem.deployed.outputs import (
     run_pulumi,
 )
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
-from tandem.doctor.finding import Finding, ok, unknown, warning
+from tandem.doctor.finding import Finding, ok, warning
+from tandem.terminal import CallError
 
 INSTALL = "Install Pulumi: https://www.pulumi.com/docs/install/"
+SEE_LOGIN = "Run `pulumi stack ls` to check the login and the stack."
 REPLACED = (NODE_GROUP, ADDON)
 """Types that the program replaces after a failure (`replace_on_changes` with `#initerror`)."""
 
 
-class StateError(Exception):
-    """Pulumi does not show the state; the message is one line."""
-
-    def __init__(self, message: str, fix: str = "Run `pulumi stack ls` to check the login and the stack.") -> None:
-        super().__init__(message)
-        self.fix = fix
+class StateError(CallError):
+    """Pulumi does not show the state; the message has the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +46,24 @@ def read_state(case: Case) -> State:
     """Asks Pulumi, which needs no decryption for it; raises `StateError`."""
     program = shutil.which("pulumi")
     if program is None:
-        raise StateError("`pulumi` is not on the PATH, so the state cannot be read", INSTALL)
+        raise StateError(f"`pulumi` is not on the PATH, so the state cannot be read. {INSTALL}")
     try:
         done = run_pulumi([program, "stack", "export"], case.planned_stack.name, case.project)
     except subprocess.TimeoutExpired:
-        raise StateError(f"`pulumi stack export` did not answer within {PULUMI_SECONDS} s") from None
+        raise StateError(f"`pulumi stack export` did not answer within {PULUMI_SECONDS} s. {SEE_LOGIN}") from None
     if done.returncode:
         why = reason_of(done.stderr)
         if NO_STACK in why:
             return State(deployed=False)
         if LOGGED_OUT in why:
-            raise StateError("you are not logged in to a Pulumi backend", f"{LOG_IN}.")
+            raise StateError(f"you are not logged in to a Pulumi backend. {LOG_IN}.")
         if NO_PASSPHRASE in why:
-            raise StateError("the state's passphrase is missing or wrong", f"{SET_PASSPHRASE}.")
-        raise StateError(f"Pulumi cannot show the state: {why}")
+            raise StateError(f"the state's passphrase is missing or wrong. {SET_PASSPHRASE}.")
+        raise StateError(f"Pulumi cannot show the state: {why}. {SEE_LOGIN}")
     try:
         return _parse(json.loads(done.stdout)["deployment"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StateError("`pulumi stack export` printed no state") from None
+        raise StateError(f"`pulumi stack export` printed no state. {SEE_LOGIN}") from None
 
 
 def _parse(deployment: Any) -> State:
@@ -81,11 +79,7 @@ def _parse(deployment: Any) -> State:
 
 def check_state(case: Case) -> Iterator[Finding]:
     """No node group or add-on failed in the last `up`, and no operation is unfinished."""
-    try:
-        state = read_state(case)
-    except StateError as error:
-        yield unknown(str(error), error.fix)
-        return
+    state = read_state(case)
     stack = case.planned_stack.name
     for urn in state.failed:
         # The engine has the same mark after a failed creation and after a failed update.

@@ -1,30 +1,19 @@
-"""Checks of registries: logins of this machine that break Helm's pulls, and images that nodes pull from Docker Hub."""
+"""The check of logins: those of this machine that break Helm's pulls from registries."""
 
 import base64
 import datetime
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from sandbox.graph import plain
-from sharing import artifacts
 from tandem.doctor.case import RELEASE, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
 OCI = "oci://"
 RENEWING = ("ecr-login",)
 """Credential helpers that fetch a new token on every call."""
-PULLS = 100
-"""Pulls per address in six hours, without a login (docker/docs, docker-hub/usage, 2025-03-27)."""
-HUB = "docker.io/"
-PULL_FIX = (
-    "If a pull fails with `toomanyrequests`, wait up to six hours until the pod starts. Before the first `up`, you can "
-    "set `nat: none` to give each node an address; later this replaces all node groups."
-)
-DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
 def pulls_from_registries(case: Case) -> bool:
@@ -94,76 +83,12 @@ def _judge(host: str, path: Path, logout: str, now: datetime.datetime) -> Findin
 def _expiry(login: object) -> datetime.datetime | None:
     """When the token expires; None if unknown.
 
-    The password of ECR is base64 of JSON with `expiration` (aws-controllers-k8s/code-generator#196 reads it so); that
-    of others may be a JWT, whose second part has `exp`.
+    The password of ECR is base64 of JSON with `expiration` (aws-controllers-k8s/code-generator#196 reads it so).
     """
     try:
         auth = login["auth"] if isinstance(login, dict) else ""
-        password = _decoded(auth).partition(b":")[2]
-        parts = password.split(b".")
-        claims = json.loads(_decoded(parts[1] if len(parts) == 3 else password))
-        return datetime.datetime.fromtimestamp(float(claims.get("expiration", claims.get("exp"))), datetime.UTC)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError):
+        password = base64.b64decode(auth).partition(b":")[2]
+        expires = json.loads(base64.b64decode(password))["expiration"]
+        return datetime.datetime.fromtimestamp(float(expires), datetime.UTC)
+    except (ValueError, TypeError, KeyError, OverflowError, OSError):
         return None
-
-
-def _decoded(text: str | bytes) -> bytes:
-    raw = text.encode() if isinstance(text, str) else text
-    return base64.urlsafe_b64decode(raw.replace(b"+", b"-").replace(b"/", b"_") + b"=" * (-len(raw) % 4))
-
-
-def check_images(case: Case) -> Iterator[Finding]:
-    """Docker Hub's limit for pulls without a login is enough for the nodes."""
-    stack = case.planned_stack
-    images = sorted({image for resource in stack.planned.graph for image in _hub_images(plain(resource.inputs))})
-    if not images:
-        yield ok("no image comes from Docker Hub")
-        return
-    config = stack.plan.config
-    nodes = sum(pool.max for pool in config.pools) if config.cluster.nat != "none" else 1
-    # Pods without a share run once, on a system node.
-    once = {artifact.name.removeprefix(HUB) for artifact in artifacts.known() if not artifact.compressed_mib}
-    needed = sum(1 if image in once else nodes for image in images)
-    named = f"{', '.join(images)} from Docker Hub without a login"
-    if needed <= PULLS:
-        yield ok(f"{named}: at most {needed} of the {PULLS} pulls per address in six hours")
-    else:
-        yield warning(
-            f"{named}: {nodes} GPU nodes behind one address need {needed} of its {PULLS} pulls in six hours",
-            PULL_FIX,
-        )
-
-
-def _hub_images(inputs: Any) -> Iterator[str]:
-    """Images in a resource's inputs, at any depth, that come from Docker Hub."""
-    if isinstance(inputs, Mapping):
-        chart = str(inputs.get("chart", ""))
-        if chart and "repository" not in (inputs.get("values", {}).get("image") or {}):
-            yield from _images_of_chart(chart)
-        for key, value in inputs.items():
-            if key == "image":
-                yield from _hub_image(value)
-            yield from _hub_images(value)
-    elif isinstance(inputs, list | tuple):
-        for value in inputs:
-            yield from _hub_images(value)
-
-
-def _images_of_chart(chart: str) -> Iterator[str]:
-    """Images from Docker Hub in the values of a chart, which we do not change."""
-    for artifact in artifacts.known():
-        if artifact.kind == "image" and chart in artifact.charts and artifact.name.startswith(HUB):
-            yield artifact.name.removeprefix(HUB)
-
-
-def _hub_image(image: Any) -> Iterator[str]:
-    if isinstance(image, Mapping):
-        parts = [str(image[key]) for key in ("registry", "repository") if image.get(key)]
-        image = "/".join(parts) if "repository" in image else ""
-    if not isinstance(image, str) or not image:
-        return
-    name = image.partition("@")[0]
-    host, slash, rest = name.partition("/")
-    elsewhere = slash and ("." in host or ":" in host or host == "localhost") and host not in DOCKER_HUB
-    if not elsewhere:
-        yield (rest if host in DOCKER_HUB else name).partition(":")[0]

@@ -36,6 +36,8 @@ from tandem.watch.watch import Look, ModelLook
 from tests.tandem.json_lines import laid_out
 from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady, timed
 
+LONG_URL = "https://docs.aws.amazon.com/cli/latest/userguide/cli-chap-welcome.html"
+"""Longer than a column of the screen, and whole all the same."""
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 HERE = cast(Account, SimpleNamespace(id="123456789012", region="us-east-1"))
 OWNER = Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1", by_cluster=True)
@@ -173,18 +175,9 @@ GPUS = (
         used_mib=9_876.4,
         total_mib=15_360.0,
         busy_percent=97.6,
-        source="DCGM",
     ),
-    Gpu(
-        node="ip-2",
-        uuid="MIG-1",
-        name="A100 1g.5gb",
-        used_mib=0.0,
-        total_mib=None,
-        busy_percent=None,
-        source="nvidia-smi",
-    ),
-    Gpu(node="ip-3", uuid="GPU-3", name="L4", used_mib=None, total_mib=None, busy_percent=0.0, source="nvidia-smi"),
+    Gpu(node="ip-2", uuid="GPU-2", name="A100", used_mib=0.0, total_mib=None, busy_percent=None),
+    Gpu(node="ip-3", uuid="GPU-3", name="L4", used_mib=None, total_mib=None, busy_percent=0.0),
 )
 LOOKS = (
     Look(at=NOON, stack="dev", models=LOADED, gpus=GPUS, trouble=()),
@@ -255,7 +248,7 @@ def findings() -> None:
     found = [
         ok("3.12"),
         stops("3.100 is too old", "Install 3.250 or later: https://www.pulumi.com/docs/install/"),
-        warning("no AWS CLI.", "Install it."),
+        warning(f"no answer from {LONG_URL} in time.", f"See {LONG_URL}."),
         stops("no credentials", "Run `aws sso login`."),
         unknown("nobody answers", "Run `aws sso login`."),
         unknown("not asked"),

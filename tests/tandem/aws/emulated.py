@@ -54,8 +54,6 @@ class Emulated:
     """Status of each cost allocation tag."""
     addon_status: dict[str, str] = field(default_factory=dict)
     """By add-on; ACTIVE if an add-on is missing here."""
-    parameters: dict[str, str] = field(default_factory=dict)
-    """AWS's public parameters in the Parameter Store."""
     denied: dict[str, str] = field(default_factory=dict)
     """Error code by operation, e.g. `{"ListRoles": "AccessDenied"}`."""
     closed: set[str] = field(default_factory=set)
@@ -159,12 +157,6 @@ class Emulated:
             for index, build in enumerate(self.builds.get(name, []))
         ]
         return answer(addons=[{"addonName": name, "type": "networking", "addonVersions": builds}] if builds else [])
-
-    def _GetParameters(self, body: Any, path: list[str]) -> Any:
-        """As in the Systems Manager API reference, GetParameters; moto's store has none of EKS's."""
-        known = [name for name in body["Names"] if name in self.parameters]
-        found = [{"Name": name, "Type": "String", "Value": self.parameters[name]} for name in known]
-        return answer(Parameters=found, InvalidParameters=[name for name in body["Names"] if name not in known])
 
     def _DeleteAddon(self, body: Any, path: list[str]) -> Any:
         del self.addons[path[1], path[3]]

@@ -34,10 +34,6 @@ PINNED = {
     "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
 }
 """The builds that EKS offered for 1.36 at the end of September 2026."""
-AMI = (
-    "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/{0}/"
-    "amazon-eks-node-al2023-x86_64-{0}-1.36-v20260714/image_id"
-)
 
 
 def scenes(*groups: str) -> pytest.MarkDecorator:
@@ -66,12 +62,9 @@ def with_charts(case: Case, *charts: str) -> Case:
 
 
 def keep_login(path: Path, login: Any) -> str:
-    """Writes a login as `aws ecr-public get-login-password | docker login`, one with a JWT, or this entry."""
+    """Writes a login as `aws ecr-public get-login-password | docker login`, or this entry."""
     if "expiration" in login:
         login = {"auth": _base64(f"AWS:{_base64({'payload': 'p', 'datakey': 'd', **login})}")}
-    elif "exp" in login:
-        claims = _base64(login).rstrip("=").replace("+", "-").replace("/", "_")
-        login = {"auth": _base64(f"someone:{_base64('{}').rstrip('=')}.{claims}.signature")}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"auths": {PUBLIC: login, "other": {}}}))
     return str(login["auth"]) if "auth" in login else ""
@@ -163,7 +156,6 @@ class Stage:
         self.emulated.quotas = dict(ENOUGH)
         if scene.get("builds"):
             self.emulated.builds = {name: [version, "v0.0.1-eksbuild.1"] for name, version in PINNED.items()}
-            self.emulated.parameters = {AMI.format(variant): "ami-1" for variant in ("standard", "nvidia")}
         for name, value in scene.get("aws", {}).items():
             mixed = {**(getattr(self.emulated, name) or {}), **value}
             setattr(self.emulated, name, {key: one for key, one in mixed.items() if one is not None})

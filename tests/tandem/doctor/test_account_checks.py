@@ -7,7 +7,7 @@ from tests.tandem.aws.asked import Requests, lines
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings
 
-ASKING = ("credentials", "region", "quotas", "offerings", "spot-role", "add-on-builds", "ami-releases", "cluster")
+ASKING = ("credentials", "region", "quotas", "offerings", "spot-role", "add-on-builds", "cluster")
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The doctor's findings on a machine, in an account and for a deployed stack, by `scenes.yaml`."""
 
-import sys
-import tomllib
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from tests.tandem.doctor.scenes import Play, Scene, scenes
 
 
 @pytest.mark.slow
-@scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases", "releases")
+@scenes("machine", "region", "offerings", "builds", "releases")
 def test_findings_before_up(play: Play, scene: Scene) -> None:
     play(scene)
 
@@ -57,10 +55,6 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     source="EKS API reference, CreateAddon, InvalidParameterException; DescribeAddonVersions",
 )
 @pytest.mark.real_world(
-    behaviour="AWS publishes each AMI release for EKS under its own parameter, by architecture and variant.",
-    source="karpenter-provider-aws pkg/providers/amifamily/al2023.go, resolvePath",
-)
-@pytest.mark.real_world(
     behaviour="Temporary credentials that expire during `up` stop it halfway; a chained role lasts an hour at most.",
     source="AWS IAM user guide, Roles terms and concepts, Role chaining; botocore/credentials.py, EnvProvider",
 )
@@ -80,7 +74,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     behaviour="Karpenter does not create the service-linked role for spot; EC2 Auto Scaling may.",
     source="karpenter-provider-aws pkg/providers/instance/instance.go; AWS managed policy AutoScalingServiceRolePolicy",
 )
-@scenes("closed region", "withdrawn builds", "AMI releases", "expiry", "root user", "assumed roles", "zones", "spot")
+@scenes("closed region", "withdrawn builds", "expiry", "root user", "assumed roles", "zones", "spot")
 def test_refusals_of_the_account_or_its_credentials_stop_up(play: Play, scene: Scene) -> None:
     play(scene)
 
@@ -124,15 +118,6 @@ def test_project_and_program_require_the_first_pulumi_that_can_check_its_version
     assert program.OLDEST_PULUMI == ">=3.217.0"
 
 
-def test_a_python_older_than_required_stops_up(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
-    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
-    assert required == ">=3.11"
-    monkeypatch.setattr(sys, "version_info", (3, 10, 14, "final", 0))
-    found = finding("python", case())
-    assert (found.verdict, found.text) == ("stops", "3.10.14 is older than 3.11")
-    assert found.fix.startswith("Install Python 3.11")
-
-
 def test_credentials_that_may_expire_during_up_are_a_warning(
     emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,31 +130,25 @@ def test_credentials_that_may_expire_during_up_are_a_warning(
     assert finding("credentials", case("timeslice")).verdict == "warning"
 
 
-@pytest.mark.parametrize("check", ["credentials", "region", "quotas", "offerings", "spot-role"])
-def test_unreachable_aws_is_not_fine(
-    emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch, check: str
-) -> None:
+def test_unreachable_aws_is_not_fine(emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise EndpointConnectionError(endpoint_url="https://sts.us-east-1.amazonaws.com/")
 
     monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", away)
     monkeypatch.setattr(type(emulated), "__call__", away)
-    assert finding(check, case("timeslice")).verdict == "unknown"
+    assert {finding(check, case("timeslice")).verdict for check in ("credentials", "quotas")} == {"unknown"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "operation", "code"),
     [
-        *[("region", "DescribeRegions", code) for code in ("AccessDeniedException", "Throttling", "ExpiredToken")],
-        *[("quotas", each, "AccessDeniedException") for each in ("GetServiceQuota", "DescribeInstances")],
+        ("region", "DescribeRegions", "ExpiredToken"),
+        ("quotas", "GetServiceQuota", "AccessDeniedException"),
         ("offerings", "DescribeInstanceTypeOfferings", "Throttling"),
-        ("offerings", "DescribeAvailabilityZones", "AccessDeniedException"),
         ("spot-role", "GetRole", "AccessDeniedException"),
         ("add-on-builds", "DescribeAddonVersions", "ExpiredToken"),
-        ("ami-releases", "GetParameters", "AccessDeniedException"),
-        ("cluster", "DescribeCluster", "AccessDeniedException"),
-        *[("node-groups", each, "Throttling") for each in ("DescribeCluster", "ListNodegroups", "DescribeNodegroup")],
+        ("node-groups", "DescribeNodegroup", "Throttling"),
         ("add-ons", "ListAddons", "AccessDeniedException"),
         ("helm-releases", "DescribeCluster", "AccessDeniedException"),
     ],
