@@ -72,9 +72,9 @@ def _models(look: Look) -> Table:
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Table:
-    table = _table("GPU", "node", "memory", "use", "by")
+    table = _table("GPU", "node", "memory", "use")
     for gpu in gpus:
-        table.add_row(Text(gpu.name), Text(gpu.node), _used(gpu), _percent(gpu.busy_percent), gpu.source)
+        table.add_row(Text(gpu.name), Text(gpu.node), _used(gpu), _percent(gpu.busy_percent))
     return table
 
 
@@ -93,7 +93,7 @@ def lines(look: Look, *, events: bool = True) -> Iterator[str]:
             yield f"  {_speed(model)} tokens/s"
     for gpu in look.gpus:
         yield f"{gpu.name} on {gpu.node}:"
-        yield f"  {_used(gpu)}, use {_percent(gpu.busy_percent)} ({gpu.source})"
+        yield f"  {_used(gpu)}, use {_percent(gpu.busy_percent)}"
     yield from _troubles(look)
     yield from look.trouble
     if _without_speed(look):

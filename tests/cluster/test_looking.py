@@ -27,7 +27,7 @@ from tandem.deployed.connection import Connected, endpoints
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.main import main
 from tandem.verify.overfill import MARK, overfill
-from tests.cluster.deployment import Deployment, Graphs, is_ready
+from tests.cluster.deployment import Deployment, Graphs
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
@@ -44,13 +44,11 @@ FOUND_OUT = {
 """Labels that feature discovery would set."""
 TAGS = ("llama2:7b", "mistral:7b")
 SMI = "#!/bin/sh\necho 'GPU-1, Tesla T4, 9300, 15360, 37'\n"
-METRICS = b'DCGM_FI_DEV_FB_USED{UUID="GPU-1",modelName="Tesla T4"} 4321\n'
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeOllama]:
     with ollama(*TAGS) as fake:
-        fake.answers["/metrics"] = METRICS
         yield fake
 
 
@@ -60,7 +58,7 @@ def node_agent(plane: ControlPlane, server: FakeOllama, tmp_path_factory: pytest
     (folder / "nvidia-smi").write_text(SMI)
     (folder / "nvidia-smi").chmod(0o755)
     port = int(server.url.rpartition(":")[2])
-    with kubelet(plane, folder, {11434: port, 9400: port}, programs=folder) as running:
+    with kubelet(plane, folder, {11434: port}, programs=folder) as running:
         yield running
 
 
@@ -226,25 +224,6 @@ def test_watch_asks_the_plugins_pod_for_the_gpu(stack: Stack, capsys: pytest.Cap
     assert (gpu["name"], gpu["used_mib"], gpu["busy_percent"], gpu["source"]) == ("Tesla T4", 9300, 37, "nvidia-smi")
     assert [model["tokens_per_s"] for model in look["models"]] == [50.0, 50.0]
     assert look["trouble"] == []
-
-
-def test_watch_asks_the_dcgm_exporter_where_there_is_one(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    exporter = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "dcgm", "namespace": "default", "labels": {"app.kubernetes.io/name": "dcgm-exporter"}},
-        "spec": {
-            "nodeName": GPU_NODE,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "exporter", "image": "dcgm-exporter"}],
-        },
-    }
-    stack.cluster.api.apply(exporter)
-
-    stack.cluster.wait_for("the exporter ran", lambda: is_ready(stack.cluster.api.get("v1", "Pod", "dcgm") or {}))
-    assert run("watch", stack.kubeconfig, "--once", "--json") == 0
-    [gpu] = json.loads(capsys.readouterr().out)["gpus"]
-    assert (gpu["used_mib"], gpu["source"]) == (4321, "DCGM")
 
 
 def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
