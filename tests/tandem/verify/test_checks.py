@@ -8,6 +8,8 @@ noderesources, volumebinding) and types.go, FitError. Of kubelet: pkg/kubelet/im
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from sharing.stack.park import ParkSettings
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts
@@ -35,7 +37,7 @@ from tests.tandem.seen import (
 
 GIB = 2**30
 PLUGIN = "nvidia-device-plugin"
-OLD, NEW = (changed(pod("llama2-7b", name), "metadata", "deletionTimestamp", to="now") for name in ("old", "new"))
+OLD = changed(pod("llama2-7b", "old"), "metadata", "deletionTimestamp", to="now")
 NO_SPACE = "0/3 nodes are available: 1 {}. preemption: not helpful."
 
 
@@ -109,7 +111,7 @@ OTHER_SETTINGS = {
     "OLLAMA_CONTEXT_LENGTH": "1024",
     "OLLAMA_NUM_PARALLEL": "4",
     "OLLAMA_KV_CACHE_TYPE": "q8_0",
-    "LLAMA_ARG_CACHE_RAM": "8192",
+    "LLAMA_ARG_CACHE_RAM": "",
     "OLLAMA_FLASH_ATTENTION": "0",
 }
 SEEN = {
@@ -117,7 +119,6 @@ SEEN = {
     "another cluster": Facts([], {}, []),
     "no node": nodes(),
     "node without its label": nodes(without(node(), "metadata", "labels", "tandem/pool")),
-    "node of another pool": nodes(node(labels={"tandem/pool": "other"})),
     "node without a taint": nodes(without(node(), "spec")),
     "node of another mode": nodes(node(mode="mps-2")),
     "node not ready": nodes(sick("False", "PLEG is not healthy.")),
@@ -125,9 +126,7 @@ SEEN = {
     "node going": nodes(changed(node(), "metadata", "deletionTimestamp", to="now")),
     "two nodes, one ready": nodes(node(), changed(node("b"), "status", "conditions", to=ready(False)["conditions"])),
     "other labels": nodes(node(labels={"nvidia.com/gpu.replicas": "4", "nvidia.com/mps.capable": "true"})),
-    "no shares": nodes(node(shares=0)),
     "other shares on one": nodes(node(), node("b", shares=4)),
-    "no plugin": replace(facts(), daemon_sets={}),
     "plugin nowhere": replace(facts(), daemon_sets={PLUGIN: [daemon_set(f"{PLUGIN}-gpu", desired=0, ready=0)]}),
     "plugin not ready": replace(facts(), daemon_sets={PLUGIN: [daemon_set(f"{PLUGIN}-gpu", desired=2)]}),
     "no pod, no release": pods(),
@@ -145,7 +144,7 @@ SEEN = {
     **{
         f"pending: {why}": pods(pending("llama2-7b", NO_SPACE.format(why)))
         for why in (
-            *("Insufficient nvidia.com/gpu", "Insufficient memory", "Insufficient cpu", "node(s) were unschedulable"),
+            *("Insufficient nvidia.com/gpu", "Insufficient memory", "node(s) were unschedulable"),
             *("node(s) had volume node affinity conflict", "node(s) had untolerated taint(s)", "something else"),
         )
     },
@@ -168,26 +167,20 @@ SEEN = {
     "image limit": holding("ErrImagePull", LIMIT),
     "image limit of the sidecar": holding("ErrImagePull", LIMIT, sidecar=True),
     "image not found": holding("ImagePullBackOff", 'Back-off pulling image "x": not found'),
-    "image of the sidecar not found": holding("ImagePullBackOff", 'Back-off pulling image "x"', sidecar=True),
     "pod starts": holding("ContainerCreating", ""),
     "restarted and ready": pods(changed(restarting("llama2-7b", ""), "status", "conditions", to=ready()["conditions"])),
-    "two pods, one restarting": pods(restarting("llama2-7b", ""), pod("llama2-7b", "z")),
     "spilled by its settings": pods(
         {**restarting("llama2-7b", "llama2:7b spilled"), "spec": pod("llama2-7b", settings=OTHER_SETTINGS)["spec"]}
     ),
     "two pods, the old one going": pods(OLD, pending("llama2-7b", "Insufficient nvidia.com/gpu")),
-    "both pods going": pods(OLD, NEW),
     "pod elsewhere": pods(pod("llama2-7b", on="system-1")),
     "no share": pods(pod("llama2-7b", shares=0)),
-    "two shares": pods(pod("llama2-7b", shares=2)),
     "other settings": pods(pod("llama2-7b", settings=OTHER_SETTINGS)),
-    "setting missing": pods(pod("llama2-7b", settings={"LLAMA_ARG_CACHE_RAM": ""})),
-    "another batch": pods(pod("llama2-7b", batch="1024")),
 }
 
 
-def memory(part: float, context: int = 2048, size: int = 5 * GIB) -> Memory:
-    return Memory(size=size, size_vram=int(size * part), context=context, expires="")
+def memory(part: float, context: int = 2048) -> Memory:
+    return Memory(size=5 * GIB, size_vram=int(5 * GIB * part), context=context, expires="")
 
 
 def until(step: str, why: str) -> Server:
@@ -205,7 +198,6 @@ SERVERS = {
     "spilled a little": Server(ALL_WELL, memory(0.98)),
     "spilled": Server(ALL_WELL, memory(0.4)),
     "on the CPU": Server(ALL_WELL, memory(0)),
-    "of no size": Server(ALL_WELL, memory(1, size=0)),
     "gone": Server(ALL_WELL),
     **{f"fails at {step}": until(step, "why not") for step in STEPS},
     "out of memory": until("loaded", "500: cudaMalloc failed: out of memory"),
@@ -246,10 +238,6 @@ ENDPOINTS = {"llama2-7b": "http://…", "mistral-7b": "http://…"}
 OUTPUTS = {
     "as its file": other_pool(),
     "of another mode": other_pool(mode="mps", config="mps-2"),
-    "of other shares": other_pool(config="timeslice-4"),
-    "of another GPU": other_pool(instance_types=["g5.xlarge"], gpu="a10g"),
-    "on demand": other_pool(capacity="on-demand"),
-    "by Karpenter": other_pool(provisioner="karpenter"),
     "without a model": {**other_pool(), "endpoints": {"llama2-7b": "x"}},
     "with another model": {**other_pool(), "endpoints": {**ENDPOINTS, "phi": "x"}},
     "of another pool": {**other_pool(), "pools": {"big": other_pool()["pools"]["gpu"]}},
@@ -270,10 +258,8 @@ def found() -> dict[str, list[str]]:
     other = node("b", labels={"tandem/pool": "rest"})
     elsewhere = replace(facts(), nodes=[node(), other], pods=[pod("llama2-7b", on="b")])
     spilling = replace(model, served=model.served.changed(spill=["rest"]))
-    asleep = [
-        deployment(model.served.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})
-    ]
-    under = of_cluster(under_mps(), "mps")
+    asleep, changed_asleep = deployment(model.served.id), deployment(model.served.id, batch="1024")
+    under, mps, spilled = of_cluster(under_mps(), "mps"), planned("mps"), SERVERS["spilled a little"]
 
     answers = rows(server_checks(plan, model, SERVERS["well"]))
 
@@ -295,7 +281,6 @@ def found() -> dict[str, list[str]]:
         "mps with a daemon of the same second": new(under_mps("10:00", "10:00")),
         "mps with a daemon that starts": new(under_mps("")),
         "mps with a daemon that leaves": new(under_mps(deletionTimestamp="now")),
-        "mps with a daemon of another pool": new(under_mps(ownerReferences=[{"name": "other"}])),
         "mps without a server": new(under_mps(server="")),
         "mps waiting for its daemon": new(
             under_mps(server="", message="llama2:7b is outside MPS: its MPS daemon ended")
@@ -307,34 +292,24 @@ def found() -> dict[str, list[str]]:
             running("exclusive", DISCOVERY, gpu_sharing_strategy="none", gpu_replicas="1"), "exclusive"
         ),
         **{f"server {name}": of_server(name) for name in SERVERS},
-        **{
-            f"parked {number}": rows(model_checks(plan, parked, Facts([], {}, [], [one])))
-            for number, one in enumerate(asleep)
-        },
+        "server spilled a little under mps": rows(server_checks(mps, mps.verdict.fits[0], spilled))[-1:],
+        "parked": rows(model_checks(plan, parked, Facts([], {}, [], [asleep]))),
+        "parked with another batch": rows(model_checks(plan, parked, Facts([], {}, [], [changed_asleep]))),
         "on a pool to which it may not spill": rows(model_checks(two, model, elsewhere))[2:3],
         "on a pool to which it may spill": rows(model_checks(two, spilling, elsewhere))[2:3],
         "parked and there": rows([*model_checks(plan, parked, facts()), *server_checks(plan, parked, None)]),
         "pool of no nodes": rows(of_pool(plan, 0, nodes())),
         "pool parked by its schedule": rows(of_pool(at_times, 1, nodes())),
-        "model parked by its schedule": rows(model_checks(at_times, model, Facts([], {}, [], asleep[:1]))),
-        "parked and nowhere": rows(model_checks(plan, parked, Facts([], {}, []))),
+        "model parked by its schedule": rows(model_checks(at_times, model, Facts([], {}, [], [asleep]))),
         **{f"stack {name}": rows(stack_checks(planned(), shown)) for name, shown in OUTPUTS.items()},
     }
 
 
+@pytest.mark.real_world(
+    behaviour="Docker Hub allows an address 100 pulls in six hours without a login; nodes behind a NAT share one.",
+    source="docker/docs#22326, content/manuals/docker-hub/usage/_index.md, 2025-03-27",
+)
 def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
     said = "\n".join(f"{name}\n" + "".join(f"  {row}\n" for row in rows) for name, rows in found().items())
     golden("verdicts.txt", said)
     assert NODE in said
-
-
-def test_a_larger_spill_gets_stronger_advice() -> None:
-    def offered(missing_mib: int, stack: str = "timeslice") -> list[str]:
-        plan = planned(stack)
-        return what_would_fit(plan, plan.verdict.fits[0], missing_mib * 2**20)
-
-    assert "`models[0].context: 1792`" in offered(100)
-    assert "`models[0].context: 1024`" in offered(500)
-    assert not any("context" in offer or "kv-type" in offer for offer in offered(3000)[:1])
-    assert "`models[0].context: 1792`" in offered(100, "mps"), "of its share, not of the GPU"
-    assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))

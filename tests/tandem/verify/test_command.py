@@ -16,13 +16,10 @@ from tests.tandem.seen import ROOT
 @pytest.mark.parametrize(
     ("command", "package", "extras"),
     [
-        ("verify", "kr8s", "cluster"),
         ("verify", "httpx", "cluster"),
         ("watch", "kr8s", "cluster"),
-        ("chat", "kr8s", "ollama,cluster"),
         ("chat", "httpx", "ollama,cluster"),
         ("bench", "kr8s", "ollama,cluster"),
-        ("bench", "httpx", "ollama,cluster"),
     ],
 )
 def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_path: Path) -> None:

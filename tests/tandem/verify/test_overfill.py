@@ -79,7 +79,8 @@ def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
     assert "tandem-overfill-old" in cluster.deleted
 
 
-def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there_and_is_restricted() -> None:
+def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
+    """A real API server says whether it is restricted (tests/cluster/test_looking.py)."""
     made = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node("one"), node("two")])
     spec = made["spec"]
     assert made["metadata"]["labels"] == {MARK: "gpu"}
@@ -91,12 +92,6 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there_and_is_restricte
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}
     ]
     assert spec["activeDeadlineSeconds"] <= 600
-    # kubernetes.io/docs/concepts/security/pod-security-standards, Restricted.
-    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert [each["securityContext"] for each in spec["containers"]] == [restricted]
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(spec)
 
 
 @pytest.mark.parametrize(

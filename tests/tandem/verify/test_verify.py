@@ -15,7 +15,7 @@ from tandem.verify.sleep import WAKERS
 from tandem.verify.verify import Verdict, verify
 from tests.tandem.deployed.pretended import Clock, Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import deployment, facts, node, pending, planned, pod, under_mps
+from tests.tandem.seen import deployment, facts, node, pending, planned, pod
 
 
 @pytest.fixture
@@ -48,16 +48,6 @@ def test_a_spill_is_found_and_explained(reach: Reach, mistral: FakeOllama) -> No
     assert shown["verdict"] == "broken"
     assert shown["first_broken"]["fix"] == broken.fix != ""
     assert {check["fix"] for check in shown["checks"] if check["held"]} == {""}
-
-
-def test_a_model_outside_mps_breaks_the_verdict_although_it_answers(reach: Reach) -> None:
-    patience = Patience(0, tell=lambda _: None)
-    verdicts = [
-        verify(connected(Cluster(seen), stack="mps"), patience=patience, reach=reach)
-        for seen in (under_mps(), under_mps("10:01"))
-    ]
-    broken = [{(check.about, check.what) for check in verdict.broken} for verdict in verdicts]
-    assert broken == [set(), {(f"model {id}", "in MPS") for id in ("llama2-7b", "mistral-7b")}]
 
 
 def test_a_stack_that_has_scaled_to_zero_passes_while_keda_runs(reach: Reach, llama: FakeOllama) -> None:
@@ -120,22 +110,16 @@ def test_time_is_up_when_it_is_up(seconds: float, reach: Reach) -> None:
     assert any("waiting" in line for line in shown) is (seconds > 0)
 
 
-def test_a_cluster_that_is_unavailable_for_a_moment_is_waited_for(reach: Reach) -> None:
+def test_only_a_cluster_that_is_unavailable_for_a_moment_is_waited_for(reach: Reach) -> None:
     cluster = well()
     cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
     verdict, shown = verified(cluster, reach, wait=60)
     assert verdict.holds
     assert "cannot be reached" in shown
-    cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
-    with pytest.raises(NotConnectedError):
-        verified(cluster, reach)
-
-
-def test_permanent_errors_are_not_waited_for(reach: Reach) -> None:
-    cluster = well()
-    cluster.fails = [NotConnectedError("does not know you")]
-    with pytest.raises(NotConnectedError, match="does not know you"):
-        verified(cluster, reach, wait=60)
+    for error, wait in ((NotConnectedError("cannot be reached", passing=True), 0), (NotConnectedError("no"), 60)):
+        cluster.fails = [error]
+        with pytest.raises(NotConnectedError, match=str(error)):
+            verified(cluster, reach, wait=wait)
 
 
 @pytest.mark.slow
@@ -143,7 +127,6 @@ def test_overfill_is_one_more_expectation(reach: Reach) -> None:
     cluster = well()
     verdict, _ = verified(cluster, reach, overfill=True)
     assert verdict.holds
-    assert verdict.checks[-1].what == "one pod too many stays Pending for nvidia.com/gpu (0 free)"
     cluster = Cluster(facts(), shares=3)
     verdict, _ = verified(cluster, reach, overfill=True)
     assert not verdict.holds
