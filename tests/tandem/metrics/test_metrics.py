@@ -20,7 +20,7 @@ from components.ollama_pair.model_metrics import render
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected
 from tandem.metrics.models import read, servers
-from tests.command import call, on_screen
+from tests.command import Ended, call, on_screen
 from tests.sharing.builders import replace
 from tests.tandem.deployed.pretended import connected, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_answer_is_zero_and_an_error(llama: FakeOllama) -
     assert (shown.returncode, shown.stderr, shown.json["trouble"]) == (1, "", ["b does not answer"])
 
 
-@pytest.mark.parametrize("address", ["x", "70000", "h:", "-1", "1:2:x"])
+@pytest.mark.parametrize("address", ["x", "70000", "h:"])
 def test_an_address_to_listen_on_is_a_port_or_a_host_and_a_port(address: str) -> None:
     ended = call("metrics", "--url", "a=http://127.0.0.1:1", f"--listen={address}")
     assert ended.returncode == 2
@@ -83,12 +83,9 @@ def test_listening_and_json_contradict_each_other() -> None:
 
 
 def test_a_port_in_use_is_an_error(llama: FakeOllama) -> None:
-    used = llama.url.rpartition(":")[2]
-    ended = call("metrics", "--url", f"a={llama.url}", "--listen", used)
-    assert ended.returncode == 2
-    assert re.fullmatch(
-        rf"error: 127\.0\.0\.1:{used} cannot be used \(Address already in use\)\. Pass another port\.\n", ended.stderr
-    )
+    address = llama.url.removeprefix("http://")
+    said = f"error: {address} cannot be used (Address already in use). Pass another port.\n"
+    assert call("metrics", "--url", f"a={llama.url}", "--listen", address) == Ended(2, "", said)
 
 
 @pytest.mark.slow
@@ -165,7 +162,6 @@ def test_a_stack_with_metrics_is_asked_through_its_exporters(
     ("answer", "status", "said"),
     [
         (b"<html>", 200, "it does not answer as the exporter of this version does"),
-        (b"[1]", 200, "it does not answer as the exporter of this version does"),
         (b"[" * 100_000, 200, "it does not answer as the exporter of this version does"),
         ([{"name": "a", "labels": {"id": 1}, "value": 1}], 200, "it does not answer as the exporter of this version"),
         ({}, 404, "it answered with 404"),
