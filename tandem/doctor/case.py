@@ -1,8 +1,7 @@
 """The subject of the checks: a machine, an account, and for a named stack, its plan and its cluster."""
 
 import datetime
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,7 @@ class Stack:
 
 @dataclass
 class Case:
-    """Everything that a check may read. Checks run concurrently: a lock guards values that are created once."""
+    """Everything that a check may read. What AWS says of the whole account is asked once."""
 
     project: Path
     """The folder with Pulumi.yaml."""
@@ -62,7 +61,6 @@ class Case:
     profile: str | None
     now: datetime.datetime
     stack: Stack | None = None
-    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def planned_stack(self) -> Stack:
@@ -96,14 +94,9 @@ class Case:
         except ModuleNotFoundError:
             return None
 
-    @property
-    def access(self) -> Access:
-        """Asks AWS for the identity, once."""
-        with self._lock:
-            return self._access
-
     @cached_property
-    def _access(self) -> Access:
+    def access(self) -> Access:
+        """AWS's answer to the question for the identity."""
         from tandem.aws.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
 
         home = HOME_REGIONS[partition_of(self.region)]
@@ -121,14 +114,9 @@ class Case:
             return Access(error=refused)
         return Access(error=refused, region_closed=True)
 
-    @property
-    def cluster(self) -> Any:
-        """EKS's description of the stack's cluster; None if there is none, or if another owner has it. Asked once."""
-        with self._lock:
-            return self._cluster
-
     @cached_property
-    def _cluster(self) -> Any:
+    def cluster(self) -> Any:
+        """EKS's description of the stack's cluster; None if there is none, or if another owner has it."""
         from sharing import names
         from tandem.aws import clusters
         from tandem.aws.clusters import owner_of

@@ -1,8 +1,6 @@
 """Every check, in the order of a person's search, and how to run them."""
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,9 +19,6 @@ from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, parts_of, unknown
 from tandem.installation import missing
 from tandem.terminal import CallError
-
-AT_ONCE = 4
-"""Concurrent checks: they mostly wait for AWS, which throttles more."""
 
 SEE_CREDENTIALS = "needs AWS credentials"
 
@@ -85,50 +80,23 @@ def checks_for(case: Case) -> list[Check]:
 
 def examine(case: Case) -> list[Answered]:
     """Runs every check that applies; each answers, whatever the others do."""
-    gate = threading.BoundedSemaphore(_at_once())
-    started = [(check, _start(check, case, gate)) for check in checks_for(case)]
-    return [Answered(check, finding) for check, future in started for finding in future.result()]
+    return [Answered(check, finding) for check in checks_for(case) for finding in findings(check, case)]
 
 
-def _at_once() -> int:
-    """One without boto3: an import that fails in two threads at once raises other errors than `ModuleNotFoundError`."""
-    try:
-        import boto3  # noqa: F401
-    except ModuleNotFoundError:
-        return 1
-    return AT_ONCE
-
-
-def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Future[list[Finding]]":
-    """Runs the check in a daemon thread: Ctrl-C does not wait for AWS."""
-    future: Future[list[Finding]] = Future()
-
-    def work() -> None:
-        try:
-            with gate:
-                future.set_result(_findings(check, case))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    return future
-
-
-def _findings(check: Check, case: Case) -> list[Finding]:
-    findings: list[Finding] = []
+def findings(check: Check, case: Case) -> list[Finding]:
+    """What a check finds, or why it could not run."""
+    found: list[Finding] = []
     try:
         with _explained(check, case):
-            findings.extend(check.run(case))
+            found.extend(check.run(case))
     except ModuleNotFoundError as error:
-        findings.append(unknown(*parts_of(missing(error, "doctor"))))
+        found.append(unknown(*parts_of(missing(error, "doctor"))))
     except CallError as error:
-        findings.append(unknown(SEE_CREDENTIALS) if error is case.access.error else unknown(*parts_of(str(error))))
-    except machine.ProgramError as error:
-        findings.append(unknown(str(error), "Run the command yourself to see why."))
+        found.append(unknown(SEE_CREDENTIALS) if error is case.access.error else unknown(*parts_of(str(error))))
     except OSError as error:
-        findings.append(unknown(str(error)))
+        found.append(unknown(str(error)))
     # In one line, without control characters and passwords: servers and variables wrote parts of it.
-    return [replace(each, text=without_secrets(one_line(each.text)), fix=one_line(each.fix)) for each in findings]
+    return [replace(each, text=without_secrets(one_line(each.text)), fix=one_line(each.fix)) for each in found]
 
 
 def _explained(check: Check, case: Case) -> AbstractContextManager[None]:

@@ -21,11 +21,8 @@ OLDEST_AWS_CLI = {1: Version(1, 24), 2: Version(2, 7)}
 PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
 AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 PROGRAM_SECONDS = 60
+SEE_WHY = "Run the command yourself to see why."
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
-
-
-class ProgramError(Exception):
-    """A program exists, but does not answer correctly."""
 
 
 def check_python(case: Case) -> Iterator[Finding]:
@@ -73,7 +70,7 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
 
 
 def _version_of(program: str, argument: str, page: str) -> Version | Finding:
-    """The version that a program prints, or why it is unknown; raises `ProgramError`."""
+    """The version that a program prints, or why it is unknown."""
     path = shutil.which(program)
     if path is None:
         return stops(f"`{program}` is not on the PATH", f"Install it: {page}")
@@ -88,12 +85,12 @@ def _version_of(program: str, argument: str, page: str) -> Version | Finding:
             timeout=PROGRAM_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise ProgramError(f"{command} did not answer within {PROGRAM_SECONDS} s") from None
+        return unknown(f"{command} did not answer within {PROGRAM_SECONDS} s", SEE_WHY)
     except OSError as error:
-        raise ProgramError(f"{command} cannot run: {error.strerror}") from None
+        return unknown(f"{command} cannot run: {error.strerror}", SEE_WHY)
     said = f"{done.stdout}\n{done.stderr}".strip()
     if done.returncode:
-        raise ProgramError(f"{command} failed with exit code {done.returncode}: {said[:80]!r}")
+        return unknown(f"{command} failed with exit code {done.returncode}: {said[:80]!r}", SEE_WHY)
     # E.g. `aws-cli/2.15.30 Python/3.11.8`.
     parts = _VERSION.search(said)
     if not parts:

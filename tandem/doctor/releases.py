@@ -1,12 +1,13 @@
 """Helm releases that a killed `up` left in `pending-*`: they block the next `up` until they are repaired."""
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.kubeconfig import Chosen
 from tandem.doctor.case import NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown
 
@@ -29,16 +30,14 @@ class Revision:
 
 def check_releases(case: Case) -> Iterator[Finding]:
     """No Helm release is stuck in `pending-install`, `pending-upgrade` or `pending-rollback`."""
-    from tandem.deployed import kubeconfig
     from tandem.deployed.kubernetes import cluster
 
     raw = case.cluster
     if raw is None or "endpoint" not in raw:
         yield ok(NOT_DEPLOYED)
         return
-    chosen = kubeconfig.parse(json.dumps(_kubeconfig(raw, case)), f"EKS's description of {raw['name']}")
     try:
-        with cluster(chosen) as reached:
+        with cluster(_access(raw, case)) as reached:
             revisions = list(_revisions(reached.secrets(HELM)))
     except NotConnectedError as error:
         why, fix = parts_of(str(error))
@@ -55,18 +54,13 @@ def check_releases(case: Case) -> Iterator[Finding]:
         yield ok(f"none of {count} is pending")
 
 
-def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
+def _access(raw: Mapping[str, Any], case: Case) -> Chosen:
     """Access to the cluster without outputs: a killed first `up` has written none."""
     token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json"]
     token += [word for option in _identity(case) for word in option]
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": token}}
     cluster = {"server": raw["endpoint"], "certificate-authority-data": raw["certificateAuthority"]["data"]}
-    return {
-        "clusters": [{"name": "cluster", "cluster": cluster}],
-        "users": [{"name": "user", "user": user}],
-        "contexts": [{"name": raw["name"], "context": {"cluster": "cluster", "user": "user"}}],
-        "current-context": raw["name"],
-    }
+    return Chosen(raw["name"], cluster, user, Path())
 
 
 def _identity(case: Case) -> list[tuple[str, str]]:

@@ -244,7 +244,7 @@ def chat() -> None:
 def findings() -> None:
     stack: Any = SimpleNamespace(name="dev")
     case = Examined(project=Path(), region="us-east-1", profile=None, now=NOON)
-    case.__dict__["_access"] = SimpleNamespace(account=HERE)
+    case.__dict__["access"] = SimpleNamespace(account=HERE)
     found = [
         ok("3.12"),
         stops("3.100 is too old", "Install 3.250 or later: https://www.pulumi.com/docs/install/"),

@@ -1,13 +1,13 @@
 """The findings of a check, by the check's name."""
 
+from tandem.doctor import checks
 from tandem.doctor.case import Case
-from tandem.doctor.checks import CHECKS, _findings
 from tandem.doctor.finding import Finding
 
 
 def findings(name: str, case: Case) -> list[Finding]:
-    (check,) = [check for check in CHECKS if check.name == name]
-    return _findings(check, case)
+    (check,) = [check for check in checks.CHECKS if check.name == name]
+    return checks.findings(check, case)
 
 
 def finding(name: str, case: Case) -> Finding:

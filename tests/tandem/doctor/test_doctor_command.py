@@ -59,7 +59,7 @@ def test_text_from_servers_cannot_control_the_terminal(case: Cases) -> None:
         yield stops("a\x1b[2J\nb", "c\rd")
 
     check = Check("it", "It", "machine", run)
-    (found,) = checks._findings(check, case())
+    (found,) = checks.findings(check, case())
     assert (found.text, found.fix) == ("a[2J b", "c d")
 
 

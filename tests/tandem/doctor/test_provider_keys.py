@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sharing.stack.provider import AssumedRole
-from tandem.doctor.releases import _kubeconfig
+from tandem.doctor.releases import _access
 from tandem.main import main
 from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
@@ -25,8 +25,7 @@ def test_the_duration_of_the_stack_file_is_requested(emulated: Emulated, case: C
 def test_the_kubernetes_api_gets_the_same_identity(case: Cases) -> None:
     there = configured(case("timeslice", profile="ci"), assume_roles=[AssumedRole(role_arn=ROLE)])
     raw = {"name": "tandem-timeslice", "endpoint": "https://api.example", "certificateAuthority": {"data": ""}}
-    arguments = _kubeconfig(raw, there)["users"][0]["user"]["exec"]["args"]
-    assert arguments[-4:] == ["--profile", "ci", "--role-arn", ROLE]
+    assert _access(raw, there).user["exec"]["args"][-4:] == ["--profile", "ci", "--role-arn", ROLE]
 
 
 @pytest.mark.slow
