@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -198,53 +197,30 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     ]
 
 
-MANY = ("--max-tokens", "100000")
-"""Few enough tokens that an endless answer stays within the size limit."""
-
-
-def started(servers: Iterable[FakeOllama], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
-    urls = [part for name, server in zip("ab", servers, strict=False) for part in ("--url", f"{name}={server.url}")]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tandem", "chat", *urls, "--transcript", str(transcript), *MANY], cwd=ROOT, **options
-    )
-
-
-def speaking(process: subprocess.Popen[bytes]) -> None:
-    """Waits until the first words are on the screen. Their line never ends."""
-    assert process.stdout is not None
-    seen = b""
-    while b"on and on" not in seen:
-        piece = os.read(process.stdout.fileno(), 100)
-        assert piece, seen
-        seen += piece
-
-
 @pytest.mark.slow
-def test_the_transcript_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_the_transcript_is_on_the_disk_however_the_command_is_ended(end: signal.Signals, tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
-        process = started((a, b), transcript, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        speaking(process)
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    assert "## 1. tiny:1b (a)\n\n> on and on " in transcript.read_text()
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_line_and_names_the_transcript(tmp_path: Path) -> None:
-    transcript = tmp_path / "t.md"
-    with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
-        process = started((a, b), transcript, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stderr is not None
-        speaking(process)
-        process.send_signal(signal.SIGINT)
-        out, err = process.stdout.read(), process.stderr.read().decode()
-        process.stdout.close()
-        process.stderr.close()
-        assert process.wait() == 130
-    assert out.endswith(b"\n")
-    assert err == f"Interrupted.\nTranscript: {transcript}\n"
-    assert transcript.read_text().endswith("\n\n*interrupted*\n")
+        servers = ("--url", f"a={a.url}", "--url", f"b={b.url}")
+        # Few enough tokens that an endless answer stays within the size limit.
+        command = ["tandem", "chat", *servers, "--transcript", str(transcript), "--max-tokens", "100000"]
+        with subprocess.Popen(
+            [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout
+            assert process.stderr
+            shown = b""
+            while b"on and on" not in shown:
+                # The line on the screen never ends.
+                piece = os.read(process.stdout.fileno(), 100)
+                assert piece, shown
+                shown += piece
+            process.send_signal(end)
+            out, err = process.stdout.read(), process.stderr.read().decode()
+    text = transcript.read_text()
+    assert "## 1. tiny:1b (a)\n\n> on and on " in text
+    if end is signal.SIGINT:
+        assert (process.returncode, err) == (130, f"Interrupted.\nTranscript: {transcript}\n")
+        assert out.endswith(b"\n")
+        assert text.endswith("\n\n*interrupted*\n")

@@ -70,13 +70,6 @@ def test_a_server_that_does_not_answer_is_zero_and_an_error(llama: FakeOllama) -
     assert (shown.returncode, shown.stderr, shown.json["trouble"]) == (1, "", ["b does not answer"])
 
 
-@pytest.mark.parametrize("address", ["x", "70000", "h:"])
-def test_an_address_to_listen_on_is_a_port_or_a_host_and_a_port(address: str) -> None:
-    ended = call("metrics", "--url", "a=http://127.0.0.1:1", f"--listen={address}")
-    assert ended.returncode == 2
-    assert f"must be a port, or a host and a port, not {address!r}. Write 9410, for example." in ended.stderr
-
-
 def test_listening_and_json_contradict_each_other() -> None:
     ended = call("metrics", "--url", "a=http://127.0.0.1:1", "--listen", "0", "--json")
     assert (ended.returncode, ended.json["error"]) == (2, "--json prints the metrics once. Remove --json or --listen.")

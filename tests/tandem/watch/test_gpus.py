@@ -36,16 +36,16 @@ def plugin_pod(daemon_set: str, *containers: str) -> dict[str, Any]:
 
 
 def test_the_plugins_pod_is_asked() -> None:
-    for daemon_set, sidecar, container in (
-        ("nvidia-device-plugin-gpu", "nvidia-device-plugin-sidecar", "nvidia-device-plugin-ctr"),
-        ("nvidia-device-plugin-daemonset", "config-manager", "nvidia-device-plugin"),
+    """Its chart and the GPU Operator have other names for its container."""
+    for sidecar, container in (
+        ("nvidia-device-plugin-sidecar", "nvidia-device-plugin-ctr"),
+        ("config-manager", "nvidia-device-plugin"),
     ):
         cluster: Any = well()
-        discovery = plugin_pod("nvidia-device-plugin-gpu-gpu-feature-discovery", "gpu-feature-discovery-ctr")
-        pods = [discovery, plugin_pod(daemon_set, sidecar, container)]
+        pods = [plugin_pod("discovery", "gpu-feature-discovery-ctr"), plugin_pod("plugin", sidecar, container)]
         found, notes = gpus.read(cluster, [NODE], pods)
         assert (len(found), notes) == (1, [])
-        assert cluster.ran == [(f"{daemon_set}-x1", container)]
+        assert cluster.ran == [("plugin-x1", container)]
 
 
 def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
