@@ -23,7 +23,11 @@ from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Em
 from tests.tandem.doctor.findings import findings
 
 Scene = dict[str, Any]
-SCENES = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+GROUPS = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+SCENES = pytest.mark.parametrize(
+    "scene",
+    [pytest.param(scene, id=f"{group}, {title}") for group, some in GROUPS.items() for title, scene in some.items()],
+)
 PUBLIC = "public.ecr.aws"
 ELSEWHERE = ("DOCKER_CONFIG", "HELM_CONFIG_HOME", "HELM_REGISTRY_CONFIG", "XDG_CONFIG_HOME")
 PINNED = {
@@ -34,15 +38,6 @@ PINNED = {
     "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
 }
 """The builds that EKS offered for 1.36 at the end of September 2026."""
-
-
-def scenes(*groups: str) -> pytest.MarkDecorator:
-    """A test for each scene of these groups."""
-    every = [(f"{group}, {title}", scene) for group in groups for title, scene in SCENES[group].items()]
-    return pytest.mark.parametrize(
-        "scene",
-        [pytest.param(scene, id=id, marks=[pytest.mark.slow] if "slow" in scene else []) for id, scene in every],
-    )
 
 
 def configured(case: Case, **keys: Any) -> Case:

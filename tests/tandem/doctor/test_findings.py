@@ -7,31 +7,15 @@ import yaml
 from botocore.exceptions import EndpointConnectionError
 
 from stacks import program
+from tandem.doctor.checks import checks_for
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import CLUSTER, ENOUGH, OURS, Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases, planned
-from tests.tandem.doctor.findings import finding
-from tests.tandem.doctor.scenes import Play, Scene, scenes
+from tests.tandem.doctor.findings import finding, summary
+from tests.tandem.doctor.scenes import PUBLIC, SCENES, Play, Scene, with_charts
 
 
 @pytest.mark.slow
-@scenes("machine", "region", "offerings", "builds", "releases")
-def test_findings_before_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
-@pytest.mark.slow
-@scenes("credentials", "provider keys", "logins by address", "logins by session")
-def test_credentials_last_as_long_as_their_source(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
-@pytest.mark.slow
-@scenes("state", "cluster", "node groups and add-ons")
-def test_findings_for_a_deployed_stack(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="Pulumi before 3.217 has no RPC `RequirePulumiVersion`: the Python SDK then stops the program.",
     source="pulumi/pulumi proto/pulumi/engine.proto, 3.214 to 3.217; sdk/python/lib/pulumi/runtime/settings.py",
@@ -40,12 +24,6 @@ def test_findings_for_a_deployed_stack(play: Play, scene: Scene) -> None:
     behaviour="The eks provider refuses an AWS CLI older than 1.24.0, or 2.7.0, and one that is missing.",
     source="pulumi-eks nodejs/eks/dependencies.ts; run against the provider, 2026-11",
 )
-@scenes("pulumi", "aws-cli")
-def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
-@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="A region that the account has not enabled refuses good credentials as if they were wrong.",
     source="AWS account management guide, Enable or disable AWS Regions in your account",
@@ -74,12 +52,6 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     behaviour="Karpenter does not create the service-linked role for spot; EC2 Auto Scaling may.",
     source="karpenter-provider-aws pkg/providers/instance/instance.go; AWS managed policy AutoScalingServiceRolePolicy",
 )
-@scenes("closed region", "withdrawn builds", "expiry", "root user", "assumed roles", "zones", "spot")
-def test_refusals_of_the_account_or_its_credentials_stop_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
-@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="The engine marks a resource the same way after a failed creation and a failed update.",
     source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
@@ -100,15 +72,12 @@ def test_refusals_of_the_account_or_its_credentials_stop_up(play: Play, scene: S
     behaviour="Helm refuses to upgrade a release that a killed process left pending; `helm rollback` still works.",
     source="helm pkg/action/upgrade.go, errPending; pkg/action/rollback.go, prepareRollback",
 )
-@scenes(
-    "failed in the state",
-    "failed node group",
-    "refreshed node group",
-    "degraded node group",
-    "otherwise degraded node group",
-    "pending releases",
+@pytest.mark.real_world(
+    behaviour="Public ECR refuses a public chart (403) if the login has expired; Helm also sends Docker's logins.",
+    source="aws/karpenter-provider-aws#3441 and #3880; helm pkg/registry/client.go",
 )
-def test_broken_parts_of_a_deployed_stack_are_found_with_a_fix(play: Play, scene: Scene) -> None:
+@SCENES
+def test_a_scene_has_its_findings_and_shows_no_token(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -162,3 +131,9 @@ def test_an_unanswered_request_to_aws_is_not_fine(
     emulated.denied[operation] = code
     found = finding(check, case("timeslice"))
     assert (found.verdict, code in found.text) == ("unknown", True)
+
+
+def test_only_charts_that_come_from_a_registry_are_checked(case: Cases) -> None:
+    asked = [check.name for check in checks_for(with_charts(case("timeslice"), "ollama"))]
+    assert "registry-logins" not in asked
+    assert ("ok", f"no login for {PUBLIC}, and none is needed") in summary("registry-logins", case("karpenter"))
