@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sharing.names import TAG_STACK
 from sharing.stack.config import StackConfig
-from sharing.verdict.features.cost_alert import ACTIVATE
 from tandem.doctor.case import ADDON, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
@@ -84,37 +82,6 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
 def wants_spot(case: Case) -> bool:
     """Whether a pool of the stack uses spot instances."""
     return any(pool.capacity == "spot" for pool in _config(case).pools)
-
-
-def check_cost_tag(case: Case) -> Iterator[Finding]:
-    """The stack's tag is an active cost allocation tag, so that the alert counts its costs.
-
-    AWS charges $0.01 for the request (Cost Explorer FAQ, "How much does the AWS Cost Explorer API cost?").
-    """
-    from tandem.aws.session import DENIED, code
-
-    client = case.account().client("ce", "us-east-1")
-    try:
-        tags = client.list_cost_allocation_tags(TagKeys=[TAG_STACK], Type="UserDefined")["CostAllocationTags"]
-    except Exception as error:
-        # Said of members of an organization (github.com/hashicorp/terraform-provider-aws, issue 37636).
-        if code(error) not in DENIED or "Linked account" not in str(error):
-            raise
-        yield unknown("only the account that pays for this one can see its cost allocation tags", ACTIVATE)
-        return
-    if any(tag["Status"] == "Active" for tag in tags):
-        yield ok(f"{TAG_STACK} is an active cost allocation tag")
-    elif tags:
-        yield warning(f"{TAG_STACK} is not an active cost allocation tag, so the alert counts nothing", ACTIVATE)
-    else:
-        later = "AWS lists it up to 24 hours after the first `up`. Then run doctor again."
-        yield warning(f"AWS does not know the tag {TAG_STACK} yet, so the alert counts nothing", later)
-
-
-def wants_cost_tag(case: Case) -> bool:
-    """Whether the stack has an alert for its own costs."""
-    alert = _config(case).budget.alert
-    return alert is not None and alert.scope == "stack"
 
 
 def check_addons(case: Case) -> Iterator[Finding]:

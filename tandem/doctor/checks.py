@@ -50,7 +50,6 @@ CHECKS = (
     Check("quotas", "Quotas", "stack", account.check_quotas),
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
-    Check("cost-tag", "Cost allocation tag", "stack", account.check_cost_tag, applies=account.wants_cost_tag),
     Check("add-on-builds", "Add-on builds", "stack", account.check_addons),
     Check(
         "registry-logins", "Registry logins", "stack", registries.check_logins, applies=registries.pulls_from_registries

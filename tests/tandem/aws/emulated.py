@@ -50,8 +50,6 @@ class Emulated:
     """Builds that EKS offers, by add-on; the first is the default."""
     budget_tags: dict[str, Tags] = field(default_factory=dict)
     """By the name of a budget: moto keeps budgets without tags."""
-    cost_tags: dict[str, str] = field(default_factory=dict)
-    """Status of each cost allocation tag."""
     addon_status: dict[str, str] = field(default_factory=dict)
     """By add-on; ACTIVE if an add-on is missing here."""
     denied: dict[str, str] = field(default_factory=dict)
@@ -127,11 +125,6 @@ class Emulated:
         name = str((body or {}).get("resourceArn", "")).partition(":log-group:")[2]
         there = any(name in backend.groups for backend in logs_backends[ACCOUNT].values())
         return error(400, "ResourceNotFoundException", "no such log group") if name and not there else None
-
-    def _ListCostAllocationTags(self, body: Any, path: list[str]) -> Any:
-        known = [key for key in self.cost_tags if key in body["TagKeys"]]
-        tags = [{"TagKey": key, "Type": "UserDefined", "Status": self.cost_tags[key]} for key in known]
-        return answer(CostAllocationTags=tags)
 
     def _ListAddons(self, body: Any, path: list[str]) -> Any:
         return answer(addons=[name for cluster, name in self.addons if cluster == path[1]])
