@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.console import Console
 
-from sharing.printable import one_line
 from tandem.aws.resources import counted
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
@@ -44,15 +43,14 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"see {printed}."
         if console.is_terminal:
-            _show_folded(console, finding.verdict, f"{word:<{room}}", title, one_line(text))
+            _show_folded(console, finding.verdict, f"{word:<{room}}", title, text)
             if finding.fix:
                 # At the left margin, so that commands stay whole.
-                say(console, f"  hint: {one_line(remedy)}")
+                say(console, f"  hint: {remedy}")
             continue
-        fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
-        stop = "." if fix and not text.endswith((".", "?")) else ""
-        styled = f"[{STYLES[finding.verdict]}]{word:<{room}}[/]"
-        console.print(f"{styled}  {title}  {in_markup(text)}{stop} {fix}".rstrip(), soft_wrap=True)
+        stop = "" if text.endswith((".", "?")) else "."
+        fix = f"{stop} hint: {remedy}" if finding.fix else ""
+        say(console, f"{word:<{room}}  {title}  {text}{fix}", fold=False)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
