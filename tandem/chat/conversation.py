@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -19,46 +20,38 @@ OPTION = "--timeout"
 
 
 def converse(parsed: argparse.Namespace) -> int:
-    """Lets the two models talk; returns the exit code."""
+    """Lets the two models talk until the last turn, a failure or Ctrl-C, and prints the transcript's path.
+
+    Returns the exit code.
+    """
     with connected(parsed) as endpoints, ExitStack() as opened:
         if len(endpoints) != 2:
             raise NotConnectedError(f"chat needs two servers, not {len(endpoints)}. Pass `--url NAME=URL` twice.")
-        return _Talk(parsed, endpoints, opened).run()
-
-
-class _Talk:
-    """One call of the command."""
-
-    def __init__(self, parsed: argparse.Namespace, endpoints: list[Endpoint], opened: ExitStack) -> None:
-        self._parsed = parsed
-        self._versions = []
-        servers = []
+        versions, servers = [], []
         for endpoint in endpoints:
             with _asked(endpoint, parsed.timeout) as asked:
-                self._versions.append(asked.version())
+                versions.append(asked.version())
                 endpoint = asked.with_model()
             servers.append(opened.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
         alike = len({server.endpoint.model for server in servers}) == 1
-        self._speakers = [Speaker(server, _label(server.endpoint, alike)).start(parsed.system) for server in servers]
-        self._opened = opened
-        self._turns: dict[int, Turn] = {}
-        self._screen = None if parsed.json else Screen(open_console())
-
-    def run(self) -> int:
-        """Talks until the last turn, a failure or Ctrl-C, and prints the transcript's path."""
-        path = Path(self._parsed.transcript) if self._parsed.transcript else usual_name(datetime.datetime.now())
-        try:
-            transcript = Transcript(path)
-        except FileExistsError:
-            raise CallError(f"{path} already exists. Choose another file with `--transcript`.") from None
-        except OSError as error:
-            raise CallError(
-                f"cannot write {path} ({error.strerror}). Choose another file with `--transcript`."
-            ) from None
-        self._opened.callback(transcript.close)
+        speakers = [Speaker(server, _label(server.endpoint, alike)).start(parsed.system) for server in servers]
+        (first, second), options = speakers, _options(parsed)
+        path = Path(parsed.transcript) if parsed.transcript else usual_name(datetime.datetime.now())
+        transcript = _opened(path)
+        opened.callback(transcript.close)
+        screen = None if parsed.json else Screen(open_console())
+        turns: dict[int, Turn] = {}
         code, why = FINE, ""
         try:
-            self._talk(transcript)
+            transcript.head(speakers, versions, parsed.prompt, parsed.system, options)
+            for turn, piece in talk(first, second, parsed.prompt, parsed.turns, options):
+                turns[turn.number] = turn
+                try:
+                    transcript.add(turn, piece)
+                finally:
+                    # Even the piece that a full disk rejected.
+                    if screen:
+                        screen.add(turn, piece)
         except (OllamaError, TranscriptError) as error:
             code, why = FAILED, str(error)
         except KeyboardInterrupt:
@@ -66,54 +59,50 @@ class _Talk:
         if why:
             with suppress(TranscriptError):
                 transcript.note(why)
-        self._end(path, code, why)
+        if screen:
+            screen.end_line()
+            _print_end(path, code, why)
+        else:
+            print_json(_as_dict(turns.values(), path, code, why))
         return code
 
-    def _talk(self, transcript: Transcript) -> None:
-        (first, second), options = self._speakers, self._options()
-        transcript.head((first, second), self._versions, self._parsed.prompt, self._parsed.system, options)
-        for turn, piece in talk(first, second, self._parsed.prompt, self._parsed.turns, options):
-            self._turns[turn.number] = turn
-            try:
-                transcript.add(turn, piece)
-            finally:
-                # Even the piece that a full disk rejected.
-                if self._screen:
-                    self._screen.add(turn, piece)
 
-    def _options(self) -> dict[str, Any]:
-        given = {
-            "temperature": self._parsed.temperature,
-            "seed": self._parsed.seed,
-            "num_predict": self._parsed.max_tokens,
+def _opened(path: Path) -> Transcript:
+    try:
+        return Transcript(path)
+    except FileExistsError:
+        raise CallError(f"{path} already exists. Choose another file with `--transcript`.") from None
+    except OSError as error:
+        raise CallError(f"cannot write {path} ({error.strerror}). Choose another file with `--transcript`.") from None
+
+
+def _options(parsed: argparse.Namespace) -> dict[str, Any]:
+    given = {"temperature": parsed.temperature, "seed": parsed.seed, "num_predict": parsed.max_tokens}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _print_end(path: Path, code: int, why: str) -> None:
+    print_line("", sys.stdout)
+    if code == INTERRUPTED:
+        print_line("Interrupted.", sys.stderr)
+    elif why:
+        complain(why)
+    print_line(f"Transcript: {path}", sys.stderr if why else sys.stdout)
+
+
+def _as_dict(turns: Iterable[Turn], path: Path, code: int, why: str) -> dict[str, Any]:
+    said = [
+        {
+            "speaker": turn.speaker.id,
+            "model": turn.speaker.server.endpoint.model,
+            "text": turn.text.strip(),
+            "thinking": turn.thinking.strip(),
+            "done_reason": turn.done_reason,
         }
-        return {name: value for name, value in given.items() if value is not None}
-
-    def _end(self, path: Path, code: int, why: str) -> None:
-        if not self._screen:
-            print_json(self._as_dict(path, code, why))
-            return
-        self._screen.end_line()
-        print_line("", sys.stdout)
-        if code == INTERRUPTED:
-            print_line("Interrupted.", sys.stderr)
-        elif why:
-            complain(why)
-        print_line(f"Transcript: {path}", sys.stderr if why else sys.stdout)
-
-    def _as_dict(self, path: Path, code: int, why: str) -> dict[str, Any]:
-        ended = {FINE: "complete", FAILED: "failed", INTERRUPTED: "interrupted"}[code]
-        turns = [
-            {
-                "speaker": turn.speaker.id,
-                "model": turn.speaker.server.endpoint.model,
-                "text": turn.text.strip(),
-                "thinking": turn.thinking.strip(),
-                "done_reason": turn.done_reason,
-            }
-            for turn in self._turns.values()
-        ]
-        return {"ended": ended, "why": why, "transcript": str(path), "turns": turns}
+        for turn in turns
+    ]
+    ended = {FINE: "complete", FAILED: "failed", INTERRUPTED: "interrupted"}[code]
+    return {"ended": ended, "why": why, "transcript": str(path), "turns": said}
 
 
 def _asked(endpoint: Endpoint, timeout: float) -> Ollama:
