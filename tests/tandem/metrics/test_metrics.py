@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,34 +96,32 @@ def test_metrics_are_served_until_ctrl_c(llama: FakeOllama) -> None:
         assert (process.wait(60), process.stderr.read()) == (0, "")
 
 
-@contextmanager
 def stack(
-    monkeypatch: pytest.MonkeyPatch, ports: Mapping[str, FakeOllama], *, metrics: bool
-) -> Iterator[tuple[str, list[str], list[Any]]]:
+    monkeypatch: pytest.MonkeyPatch, llama: FakeOllama, mistral: FakeOllama, *, metrics: bool = True
+) -> tuple[str, list[str], list[Any]]:
     """The text and the troubles of a stack whose ports lead to these servers, and the forwarded ports."""
     asked: list[Any] = []
     plain = connected(well())
-    config = replace(plain.plan.config, metrics=metrics)
-    reached = replace(plain, plan=replace(plain.plan, config=config))
+    reached = replace(plain, plan=replace(plain.plan, config=replace(plain.plan.config, metrics=metrics)))
 
-    @contextmanager
-    def forwards(of: Connected, port: int | None = None) -> Iterator[dict[str, Any]]:
+    def forwards(of: Connected, port: int | None = None) -> Any:
         asked.append(port)
-        yield {id: SimpleNamespace(url=fake.url, trouble=fake.error) for id, fake in ports.items()}
+        ports = {"llama2-7b": llama, "mistral-7b": mistral}
+        return nullcontext({id: SimpleNamespace(url=fake.url, trouble=fake.error) for id, fake in ports.items()})
 
     monkeypatch.setattr(connection, "forwards", forwards)
     monkeypatch.setattr(connection, "reached", lambda _: nullcontext(reached))
     with servers(argparse.Namespace(url=[], model=[], stack="dev")) as found:
         samples, troubles = read(found)
-        yield render(samples), troubles, asked
+    return render(samples), troubles, asked
 
 
-def exported(id: str, **more: object) -> list[dict[str, object]]:
+def exported(**labels: str) -> list[dict[str, object]]:
     """What an exporter answers, as tests/components/test_model_metrics.py has it."""
-    labels = {"id": id, "model": "m"}
+    own = {"id": "x", "model": "m"}
     return [
-        {"name": "tandem_ollama_up", "labels": labels, "value": 1.0},
-        {"name": "tandem_tokens_predicted_total", "labels": labels, "value": 301.0, **more},
+        {"name": "tandem_ollama_up", "labels": own, "value": 1.0},
+        {"name": "tandem_tokens_predicted_total", "labels": {**own, **labels}, "value": 301.0},
     ]
 
 
@@ -132,23 +129,21 @@ def test_a_stack_without_metrics_is_asked_through_its_servers(
     monkeypatch: pytest.MonkeyPatch, llama: FakeOllama, mistral: FakeOllama
 ) -> None:
     mistral.status["/api/ps"], mistral.error, llama.error = 503, "mistral-7b has no ready pod", ""
-    ports = {"llama2-7b": llama, "mistral-7b": mistral}
-    with stack(monkeypatch, ports, metrics=False) as (text, troubles, asked):
-        assert asked == [None]
-        assert troubles == ["mistral-7b does not answer: mistral-7b has no ready pod"]
-        assert values(text, "tandem_ollama_up") == {"llama2-7b": 1, "mistral-7b": 0}
-        assert "tandem_tokens_predicted_total" not in text
+    text, troubles, asked = stack(monkeypatch, llama, mistral, metrics=False)
+    assert asked == [None]
+    assert troubles == ["mistral-7b does not answer: mistral-7b has no ready pod"]
+    assert values(text, "tandem_ollama_up") == {"llama2-7b": 1, "mistral-7b": 0}
+    assert "tandem_tokens_predicted_total" not in text
 
 
 def test_a_stack_with_metrics_is_asked_through_its_exporters(
     monkeypatch: pytest.MonkeyPatch, llama: FakeOllama, mistral: FakeOllama
 ) -> None:
-    llama.answers["/metrics.json"], mistral.answers["/metrics.json"] = exported("x"), exported("x")
-    ports = {"llama2-7b": llama, "mistral-7b": mistral}
-    with stack(monkeypatch, ports, metrics=True) as (text, troubles, asked):
-        assert (asked, troubles) == ([9410], [])
-        # The pods of two models with the same tag must not have the same series.
-        assert values(text, "tandem_tokens_predicted_total") == {"llama2-7b": 301, "mistral-7b": 301}
+    llama.answers["/metrics.json"] = mistral.answers["/metrics.json"] = exported()
+    text, troubles, asked = stack(monkeypatch, llama, mistral)
+    assert (asked, troubles) == ([9410], [])
+    # The pods of two models with the same tag must not have the same series.
+    assert values(text, "tandem_tokens_predicted_total") == {"llama2-7b": 301, "mistral-7b": 301}
 
 
 @pytest.mark.parametrize(
@@ -164,22 +159,22 @@ def test_an_exporter_that_answers_nonsense_is_an_error_and_its_model_unknown(
     monkeypatch: pytest.MonkeyPatch, llama: FakeOllama, answer: object, status: int, said: str
 ) -> None:
     llama.answers["/metrics.json"], llama.status["/metrics.json"], llama.error = answer, status, ""
-    with stack(monkeypatch, {"llama2-7b": llama, "mistral-7b": llama}, metrics=True) as (text, troubles, _):
-        assert text == ""
-        assert troubles[0].startswith(f"the exporter of llama2-7b does not answer: {said}")
+    text, troubles, _ = stack(monkeypatch, llama, llama)
+    assert text == ""
+    assert troubles[0].startswith(f"the exporter of llama2-7b does not answer: {said}")
 
 
 def test_an_exporters_text_cannot_steer_a_terminal_or_add_series(
     monkeypatch: pytest.MonkeyPatch, llama: FakeOllama
 ) -> None:
-    hostile = exported("a\x1b[2J", labels={"id": "\n", "model": '\x1b[2J"} 1\n', "evil\n": "x"})
-    unknown = [{"name": "evil{} 1\n", "labels": {}, "value": 1}, *json.loads('[{"name": "tandem_model_loaded", '
-               '"labels": {}, "value": NaN}]')]  # fmt: skip
-    llama.answers["/metrics.json"] = json.dumps([*hostile, *unknown]).encode()
-    with stack(monkeypatch, {"llama2-7b": llama, "mistral-7b": llama}, metrics=True) as (text, _, _):
-        assert text.replace("\n", "").isprintable()
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        assert {(sample.name, sample.labels["model"]) for sample in samples} == {
-            ("tandem_ollama_up", "m"),
-            ("tandem_tokens_predicted_total", '?[2J"} 1?'),
-        }
+    hostile = exported(id="\n", model='\x1b[2J"} 1\n', **{"evil\n": "x"})
+    hostile.append({"name": "evil{} 1\n", "labels": {}, "value": 1})
+    hostile.append({"name": "tandem_model_loaded", "labels": {}, "value": float("nan")})
+    llama.answers["/metrics.json"] = json.dumps(hostile).encode()
+    text, _, _ = stack(monkeypatch, llama, llama)
+    assert text.replace("\n", "").isprintable()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert {(sample.name, sample.labels["model"]) for sample in samples} == {
+        ("tandem_ollama_up", "m"),
+        ("tandem_tokens_predicted_total", '?[2J"} 1?'),
+    }
