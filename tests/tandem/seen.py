@@ -179,8 +179,3 @@ def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check
     found = [check for pool in plan.config.pools for check in pool_checks(plan, pool, plan.config.nodes_of(pool), seen)]
     found += [check for fit in plan.verdict.fits for check in model_checks(plan, fit, seen)]
     return {(check.about, check.what): check for check in found}
-
-
-def broken(seen: Facts, stack: str = "timeslice") -> list[str]:
-    """The broken expectations, in order."""
-    return [what for (_, what), check in checks(seen, stack).items() if check.held is False]
