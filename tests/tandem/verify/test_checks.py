@@ -272,7 +272,7 @@ def found() -> dict[str, list[str]]:
 
     return {
         **{name: [row for row in of_cluster(seen) if name == "well" or row not in well] for name, seen in SEEN.items()},
-        **{f"{stack} without nodes": of_cluster(nodes(), stack) for stack in ("karpenter", "mps", "mig", "exclusive")},
+        **{f"{stack} without nodes": of_cluster(nodes(), stack) for stack in ("karpenter", "mps", "mig")},
         "mps on nodes of timeslice": new(nodes(node(labels=dict(MPS_NODES)))),
         "mps without its daemon": new(running("mps-2", DISCOVERY, **MPS_NODES)),
         "mps on two nodes": new(running("mps-2", DISCOVERY, MPS_DAEMON, **MPS_NODES)),
