@@ -29,14 +29,12 @@ class Table:
 
 @cache
 def read(name: str) -> Table:
-    """The table `sharing/data/<name>.csv`; raises `ValueError` if it lacks its source or date."""
+    """The table `sharing/data/<name>.csv`."""
     head: dict[str, str] = {}
     lines = files("sharing").joinpath("data", f"{name}.csv").read_text(encoding="utf-8").splitlines()
     while lines and lines[0].startswith("#"):
         key, _, value = lines.pop(0).removeprefix("#").partition(":")
         head[key.strip()] = value.strip()
-    if not head.get("source") or not head.get("date"):
-        raise ValueError(f"{name}.csv must begin with '# source: …' and '# date: …'")
     return Table(name=name, source=head["source"], date=head["date"], rows=tuple(csv.DictReader(lines)))
 
 

@@ -28,7 +28,7 @@ from sharing.names import PROJECT, cluster_name, filled, stack_tags
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
-from sharing.verdict.rules.karpenter import controller_replicas
+from sharing.verdict.rules.karpenter import count_controllers
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
@@ -227,7 +227,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 )
                 for pool in pools
             ],
-            controller_replicas=controller_replicas(base.plan.config.cluster.system_nodes.count),
+            controller_replicas=count_controllers(base.plan.config.cluster.system_nodes.count),
             controller_depends_on=[
                 base.cluster.system_nodes,
                 base.cluster.pod_identity_agent,

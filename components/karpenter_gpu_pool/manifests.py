@@ -23,7 +23,7 @@ from sharing.names import (
     ZONE_LABEL,
 )
 from sharing.stack.pools import NODE_IMAGES_GIB, Capacity
-from sharing.verdict.rules.karpenter import limits, overlay_capacity, reported_gpus
+from sharing.verdict.rules.karpenter import limits, reported_gpus, shared_resources
 from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]
@@ -131,7 +131,7 @@ def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
             "weight": weight,
             # Never empty: an overlay without requirements applies to every instance type.
             "requirements": [_in(NODE_POOL_LABEL, pool.name), _in(TYPE_LABEL, *(kind.name for kind in same))],
-            "capacity": overlay_capacity(pool.sharing, same[0]),
+            "capacity": shared_resources(pool.sharing, same[0]),
         }
         overlays.append(_object("karpenter.sh/v1alpha1", "NodeOverlay", f"{pool.name}-{gpus}-gpu", spec))
     return overlays

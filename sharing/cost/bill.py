@@ -184,14 +184,14 @@ def _week(config: StackConfig, lines: tuple[Line, ...]) -> Week | None:
         running_hours=config.park.times.running_hours,
         parked_hours=config.park.times.parked_hours,
         running_usd_per_hour=sum(line.usd_per_hour for line in lines),
-        parked_lines=tuple(line for line in _lines(config.parked()) if line.usd_per_hour),
+        parked_lines=tuple(line for line in _lines(config.without_gpu_nodes()) if line.usd_per_hour),
     )
 
 
 def _idle(config: StackConfig) -> float | None:
     if not config.scale_to_zero.enabled:
         return None
-    return sum(line.usd_per_hour for line in _lines(config.parked()))
+    return sum(line.usd_per_hour for line in _lines(config.without_gpu_nodes()))
 
 
 def in_extended_support(kubernetes: str, today: datetime.date) -> bool:

@@ -48,7 +48,7 @@ def _pods(nodes: Collection[str], parts: Collection[str], most: int = 1) -> list
     return [
         NodePod(
             name=row["pod"],
-            # Two controllers of Karpenter never share a node, so one node has one (`karpenter.controller_replicas`).
+            # Two controllers of Karpenter never share a node, so one node has one (`karpenter.count_controllers`).
             count=min(int(row["count"] or 1), most) if row["when"] == "karpenter" else int(row["count"] or 1),
             cpu_millis=int(row["cpu_millis"]),
             memory_mib=int(row["memory_mib"]),

@@ -15,7 +15,6 @@ from sharing.stack.pools import GpuPool
 class Placement:
     """The share that one model gets, and whether the model fits it."""
 
-    served: ServedModel
     need: Need
     shares: Shares
     """The kind of share that it gets; the nearest kind where none is left."""
@@ -53,7 +52,7 @@ class Placement:
         return f"cannot fit one {unit}{f' {profile}' if profile else ''} with {self.unit_mib:,} MiB"
 
     @property
-    def found(self) -> str:
+    def needed(self) -> str:
         """The memory that does not fit."""
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
             return f"{self.need.bound:,.0f} MiB with its margin"
@@ -80,10 +79,12 @@ def place_guests(config: StackConfig, pool: GpuPool) -> list[tuple[ServedModel, 
 
 
 def _place(pool: GpuPool, tenants: Sequence[ServedModel]) -> list[Placement]:
-    return place(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
+    return place_on(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
-def place(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Placement]:
+def place_on(
+    models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1
+) -> list[Placement]:
     """One placement per model, in order; `sharing` must be one that `instance` can have.
 
     Where shares are enforced, a model must fit its share. All tenants of a GPU, or of a slice that is shared again,
@@ -99,16 +100,14 @@ def place(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceTyp
             tenants[kind].append(each.bound)
     largest = {kind: sorted(bounds, reverse=True)[: kind.sharers] for kind, bounds in tenants.items()}
     placements = []
-    for index, served in enumerate(models):
-        kind, is_left = given[index]
+    for each, (kind, is_left) in zip(needs, given, strict=True):
         placements.append(
             Placement(
-                served=served,
-                need=needs[index],
+                need=each,
                 shares=kind,
                 share_mib=kind.memory_mib,
                 unit_mib=kind.unit_mib,
-                crowd_mib=_crowd(needs[index].bound, largest[kind], kind, is_tenant=is_left),
+                crowd_mib=_crowd(each.bound, largest[kind], kind, is_tenant=is_left),
                 is_left=is_left,
             )
         )

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sharing.fit.shares import place
+from sharing.fit.shares import place_on
 from sharing.hardware import mig
-from sharing.hardware.gpus import Gpu, InstanceType, instance_types
-from sharing.hardware.offerings import offered
+from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import on_demand
 from sharing.models.served import ServedModel
 from sharing.modes import layouts
-from sharing.modes.layouts import Strategy
+from sharing.modes.layouts import Strategy, types_with_mig
 from sharing.modes.modes import Mig
+from sharing.stack.changes import in_one_line
+
+MOST_CHOICES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,40 +49,21 @@ def slices_for(
         offers = sharing.offers(instance.gpu)
         slices = nodes * instance.gpus * sum(shares.per_gpu for shares in offers)
         if sharing.strategy == strategy and slices >= len(models):
-            placements = place(models, sharing, instance, nodes)
+            placements = place_on(models, sharing, instance, nodes)
             if all(placement.fits for placement in placements):
                 used = {placement.shares.profile for placement in placements}
                 holding.append((sum(shares.profile not in used for shares in offers), sharing))
     return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def in_mig(models: tuple[ServedModel, ...], region: str, most: int = 3) -> list[Choice]:
+def in_mig(models: tuple[ServedModel, ...], region: str) -> list[Choice]:
     """For each GPU: the cheapest type that holds `models` on one node, one slice per model, and the layout for it."""
-    choices: list[Choice] = []
-    seen: set[str] = set()
-    for candidate in sorted(
-        _mig_types(region), key=lambda each: (on_demand(each.name, region).usd_per_hour, each.name)
-    ):
-        if candidate.gpu.name in seen:
-            continue
-        if sharing := slices_for(models, candidate):
+    choices: dict[str, Choice] = {}
+    for candidate in types_with_mig(region):
+        if candidate.gpu.name not in choices and (sharing := slices_for(models, candidate)):
             usd = on_demand(candidate.name, region).usd_per_hour
-            choices.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
-            seen.add(candidate.gpu.name)
-        if len(choices) == most:
+            layout = in_one_line(sharing.model_dump()["layout"])
+            choices[candidate.gpu.name] = Choice(instance_type=candidate.name, layout=layout, usd_per_hour=usd)
+        if len(choices) == MOST_CHOICES:
             break
-    return choices
-
-
-def _mig_types(region: str) -> Iterator[InstanceType]:
-    """Types with MIG that the region may offer and that every pinned driver supports."""
-    for kind in instance_types().values():
-        if mig.profiles(kind.gpu) and not kind.gpu.min_driver and offered(kind.name, region) != "no":
-            yield kind
-
-
-def _setting(sharing: Mig) -> str:
-    """Its layout as a stack file has it."""
-    if isinstance(sharing.layout, list):
-        return f"[{', '.join(f'{{profile: {each.profile}, count: {each.count}}}' for each in sharing.layout)}]"
-    return str(sharing.layout)
+    return [*choices.values()]

@@ -1,14 +1,14 @@
 """The setting `sharing.layout`: how a GPU is partitioned into slices, and its possible errors."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from sharing.hardware import mig, offerings
-from sharing.hardware.gpus import Gpu
-from sharing.hardware.prices import Market
+from sharing.hardware.gpus import Gpu, InstanceType
+from sharing.hardware.prices import Book, Market
 from sharing.problems import LIMIT, Problem, did_you_mean
 from sharing.section import WrongFormError
 
@@ -68,14 +68,17 @@ def no_mig(gpu: Gpu, path: str, market: Market) -> Problem:
     return Problem(f"{path}.mode", "mig", f"is not supported by {gpu.title}", fix)
 
 
-def cheapest_types(market: Market) -> list[tuple[str, float, str]]:
-    """For each GPU that has MIG and needs no other driver: the cheapest type with one, its price and the kind of price.
+def types_with_mig(region: str, book: Book | None = None) -> Iterator[InstanceType]:
+    """The types with MIG that every pinned driver supports and that the region may offer, by on-demand price."""
+    here = offerings.cheapest_first(region, book)
+    return (kind for kind in here if mig.profiles(kind.gpu) and not kind.gpu.min_driver)
 
-    Types that the region is known not to offer are left out.
-    """
+
+def cheapest_types(market: Market) -> list[tuple[str, float, str]]:
+    """For each GPU that has MIG and needs no other driver: the cheapest type with one, its price and its kind."""
     by_gpu: dict[str, tuple[str, float, str]] = {}
-    for kind in offerings.cheapest_first(market.region, market.book):
-        if kind.gpus == 1 and mig.profiles(kind.gpu) and not kind.gpu.min_driver:
+    for kind in types_with_mig(market.region, market.book):
+        if kind.gpus == 1:
             offer = kind.name, *market.find_price(kind.name)
             by_gpu[kind.gpu.name] = min(by_gpu.get(kind.gpu.name, offer), offer, key=itemgetter(1))
     return sorted(by_gpu.values(), key=itemgetter(1))

@@ -33,7 +33,7 @@ NOT_EVERYWHERE = frozenset({"Factory", "build/etc/localtime", "localtime", "posi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Park:
+class Timetable:
     """When a stack has no GPU nodes. Raises ValueError if its schedules never park it, or never wake it."""
 
     schedule: Cron
@@ -44,7 +44,7 @@ class Park:
 
     def __post_init__(self) -> None:
         for key, rule in find_conflicts(self.schedule, self.wake):
-            raise ValueError(f"Park.{key} {rule}.")
+            raise ValueError(f"Timetable.{key} {rule}.")
 
     @property
     def parked_hours(self) -> float:

@@ -47,10 +47,10 @@ def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:
     for key in ("mode", *_explicit(new.sharing)):
         # An explicit `null` must become a number if the new mode needs one; an absent key needs no line.
         if before[key] != after[key]:
-            yield f"{new.sharing_path}.{key}: {_in_one_line(after[key])}"
+            yield f"{new.sharing_path}.{key}: {in_one_line(after[key])}"
             unset.discard(key)
     yield from (
-        f"{new.sharing_path}.{key}: {_in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
+        f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
     )
 
 
@@ -67,7 +67,7 @@ def _nodes(old: GpuPool, new: GpuPool, *, is_counted: bool) -> Iterator[str]:
     counts = ("min", "desired") if is_counted else ()
     for key in ("capacity", "on_demand_fallback", *counts, "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
-            yield f"{old.path}.{kebab(key)}: {_in_one_line(getattr(new, key))}"
+            yield f"{old.path}.{kebab(key)}: {in_one_line(getattr(new, key))}"
 
 
 def _model(old: ServedModel, new: ServedModel) -> Iterator[str]:
@@ -80,15 +80,15 @@ def written(sharing: Sharing) -> str:
     """The sharing as a stack file has it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(by_alias=True, exclude_none=True)
     said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return _in_one_line(said)
+    return in_one_line(said)
 
 
-def _in_one_line(value: Any) -> str:
+def in_one_line(value: Any) -> str:
     """A value as a stack file has it in one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_in_one_line(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {in_one_line(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_in_one_line, value))}]"
+        return f"[{', '.join(map(in_one_line, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)

@@ -259,8 +259,8 @@ class StackConfig(Section):
         """The stack without limits of its cost."""
         return self.changed(budget=self.budget.changed(max_usd_per_hour=None, max_usd_per_month=None))
 
-    def parked(self) -> Self:
-        """The stack with every pool parked."""
+    def without_gpu_nodes(self) -> Self:
+        """The stack with `desired: 0` in every pool."""
         return self.changed(pools=[pool.changed(min=0, desired=0) for pool in self.pools])
 
     def nodes_of(self, pool: GpuPool) -> int:

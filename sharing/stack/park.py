@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import EXAMPLES, Park
+from sharing.schedule.week import EXAMPLES, Timetable
 from sharing.section import Fix, Section
 
 
@@ -27,6 +27,6 @@ class ParkSettings(Section):
     )
 
     @cached_property
-    def times(self) -> Park:
+    def times(self) -> Timetable:
         """The schedules, read; raises ValueError for those that `sharing.verdict.features.park` refuses."""
-        return Park(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)
+        return Timetable(schedule=read_cron(self.schedule), wake=read_cron(self.wake), timezone=self.timezone)

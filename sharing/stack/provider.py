@@ -1,12 +1,13 @@
 """The shape of the `aws:` keys that a stack file may have."""
 
+import re
+from fractions import Fraction
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from sharing.section import Fix, Section, WrongFormError
-from sharing.stack.go_duration import NANOSECONDS, nanoseconds
 
 
 def _account_from_number(value: object) -> object:
@@ -14,17 +15,28 @@ def _account_from_number(value: object) -> object:
     return f"{value:012d}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-LEAST_MINUTES, MOST_MINUTES = 15, 12 * 60
+LEAST_SECONDS, MOST_SECONDS = 15 * 60, 12 * 60 * 60
 """Of a role's session (terraform-provider-aws internal/provider/sdkv2/validate.go, validAssumeRoleDuration)."""
+UNITS = {"ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3}
+"""Powers of ten of the units below a second; both spellings of µ: U+00B5 and U+03BC (go 1.26 time/format.go)."""
+SECONDS = {**{unit: Fraction(10) ** power for unit, power in UNITS.items()}, "s": 1, "m": 60, "h": 3600}
+PART = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
+LONGEST = 100
+"""Characters. Go takes more, but no time needs them, and Python refuses to read a number of 4,301 digits."""
 
 
 def _session_duration(text: str) -> str:
-    length = nanoseconds(text)
-    if length is None:
+    """A duration as Go writes it: Pulumi's AWS provider reads it with `time.ParseDuration`."""
+    if len(text) > LONGEST or not re.fullmatch(rf"\+?({PART})+", text):
         raise WrongFormError("must be numbers with the units h, m, s or ms")
-    if not LEAST_MINUTES <= length / NANOSECONDS["m"] <= MOST_MINUTES:
+    if not LEAST_SECONDS <= _seconds(text) <= MOST_SECONDS:
         raise WrongFormError("must be from 15m to 12h")
     return text
+
+
+def _seconds(duration: str) -> Fraction:
+    parts = re.findall(PART, duration)
+    return sum((Fraction(number.rstrip(".")) * SECONDS[unit] for number, unit in parts), Fraction())
 
 
 AccountId = Annotated[str, BeforeValidator(_account_from_number), Field(pattern=r"^[0-9]{12}$")]
@@ -53,8 +65,7 @@ class AssumedRole(Section):
     @property
     def seconds(self) -> int | None:
         """The duration, in whole seconds as STS takes it; None for STS's default, an hour."""
-        length = nanoseconds(self.duration) if self.duration else None
-        return None if length is None else length // NANOSECONDS["s"]
+        return int(_seconds(self.duration)) if self.duration else None
 
 
 class DefaultTags(Section):

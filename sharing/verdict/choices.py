@@ -157,5 +157,5 @@ def _lack(verdict: QuickVerdict) -> float:
 def _misfit(nearest: Cell, fit: Fit) -> Problem:
     nodes = f"{nearest.nodes} × {nearest.instance.name}" if nearest.nodes > 1 else nearest.instance.name
     rule = f"{fit.placement.rule} ({nearest.way} on {nodes}, {nearest.instance.gpu.title})"
-    size = f"{fit.served.model.name} ({fit.placement.found})"
+    size = f"{fit.served.model.name} ({fit.placement.needed})"
     return Problem(fit.served.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")

@@ -74,7 +74,7 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
     """One error for all models that exceed the same limit by the same amount; a pool's advice is given once."""
     alike: dict[tuple[str, str, str], list[Fit]] = {}
     for fit in quick.misfits:
-        alike.setdefault((fit.pool.name, fit.placement.rule, fit.placement.found), []).append(fit)
+        alike.setdefault((fit.pool.name, fit.placement.rule, fit.placement.needed), []).append(fit)
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
         first = fits[0]

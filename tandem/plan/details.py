@@ -13,7 +13,7 @@ from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.modes.modes import Shares
-from sharing.schedule.week import Park
+from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.full import Fit
@@ -115,7 +115,7 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     say(console, f"  {UNCOUNTED}")
 
 
-def _week(console: Console, bill: Cost, week: Week, park: Park) -> None:
+def _week(console: Console, bill: Cost, week: Week, park: Timetable) -> None:
     """The schedule, and what it saves."""
     parts = [
         f"{hours:.4g} hours {state} at ${usd:.4f}"

@@ -9,7 +9,6 @@ from catalogue import speed
 from catalogue.facts import Tag, registry, shapes, sources, tags
 from catalogue.table import names, table
 from catalogue.tensors import text_bytes, vision_bytes
-from sharing import tables
 from sharing.models.catalogue import Model, models
 from tests.rows import read_rows
 
@@ -108,9 +107,3 @@ def test_weights_and_projector_are_the_file_without_its_header(tag: str, total: 
     row: Model = models()[tag]
     assert 0 <= total - row.weights_bytes - row.projector_bytes < 16 * MB
     assert row.weights_spread == 0
-
-
-def test_a_size_is_exact_or_says_by_how_much_it_may_be_wrong() -> None:
-    for row in tables.read("models").rows:
-        assert (row["weights_spread"] == "0") == (row["weights_known"] == "exact"), row["model"]
-        assert row["weights_known"] in ("exact", "derived", "rounded")

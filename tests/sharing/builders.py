@@ -122,6 +122,11 @@ def setup(**overrides: Any) -> StackConfig:
     return replace(small, **overrides)
 
 
+def stack(types: str, sharing: Sharing, *them: ServedModel, **overrides: Any) -> StackConfig:
+    """A stack whose disk holds every model, so that only the GPUs or the RAM can be too small."""
+    return setup(pools=(pool(types, sharing, volume_gib=2000, **overrides),), models=tenants(*them))
+
+
 IN_CLUSTER = ("kubernetes", "support", "nat", "public_access_cidrs", "zones", "zone_names")
 IN_BUDGET = ("max_usd_per_hour", "max_usd_per_month", "alert")
 
@@ -223,3 +228,10 @@ def _written(whole: StackConfig, place: str, values: dict[str, Any]) -> StackCon
             fields["sharing_path"] = f"{place}.sharing"
         new = replace(old, **fields)
     return whole.changed(pools=[new if one is old else one for one in whole.pools])
+
+
+HERE, THERE = listed(0, "here", pool()), listed(1, "there", pool())
+
+
+def two_pools(*them: ServedModel, here: GpuPool = HERE, there: GpuPool = THERE) -> StackConfig:
+    return setup(pools=(here, there), models=them)

@@ -12,12 +12,11 @@ from sharing.models.catalogue import MIB, KvType, Model, models
 from sharing.models.ollama import server_environment
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive
-from sharing.stack.config import StackConfig
 from sharing.verdict.advice import advise
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.table import problems
-from tests.sharing.builders import changed, pool, read_figures, served, setup, tenants
+from tests.sharing.builders import changed, pool, read_figures, served, setup, stack, tenants
 
 WITHOUT = {
     *("all-minilm:22m", "all-minilm:33m", "snowflake-arctic-embed:22m", "snowflake-arctic-embed:33m"),
@@ -125,12 +124,8 @@ def test_the_heads_of_an_own_model_decide_about_flash_attention() -> None:
     assert hopeless.endswith("Write `kv-type: f16`.")
 
 
-def exclusive(*them: ServedModel) -> StackConfig:
-    return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), models=tenants(*them), nat="single")
-
-
 def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
-    whole = exclusive(served("deepseek-coder-v2:16b", context=65_536))
+    whole = stack("g4dn.xlarge", Exclusive(), served("deepseek-coder-v2:16b", context=65_536))
     found = judge_fully(whole)
     assert found.problems
     settings = [setting for each in found.advice["gpu"] for setting in each.settings]
@@ -138,25 +133,10 @@ def test_a_quantized_cache_is_not_offered_for_such_a_model() -> None:
     assert not [setting for setting in settings if "kv-type" in setting]
 
 
-def test_several_changes_at_once_leave_the_cache_of_such_a_model_alone() -> None:
-    whole = exclusive(served("deepseek-coder-v2:16b", context=32_768, slots=64))
-    first, *_ = judge_fully(whole).advice["gpu"]
-    assert "models[0].slots: 1" in first.settings
-    assert not [setting for setting in first.settings if "kv-type" in setting]
-
-
 def test_advice_for_a_cache_that_the_engine_refuses_makes_it_f16() -> None:
-    whole = exclusive(served("deepseek-coder-v2:16b", context=65_536, kv_type=KvType.Q8_0))
+    whole = stack("g4dn.xlarge", Exclusive(), served("deepseek-coder-v2:16b", context=65_536, kv_type=KvType.Q8_0))
     offered = advise(whole, judge_quickly(whole), whole.pools[0])
     assert offered
     for each in offered:
         assert "models[0].kv-type: f16" in each.settings
         assert judge_quickly(changed(whole, each.settings)).accepted
-
-
-def test_the_cache_of_another_model_stays_as_it_is() -> None:
-    small = served("llama3.2:1b", kv_type=KvType.Q8_0)
-    whole = setup(models=tenants(small, served("all-minilm:33m", context=512, kv_type=KvType.Q8_0)))
-    offered = [each.settings for each in advise(whole, judge_quickly(whole), whole.pools[0])]
-    assert ("models[1].kv-type: f16",) in offered
-    assert not [setting for settings in offered for setting in settings if "models[0]" in setting]

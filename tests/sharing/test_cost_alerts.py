@@ -7,17 +7,10 @@ import pytest
 from sharing.section import is_email
 from sharing.stack.budget import Alert, AlertPeriod, AlertScope
 from sharing.stack.config import StackConfig
-from sharing.stack.park import ParkSettings
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pool, replace, setup
-
-# us-east-1: control plane 0.10, 2 t3.medium at 0.0416, their disks of 20 GiB of gp3 at 0.08 per month of 730 hours, and
-# 2 public addresses at 0.005 (aws.amazon.com/eks/pricing, /ec2/pricing/on-demand, /ebs/pricing, /vpc/pricing).
-PARKED = 0.10 + 2 * 0.0416 + 2 * 20 * 0.08 / 730 + 2 * 0.005
-# Half an hour a month of four more system nodes, and of one more g4dn.xlarge with its disk and address.
-SYSTEM_REPLACED = 4 * (0.0416 + 20 * 0.08 / 730 + 0.005) / 2
-REPLACED = SYSTEM_REPLACED + (0.2158 + 100 * 0.08 / 730 + 0.005) / 2
+from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, REPLACED, SYSTEM_REPLACED
 
 
 def alerted(
@@ -62,9 +55,6 @@ def test_a_limit_below_the_price_of_the_running_stack_is_a_warning() -> None:
     assert judge_fully(alerted(month + 0.01)).warnings == ()
 
 
-WORKDAYS = ParkSettings(schedule="0 20 * * MON-FRI", wake="0 8 * * MON-FRI", timezone="UTC")
-
-
 @pytest.mark.parametrize(
     ("period", "running", "parked", "what"),
     # 60 of 168 hours, and 12 on a weekday.
@@ -81,7 +71,7 @@ def test_a_limit_is_compared_with_what_the_stack_costs_with_its_schedule(
     usd = running * bill.usd_per_hour + parked * PARKED + (REPLACED if period == "monthly" else 0)
 
     def warnings(max_usd: float) -> list[tuple[str, str]]:
-        found = judge_fully(alerted(max_usd, period, park=WORKDAYS)).warnings
+        found = judge_fully(alerted(max_usd, period, park=NIGHTS)).warnings
         return [(one.rule, one.fix) for one in found if one.path == "budget.alert.max-usd"]
 
     assert warnings(usd + 0.01) == []
@@ -138,21 +128,17 @@ def test_without_a_bill_and_without_an_alert_nothing_is_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["ops@example.com", "a.b+c@mail.example.co.uk", "o'neil@example.org", f"{'a' * 64}@example.com", "a@b-c.org"],
-)
-def test_an_address(text: str) -> None:
-    assert is_email(text)
-
-
-@pytest.mark.parametrize(
-    "text",
+    ("text", "right"),
     [
-        *("", "ops", "ops@", "@example.com", "ops@example", "a b@example.com", "a@b@example.com", "ops@example.com\n"),
-        *("ops@-a.com", "ops@a-.com", "ops@example..com", "ops@example.c", "öps@example.com", "a@192.0.2.1"),
+        *((text, True) for text in ("a.b+c@mail.example.co.uk", "o'neil@example.org", f"{'a' * 64}@b-c.com")),
+        *((text, False) for text in ("ops", "@example.com", "ops@example", "a b@example.com", "a@b@example.com")),
+        *(
+            (text, False)
+            for text in ("ops@example.com\n", "ops@-a.com", "ops@example..com", "öps@a.com", "a@1.2.3.4")
+        ),
         # RFC 5321, 4.5.3.1: 64 and 254 characters.
-        *(f"{'a' * 65}@example.com", f"a@{'b.' * 126}com"),
+        *((text, False) for text in (f"{'a' * 65}@example.com", f"a@{'b.' * 126}com")),
     ],
 )
-def test_no_address(text: str) -> None:
-    assert not is_email(text)
+def test_an_e_mail_address_is_one_that_a_mail_provider_may_issue(text: str, right: bool) -> None:
+    assert is_email(text) is right

@@ -66,14 +66,3 @@ def test_cronsim_finds_the_same_times(
     ]
     assert [time for time in found if time > START][: len(times)] == times
     assert read_cron(cron.for_cron_job()) == cron
-
-
-def test_a_schedule_with_days_of_the_month_or_months_is_not_weekly() -> None:
-    assert [
-        read_cron(text).is_weekly for text in ("0 8 * * MON", "0 8 1-30 * *", "0 8 * 2-12 *", "0 8 1-31 1-12 *")
-    ] == [
-        True,
-        False,
-        False,
-        True,
-    ]

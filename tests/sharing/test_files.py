@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -77,33 +76,6 @@ def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path
     with pytest.raises(OSError, match="symbolic links"):
         write_whole(tmp_path / "it", "new")
     assert (tmp_path / "private").read_text() == "mine"
-
-
-def test_of_two_simultaneous_writers_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, texts = tmp_path / "it", {letter * 10_000 for letter in "ab"}
-    real, first, second = os.fsync, threading.Event(), threading.Event()
-    real_flock = fcntl.flock
-
-    def flock(file: int, how: int) -> None:
-        if first.is_set():
-            second.set()  # it has the first one's partial file open
-        real_flock(file, how)
-
-    def fsync(file: int) -> None:
-        if not first.is_set():
-            first.set()
-            second.wait()
-        real(file)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(fcntl, "flock", flock)
-    writers = [threading.Thread(target=write_whole, args=(path, text)) for text in sorted(texts)]
-    writers[0].start()
-    first.wait()
-    writers[1].start()
-    for writer in writers:
-        writer.join()
-    assert (path.read_text(), os.listdir(tmp_path)) == ("b" * 10_000, ["it"])
 
 
 def test_the_names_in_a_folder_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ READ = {
     "5400000000μs": 5400,
     "5400000000000ns": 5400,
 }
-NOT_READ = ("", "1", "h", ".h", "1 h", "1H", "1d", "1h30", "1.5.5h", "--1h", "1e3s", "٣h", "9" * 5000 + "h")
+NOT_READ = ("", "1", "h", ".h", "1 h", "1H", "1d", "1h30", "1.5.5h", "--1h", "1e3s", "٣h", "9" * 5000 + "h", "0", "-1h")
 # terraform-provider-aws internal/provider/sdkv2/provider.go, validAssumeRoleDuration.
-OUTSIDE = ("14m59.999s", "12h0m1s", "0", "-1h", "899999ms")
+OUTSIDE = ("14m59.999s", "12h0m1s", "899999ms")
 
 
 def role(duration: str) -> AssumedRole:

@@ -145,11 +145,6 @@ def test_an_embedding_model_has_no_prompt_cache() -> None:
     assert host_need(of(cache=512)).prompt_cache == 512
 
 
-def test_an_unknown_width_counts_as_a_wide_one() -> None:
-    assert host_need(of(width=0)).buffers == host_need(of(width=8192)).buffers
-    assert host_need(of(width=0, embedding_bytes=10 * MIB)).embeddings == 10
-
-
 @pytest.mark.parametrize(
     ("sharing", "mib"),
     # 128 + 64 + 120 + 32 + 64 for every node, 128 + 128 for plugin and discovery, plus the pods of the mode.

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sharing.models.importance import PRIORITIES, priority_class, used
-from tests.sharing.builders import setup, weighing
+from sharing.models.importance import PRIORITIES, used
 
 NONE_OF_OURS = 0
 """Priority of a pod without a PriorityClass, unless the cluster has a default (kubernetes pkg/apis/scheduling)."""
@@ -27,13 +26,3 @@ def test_models_are_ranked_below_all_other_pods_and_still_get_nodes() -> None:
 )
 def test_a_model_without_an_importance_is_normal_once_another_has_one(written: list[str], expected: list[str]) -> None:
     assert used(written) == expected  # type: ignore[arg-type]
-
-
-def test_a_namespace_has_its_own_class() -> None:
-    assert priority_class("ollama", "high") == "tandem-ollama-high"
-
-
-@pytest.mark.parametrize(("written", "expected"), [([None, None], False), ([None, "low"], True), (["high"], True)])
-def test_a_stack_has_importance_once_one_of_its_models_has(written: list[str | None], expected: bool) -> None:
-    models = [weighing(1000).changed(importance=importance) for importance in written]
-    assert setup(models=models).has_importance is expected

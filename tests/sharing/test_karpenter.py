@@ -9,7 +9,7 @@ from sharing.cost.quotas import needs
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, Mig, Sharing
 from sharing.verdict.full import judge_fully
-from sharing.verdict.rules.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
+from sharing.verdict.rules.karpenter import limits, reported_gpus, shared_resources
 from tests.sharing.builders import SMALL, mode, pool, replace, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]
@@ -21,7 +21,7 @@ def test_a_node_is_counted_as_the_plugin_shares_it(kind: str, name: str, replica
     [rows] = [each["resources"] for each in sharing.plugin_config()["sharing"].values()]
     gpus = instance_types()[kind].gpus
     shown = {row["name"]: str(row["replicas"] * gpus) for row in rows}
-    assert overlay_capacity(sharing, instance_types()[kind]) == shown
+    assert shared_resources(sharing, instance_types()[kind]) == shown
 
 
 @pytest.mark.parametrize(
@@ -55,20 +55,11 @@ def test_a_limit_for_large_nodes_allows_more_small_ones() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "count"), [("g4dn.xlarge", "1"), ("g4dn.metal", "8"), ("g6f.large", "1")])
-def test_entire_gpus_are_counted_as_they_are(kind: str, count: str) -> None:
-    assert overlay_capacity(Exclusive(), instance_types()[kind]) == {"nvidia.com/gpu": count}
-
-
 @pytest.mark.parametrize(
     ("kind", "count"), [("g4dn.xlarge", 1), ("g4dn.12xlarge", 4), ("g6f.large", 0), ("gr6f.4xlarge", 0)]
 )
 def test_ec2_reports_no_gpu_for_a_slice_of_one(kind: str, count: int) -> None:
     assert reported_gpus(instance_types()[kind]) == count
-
-
-def test_a_second_controller_needs_a_second_node() -> None:
-    assert [controller_replicas(nodes) for nodes in (1, 2, 3, 20)] == [1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +81,6 @@ def test_karpenter_is_planned_with_the_number_of_nodes_that_the_models_need(
     [line] = [one for one in cost(whole).lines if one.item.startswith("GPU nodes")]
     assert line.item == f"GPU nodes {nodes} × g4dn.xlarge"
     assert here.total_shares == most * here.shares_per_node
-
-
-def test_a_node_group_has_its_desired_number_of_nodes() -> None:
-    here = pool(desired=3, max=3)
-    assert setup(pools=(here,)).nodes_of(here) == 3
 
 
 def test_shares_are_proved_if_a_node_starts_and_its_number_of_gpus_is_known() -> None:

@@ -5,19 +5,14 @@ from functools import cache
 
 import pytest
 
-from sharing import versions
 from sharing.fit.memory import need
 from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
 from sharing.stack.provisioners import PROVISIONERS, Provisioner
-from sharing.verdict.full import judge_fully
-from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest, trials
-from sharing.verdict.quick import judge_quickly
-from sharing.verdict.rules.table import RULES, first_broken
-from tests.sharing.builders import changed, instance, pair, pool, replace, setup, tenants, weighing
+from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest
+from tests.sharing.builders import instance, pair, pool, replace, setup, tenants, weighing
 
 PAIR = setup(models=tenants(*pair()))
-NAMES = {rule.name for rule in RULES if rule.refuses} | {MODELS_FIT}
 TYPE = re.compile(r"\b(?:[gp]\d\w*(?:-\w+)?)\.(?:\d*x?large|metal)\b")
 
 
@@ -37,24 +32,6 @@ def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
     assert len({cell.instance for cell in matrix().values() if cell.instance.gpu.vendor == "nvidia"}) == 68
 
 
-def test_every_way_is_planned_for_some_type_and_refused_for_another() -> None:
-    for way in WAYS:
-        assert {cell.plans for cell in matrix().values() if cell.way == way} == {True, False}
-
-
-@pytest.mark.slow
-def test_a_cell_agrees_with_the_rules_for_the_same_stack() -> None:
-    """One cell of each kind, because the whole verdict of a refused stack, with its advice, takes long."""
-    kinds = {(cell.broken, way, by): (name, way, by) for (name, way, by), cell in matrix().items()}
-    assert len(kinds) == 50
-    for name, way, by in kinds.values():
-        cell = matrix()[name, way, by]
-        [provisioner] = [known for known in PROVISIONERS if known == by]
-        found = judge_fully(next(trials(PAIR, instance(name), way, provisioner)))
-        assert (cell.problem,) == (found.problems[:1] or (None,)), (name, way, by)
-        assert cell.plans == (not found.problems)
-
-
 def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
     for place, cell in matrix().items():
         if not cell.plans:
@@ -70,18 +47,6 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
             assert wanted[-1] <= largest.memory_mib, place
 
 
-@pytest.mark.slow
-def test_every_refused_cell_has_a_path_a_reason_and_a_fix() -> None:
-    for place, cell in matrix().items():
-        if cell.problem:
-            assert cell.broken in NAMES, place
-            assert cell.problem.path.startswith(("gpu-nodes", "sharing", "models")), place
-            assert cell.problem.rule, place
-            assert cell.problem.fix.endswith("."), place
-        else:
-            assert cell.broken == "", place
-
-
 def test_the_types_that_a_fix_names_hold_the_models_the_same_way() -> None:
     named = 0
     for (_, way, _), cell in matrix().items():
@@ -90,21 +55,6 @@ def test_the_types_that_a_fix_names_hold_the_models_the_same_way() -> None:
                 assert matrix()[name, way, "node-group"].plans, f"{cell.instance.name}, {way}: {cell.problem}"
                 named += 1
     assert named > 200
-
-
-def test_models_that_do_not_fit_fit_after_the_advice() -> None:
-    tried = 0
-    for (name, way, by), cell in matrix().items():
-        if cell.broken == MODELS_FIT:
-            [provisioner] = [known for known in PROVISIONERS if known == by]
-            whole = next(trials(PAIR, instance(name), way, provisioner))
-            for fit in judge_fully(whole).fits:
-                if not fit.placement.fits:
-                    assert fit.advice, (name, way)
-                    for text in fit.advice:
-                        assert judge_quickly(changed(whole, text)).accepted, (name, way, text)
-                        tried += 1
-    assert tried > 10
 
 
 def test_karpenter_is_named_as_the_reason_if_nothing_else_refuses() -> None:
@@ -181,15 +131,6 @@ def test_only_warnings_about_the_way_itself_are_reported() -> None:
     open_to_all = replace(PAIR, public_access_cidrs=("0.0.0.0/0",), nat="single", system_nodes=1)
     [cell] = cells(open_to_all, types=["g4dn.xlarge"], ways=["mps"], provisioners=["karpenter"])
     assert [warning.path for warning in cell.warnings] == ["sharing.mode"]
-
-
-def test_the_first_rule_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert first_broken(PAIR) is None
-    old = next(trials(PAIR, instance("g4dn.xlarge"), "mig-single", "node-group"))
-    monkeypatch.setattr(versions, "NVIDIA_DRIVER", 100)
-    broken = first_broken(old)
-    assert broken is not None
-    assert broken.name == "the GPU supports the mode"
 
 
 def test_more_models_get_more_shares_of_one_gpu() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from sharing.models import architectures
 from sharing.models.catalogue import Model
 from sharing.models.metadata import Tensor, UnclearModelError, describe
 from tests.sharing.builders import read_cases
@@ -111,34 +110,3 @@ def test_an_unclear_description_is_refused_and_never_guessed(name: str) -> None:
         )
     assert case["expected"] in str(refusal.value)
     assert str(refusal.value).endswith(".")
-
-
-def test_projectors_in_the_model_s_file_are_those_that_ollama_loads() -> None:
-    """`compatClipArches` in llm/llama_server.go of Ollama 0.32.15, typed by hand."""
-    assert {
-        *("gemma3", "gemma4", "qwen35", "qwen35moe", "qwen25vl", "qwen3vl", "qwen3vlmoe", "mistral3"),
-        *("deepseekocr", "glmocr", "llama4", "nemotron_h_omni"),
-    } == architectures.INLINE_PROJECTOR
-
-
-def test_every_architecture_is_in_one_group_unless_it_is_a_hybrid_of_two() -> None:
-    windowed = {*architectures.WINDOWS} - architectures.ENCODERS
-    groups = [architectures.PLAIN, architectures.ENCODERS, architectures.HYBRIDS, windowed]
-    listed = sorted(name for group in groups for name in group)
-    assert len(listed) == len(set(listed))
-    assert {*listed} <= architectures.KNOWN
-
-
-def test_full_layers_and_windows_alternate_as_in_the_engine_if_the_file_does_not_say() -> None:
-    """`load_swa_pattern` in src/models/ of llama.cpp, typed by hand: period, and whether the full layer is first."""
-    listed = {
-        **{"afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone-moe": (4, False)},
-        **{"exaone4": (4, False), "gemma-embedding": (6, False), "gemma2": (2, False), "gemma3": (6, False)},
-        **{"gemma3n": (5, False), "gpt-oss": (2, False), "laguna": (4, True), "llama4": (4, False)},
-        **{"mellum": (4, False), "modern-bert": (3, True), "olmo2": (4, False), "plamo3": (8, False)},
-    }
-    windows = architectures.WINDOWS.items()
-    assert {name: (window.every, window.first) for name, window in windows if window.every} == listed
-    # `attention.sliding_window` is optional in their loaders, and in those of exaone4 and llama4.
-    optional = {"afmoe", "gemma3", "laguna", "mellum", "modern-bert", "olmo2", "plamo3"}
-    assert {name for name, window in windows if window.optional} == optional

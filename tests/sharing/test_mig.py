@@ -49,18 +49,6 @@ def test_a_layout_fits_a_gpu_if_some_choice_of_places_fits(pair: tuple[Gpu, Layo
     assert mig.fits(layout, gpu) is (within and lies_somewhere(layout, gpu))
 
 
-@pytest.mark.slow
-@given(pair=wanted())
-@settings(max_examples=150)
-def test_a_reduced_layout_fits_and_is_part_of_the_original(pair: tuple[Gpu, Layout]) -> None:
-    gpu, layout = pair
-    left = dict(mig.reduced(layout, gpu))
-    assert mig.fits(tuple(left.items()), gpu)
-    assert left
-    assert all(count <= dict(layout)[profile] for profile, count in left.items())
-    assert (left == dict(layout)) is mig.fits(layout, gpu)
-
-
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_preset_and_every_usual_layout_fits_its_gpu_and_its_name_fits_a_label(gpu: Gpu) -> None:
     usual, presets = list(mig.layouts(gpu)), mig.presets(gpu)
@@ -122,12 +110,6 @@ def test_slices_never_have_more_memory_than_the_gpu(gpu: Gpu) -> None:
         assert profile.memory_mib > gpu.nvml_mib * profile.slices / total * 0.89
     for layout in mig.layouts(gpu):
         assert sum(profile.memory_mib * count for profile, count in layout) <= gpu.cuda_mib
-
-
-def test_measured_memory_is_distinguished_from_derived() -> None:
-    assert (mig.profiles(A100)["1g.5gb"].memory_mib, mig.profiles(A100)["1g.5gb"].memory_is_derived) == (4_864, False)
-    b200 = mig.profiles(gpus()["b200"])["2g.45gb"]
-    assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 4 * 0.9), True)
 
 
 @pytest.mark.parametrize("row", read_figures("slice_memory"), ids=lambda row: f"{row['gpu']} {row['profile']}")

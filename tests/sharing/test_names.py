@@ -28,13 +28,6 @@ def test_a_cluster_is_named_after_its_stack_and_leaves_room_for_the_roles_named_
     assert len(names.cluster_name("a" * 100)) + len("-controller-role") <= 64
 
 
-def test_tags_name_the_project_and_the_stack() -> None:
-    own = {"tandem:project": "tandem", "tandem:stack": "dev"}
-    assert names.own_tags("dev") == own
-    assert names.stack_tags("dev", {"team": "ml"}) == {**own, "team": "ml"}
-    assert names.with_name({"team": "ml"}, "vpc") == {"team": "ml", "Name": "vpc"}
-
-
 def test_the_longest_pool_has_a_release_whose_name_the_chart_takes() -> None:
     # nvidia-device-plugin 0.20.0 templates/_helpers.tpl: 63 characters, of which its longest suffix takes 22.
     assert names.plugin_release("p" * 20) == "nvidia-device-plugin-" + "p" * 20

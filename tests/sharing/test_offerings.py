@@ -1,11 +1,8 @@
 """Whether a region offers a type: yes, no, or unknown. Expected values were copied by hand from AWS's pages."""
 
-import datetime
-
 import pytest
 
 from sharing import tables
-from sharing.aws.partitions import partition_of
 from sharing.fit.slices import in_mig
 from sharing.hardware import offerings, prices
 from sharing.hardware.gpus import instance_types
@@ -13,7 +10,6 @@ from sharing.hardware.offerings import offered
 from sharing.hardware.prices import Book, Market
 from sharing.modes.modes import Mig
 from sharing.verdict.full import FullVerdict, judge_fully
-from sharing.verdict.matrix import cells
 from tests.sharing.builders import TODAY, pair, pool, read_figures, replace, setup
 
 BOOK = Book(region="eu-west-1", date=TODAY, on_demand={}, spot={}, offered=frozenset({"g6.xlarge"}))
@@ -30,19 +26,10 @@ def test_an_offer_is_known_or_not(row: dict[str, str]) -> None:
     assert offered(row["instance_type"], row["region"]) == row["offered"]
 
 
-def test_a_family_that_no_region_lists_is_unknown() -> None:
-    assert offered("g9.xlarge", "us-east-1") == "unknown"
-
-
 def test_the_answer_of_aws_overrides_the_tables() -> None:
     assert [offered(name, "eu-west-1", BOOK) for name in ("g6.xlarge", "g4dn.xlarge")] == ["yes", "no"]
     silent = replace(BOOK, offered=None)
     assert [offered(name, "eu-west-1", silent) for name in ("g6.xlarge", "g4dn.xlarge")] == ["no", "yes"]
-
-
-def test_p3_is_retired_and_p3dn_is_not() -> None:
-    assert offerings.retired("p3.16xlarge") == datetime.date(2026, 5, 25)
-    assert offerings.retired("p3dn.24xlarge") is None
 
 
 def test_the_answer_of_aws_is_dated() -> None:
@@ -59,15 +46,6 @@ def test_an_unknown_or_unchecked_offer_refuses_nothing(region: str, name: str, c
     found = on(region, name, check_offers=check_offers)
     assert found.problems == ()
     assert [warning.judged for warning in found.warnings] == [False]
-
-
-def test_an_unknown_region_is_one_error_or_a_warning_without_the_check_of_offers() -> None:
-    found = on("xx-north-9", "g4dn.xlarge")
-    assert [problem.path for problem in found.problems] == ["aws:region"]
-    assert found.warnings == ()
-    left = on("xx-north-9", "g4dn.xlarge", check_offers=False)
-    assert left.problems == ()
-    assert [(warning.path, warning.judged) for warning in left.warnings] == [("aws:region", False)]
 
 
 def test_a_budget_is_not_compared_with_another_regions_prices() -> None:
@@ -106,25 +84,12 @@ def test_prices_of_other_sizes_are_in_the_proportions_of_us_east_1(row: dict[str
     assert price.note.startswith("computed from the price of ")
 
 
-def test_a_size_with_its_own_price_has_that_price() -> None:
-    price = prices.on_demand("p5.48xlarge", "us-west-1")
-    assert (price.usd_per_hour, price.note, price.date) == (68.8, "", "2026-01-20")
-
-
 def test_the_nearest_region_belongs_to_the_same_partition() -> None:
     assert offerings.nearest("g6.xlarge", "ap-southeast-1") == "ap-southeast-5", "Singapore, Kuala Lumpur"
     assert offerings.nearest("g5.xlarge", "eu-central-2") == "eu-central-1", "Zurich, Frankfurt"
     assert offerings.nearest("p4d.24xlarge", "us-gov-east-1") == "us-gov-west-1"
     assert offerings.nearest("g6.xlarge", "cn-north-1") is None
     assert offerings.nearest("g4dn.xlarge", "us-iso-east-1") is None, "its location is unknown"
-
-
-def test_each_region_has_a_partition() -> None:
-    found = {partition_of(region) for region in REGIONS}
-    assert found == {
-        *("aws", "aws-cn", "aws-us-gov", "aws-eusc"),
-        *("aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f"),
-    }
 
 
 def test_the_table_names_known_regions_families_and_types() -> None:
@@ -151,13 +116,6 @@ def test_advice_names_no_type_that_the_region_does_not_offer() -> None:
             for problem in on(region, name).problems:
                 named = [known for known in TYPES if f"{known} " in f"{problem.fix.replace(',', ' ')} "]
                 assert all(offered(known, region) != "no" for known in named), problem
-
-
-def test_the_matrix_refuses_what_the_region_does_not_offer() -> None:
-    [cell] = cells(setup(region="eu-west-1"), types=["g6.xlarge"], ways=["timeslice"], provisioners=["node-group"])
-    assert cell.broken == "the region offers the types"
-    planned = cells(setup(region="af-south-1"), ways=["timeslice"], provisioners=["node-group"])
-    assert {cell.instance.name.partition(".")[0] for cell in planned if cell.plans} == {"g4dn"}
 
 
 def test_a_family_newer_than_the_table_can_be_read_from_aws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,12 +47,6 @@ def test_the_bill_uses_the_price_book_and_shows_its_age() -> None:
     assert on_demand.lines[2].usd_per_hour == 0.6
 
 
-def test_without_a_price_book_the_bill_shows_the_date_of_the_tables() -> None:
-    bill = cost(setup())
-    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18, 156 days ago")
-    assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
-
-
 @pytest.mark.parametrize(("days", "words"), [(0, "today"), (1, "yesterday"), (2, "2 days ago"), (-1, "today")])
 def test_the_age_is_in_words(days: int, words: str) -> None:
     book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))

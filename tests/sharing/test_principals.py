@@ -2,7 +2,6 @@
 
 import pytest
 
-from sharing.aws.partitions import partition_of
 from sharing.aws.principals import judge_principal
 from tests.sharing.builders import read_cases
 
@@ -27,19 +26,3 @@ def test_control_characters_of_an_arn_are_not_shown() -> None:
     problem = judge_principal("cluster.admins[0]", "arn:\x1b[31m", "us-east-1")
     assert problem is not None
     assert "\x1b" not in str(problem)
-
-
-def test_regions_belong_to_partitions() -> None:
-    # botocore/data/partitions.json
-    partitions = {
-        "us-east-1": "aws",
-        "eu-west-1": "aws",
-        "cn-northwest-1": "aws-cn",
-        "us-gov-east-1": "aws-us-gov",
-        "us-iso-east-1": "aws-iso",
-        "us-isob-east-1": "aws-iso-b",
-        "eu-isoe-west-1": "aws-iso-e",
-        "us-isof-south-1": "aws-iso-f",
-        "eusc-de-east-1": "aws-eusc",
-    }
-    assert {region: partition_of(region) for region in partitions} == partitions

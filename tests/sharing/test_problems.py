@@ -18,7 +18,6 @@ from sharing.problems import (
     foreign_letters,
     format_problems,
     group,
-    in_quotes,
     near,
     place_in_file,
 )
@@ -29,72 +28,42 @@ TYPES = ["g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g6.xlarge"]
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("word", "known", "suggested"),
     [
-        ("g4dn.extra", "g4dn.xlarge"),
-        ("G4DN.XLARGE", "g4dn.xlarge"),
-        (" g4dn_xlarge ", "g4dn.xlarge"),
-        (FULL_WIDTH, "g4dn.xlarge"),
-        ("g5.xlarg", "g5.xlarge"),
+        *((word, TYPES, "g4dn.xlarge") for word in ("g4dn.extra", "G4DN.XLARGE", " g4dn_xlarge ", FULL_WIDTH)),
+        ("us-east", ["US-East-1"], "US-East-1"),
+        # A tag of the same family is nearer than the same tag of another.
+        ("gemma3:some-long-quantized-tag", ["llama2:7b", "gemma3:4b"], "gemma3:4b"),
+        ("mistral", ["llama2:7b", "mistral:7b"], "mistral:7b"),
+        ("gemma3:4", ["gemma3:4b", "gemma3:12b"], "gemma3:4b"),
     ],
 )
-def test_a_misspelt_name_suggests_the_intended_one(word: str, expected: str) -> None:
-    assert near(word, TYPES)[0] == expected
+def test_a_misspelt_name_suggests_the_intended_one(word: str, known: list[str], suggested: str) -> None:
+    assert near(word, known)[0] == suggested
+    assert len({*near(word, known)}) == len(near(word, known)) <= 3
 
 
-def test_no_more_names_are_suggested_than_requested() -> None:
-    assert len(near("g4dn.xlarges", TYPES)) == 3
-    assert near("g4dn.xlarge", TYPES, most=1) == ["g4dn.xlarge"]
-
-
-def test_a_suggested_name_keeps_its_capitals() -> None:
-    assert near("us-east", ["US-East-1"]) == ["US-East-1"]
-
-
-def test_a_word_unlike_all_others_suggests_nothing() -> None:
-    assert near("zzz", TYPES) == []
-    assert near("", [":odd", *TYPES]) == []
-
-
-def test_a_model_of_the_same_family_is_suggested_despite_a_different_tag() -> None:
-    assert near("gemma3:some-long-quantized-tag", ["llama2:7b", "gemma3:4b"]) == ["gemma3:4b"]
-    assert near("mistral", ["llama2:7b", "mistral:7b"]) == ["mistral:7b"]
-
-
-def test_a_similar_name_of_the_same_family_is_suggested_once() -> None:
-    assert near("gemma3:4", ["gemma3:4b", "gemma3:12b"]) == ["gemma3:4b", "gemma3:12b"]
+@pytest.mark.parametrize("word", ["zzz", ""])
+def test_a_word_unlike_all_others_suggests_nothing(word: str) -> None:
+    assert near(word, [":odd", *TYPES]) == []
 
 
 @pytest.mark.parametrize(
     ("word", "letters"),
     [
         ("tim\N{CYRILLIC SMALL LETTER IE}slice", "U+0435 CYRILLIC SMALL LETTER IE"),
-        ("timesli\N{CYRILLIC SMALL LETTER ES}e", "U+0441 CYRILLIC SMALL LETTER ES"),
-        ("t\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}meslice", "U+0456 CYRILLIC SMALL LETTER BYELORUSSIAN"),
         ("\N{FULLWIDTH LATIN SMALL LETTER T}imeslice", "U+FF54 FULLWIDTH LATIN SMALL LETTER T"),
         ("timeslice\N{ZERO WIDTH SPACE}", "U+200B ZERO WIDTH SPACE"),
     ],
 )
 def test_letters_that_only_look_right_are_named(word: str, letters: str) -> None:
-    said = did_you_mean(word, mode_names())
-    assert said.startswith(f"It contains {letters}")
-    assert said.endswith("Did you mean timeslice?")
-
-
-def test_a_cyrillic_a_is_named_in_a_models_name() -> None:
-    said = did_you_mean("ll\N{CYRILLIC SMALL LETTER A}ma2:7b", ["llama2:7b", "gemma3:4b"])
-    assert said == "It contains U+0430 CYRILLIC SMALL LETTER A. Did you mean llama2:7b?"
+    assert did_you_mean(word, mode_names()) == f"It contains {letters}. Did you mean timeslice?"
 
 
 def test_each_foreign_letter_is_named_once_and_three_at_most() -> None:
-    assert foreign_letters("ééè") == ("U+00E9 LATIN SMALL LETTER E WITH ACUTE, U+00E8 LATIN SMALL LETTER E WITH GRAVE")
+    assert foreign_letters("éaéè") == ("U+00E9 LATIN SMALL LETTER E WITH ACUTE, U+00E8 LATIN SMALL LETTER E WITH GRAVE")
     assert foreign_letters("éèêë").count("U+") == 3
     assert foreign_letters("\x9f") == "U+009F UNNAMED"
-
-
-def test_plain_letters_are_not_named() -> None:
-    assert foreign_letters("timeslice") == ""
-    assert did_you_mean("timeslyce", mode_names()) == "Did you mean timeslice?"
 
 
 def test_several_similar_names_are_suggested_together() -> None:
@@ -106,11 +75,6 @@ def test_without_a_similar_name_up_to_twelve_known_ones_are_listed(count: int, e
     said = did_you_mean("zzz", (str(number) for number in range(count)))
     assert said.startswith("Known: 0")
     assert said.endswith(ends)
-
-
-def test_a_problem_has_its_path_the_value_the_rule_and_the_fix() -> None:
-    problem = Problem("sharing.replicas", "1", "must be at least 2", "Write `mode: exclusive`.", LIMIT)
-    assert str(problem) == "sharing.replicas: must be at least 2, not 1. Write `mode: exclusive`."
 
 
 @pytest.mark.parametrize(
@@ -138,24 +102,14 @@ def test_a_problem_for_programs_has_its_parts_but_not_its_wording() -> None:
     }
 
 
-def test_a_number_that_must_be_text_is_quoted_as_it_is_written() -> None:
-    assert in_quotes("0815") == 'Put it in quotes: "0815".'
-
-
-def test_a_problem_omits_unknown_parts() -> None:
-    assert str(Problem("models", "", "is missing", "")) == "models: is missing."
-
-
 def test_problems_have_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
     assert format_problems("Pulumi.dev.yaml", "error", [one]) == [
         "error: Pulumi.dev.yaml has 1 error",
         "  models: is missing. Write one.",
     ]
-    assert (
-        format_problems("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])[0]
-        == "warning: Pulumi.dev.yaml has 2 warnings"
-    )
+    two = format_problems("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])
+    assert two[0] == "warning: Pulumi.dev.yaml has 2 warnings"
     assert format_problems("Pulumi.dev.yaml", "error", []) == []
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from sharing import tables
 from sharing.cost.quotas import needs, quotas, vcpu_quota
 from sharing.hardware.gpus import instance_types
 from sharing.stack.config import StackConfig
@@ -85,33 +84,7 @@ def test_an_instance_counts_toward_the_quota_that_aws_names(row: dict[str, str])
     assert (quota.title, quota.code) == (row["title"], row["code"])
 
 
-@pytest.mark.parametrize("row", tables.read("system_instances").rows, ids=lambda row: row["instance_type"])
-def test_every_system_type_counts_toward_the_standard_quota(row: tables.Row) -> None:
-    assert vcpu_quota(row["instance_type"], "on-demand") == "standard-on-demand"
-
-
 @pytest.mark.parametrize("name", ["a1", "c5", "d3", "h1", "i3", "im4gn", "is4gen", "m5", "r5", "t3", "z1d"])
 def test_other_instances_of_the_account_count_toward_the_standard_quota(name: str) -> None:
     # "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": EC2 instance types guide, ec2-instance-quotas.
     assert vcpu_quota(f"{name}.large", "on-demand") == "standard-on-demand"
-
-
-@pytest.mark.parametrize("name", ["inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge", "x2idn.16xlarge", "mac1.metal", "f1"])
-def test_other_families_have_quotas_that_no_stack_uses(name: str) -> None:
-    assert vcpu_quota(name, "on-demand") is None
-    assert vcpu_quota("c5.large", "spot") is None
-
-
-def test_quotas_have_the_codes_of_the_service_quotas_api() -> None:
-    assert {name: (quota.service, quota.code) for name, quota in quotas().items()} == {
-        "g-on-demand": ("ec2", "L-DB2E81BA"),
-        "g-spot": ("ec2", "L-3819A6DF"),
-        "p-on-demand": ("ec2", "L-417A185B"),
-        "p-spot": ("ec2", "L-7212CCBC"),
-        "p5-spot": ("ec2", "L-C4BD4855"),
-        "p6-spot": ("ec2", ""),
-        "standard-on-demand": ("ec2", "L-1216C47A"),
-        "addresses": ("ec2", "L-0263D0A3"),
-        "vpcs": ("vpc", "L-F678F1CE"),
-        "clusters": ("eks", "L-1194D53C"),
-    }

@@ -5,14 +5,14 @@ import datetime
 import pytest
 
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Park, find_conflicts, find_skipped, judge_timezone
+from sharing.schedule.week import Timetable, find_conflicts, find_skipped, judge_timezone
 
 NIGHTS = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
 MONTHS_OF_FOUR_YEARS, WEEKS_OF_FOUR_YEARS = 48, 1461 / 7
 
 
-def park(schedule: str, wake: str, timezone: str = "UTC") -> Park:
-    return Park(schedule=read_cron(schedule), wake=read_cron(wake), timezone=timezone)
+def park(schedule: str, wake: str, timezone: str = "UTC") -> Timetable:
+    return Timetable(schedule=read_cron(schedule), wake=read_cron(wake), timezone=timezone)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_schedules_need_time_to_park_and_to_run(schedule: str, wake: str, confli
 
 def test_a_park_that_never_runs_cannot_be_made() -> None:
     with pytest.raises(
-        ValueError, match=r"^Park\.schedule lets the stack run for at most 10 minutes; the minimum is 30\.$"
+        ValueError, match=r"^Timetable\.schedule lets the stack run for at most 10 minutes; the minimum is 30\.$"
     ):
         park("10 8 * * *", "0 8 * * *")
 

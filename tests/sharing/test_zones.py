@@ -2,8 +2,7 @@
 
 import pytest
 
-from sharing.stack.zones import Demand, Group, NoZoneError, choose, demands, most, place, pool_demand, system_demand
-from tests.sharing.builders import pool, setup
+from sharing.stack.zones import Demand, Group, NoZoneError, choose, most, place, system_demand
 
 ZONES = ("a", "b", "d", "e", "f")
 SYSTEM = system_demand(["t3.medium"])
@@ -115,11 +114,6 @@ def test_a_pool_that_a_volume_binds_is_refused_other_types() -> None:
     )
 
 
-def test_karpenter_needs_one_type_and_a_group_all() -> None:
-    assert not pool_demand(pool(provisioner="karpenter")).every
-    assert pool_demand(pool()).every
-
-
 @pytest.mark.parametrize(
     ("region", "zones"),
     # AWS's list: six zones minus use1-az3, three minus usw1-az2, and three in ca-central-1, where cac1-az3 is retired.
@@ -129,11 +123,3 @@ def test_a_region_has_the_zones_that_aws_lists_minus_those_that_eks_does_not_use
     region: str, zones: int | None
 ) -> None:
     assert most(region) == zones
-
-
-def test_a_stack_needs_zones_first_for_its_system_nodes_and_then_for_each_pool() -> None:
-    found = demands(setup(system_types=("t3.medium",), pools=(pool("g4dn.xlarge"),)))
-    assert [(one.path, one.types) for one in found] == [
-        ("cluster.system-nodes.instance-types", ("t3.medium",)),
-        ("gpu-nodes.instance-types", ("g4dn.xlarge",)),
-    ]

@@ -74,7 +74,7 @@ def _find_warnings(config: StackConfig, bill: Cost | None) -> Iterator[Problem]:
 
 
 def _spent_while_parked(config: StackConfig, alert: Alert) -> float:
-    parked = cost(config.parked())
+    parked = cost(config.without_gpu_nodes())
     return parked.usd_per_month if alert.period == "monthly" else HOURS_PER_DAY * parked.usd_per_hour
 
 

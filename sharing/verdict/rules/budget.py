@@ -55,7 +55,7 @@ def hours_within(limit: float, config: StackConfig, bill: Cost) -> int:
     """The hours per week that a limit per month pays for, if `park` stops the stack in the others; 0 if none."""
     if config.scale_to_zero.enabled:
         return 0
-    parked = cost(config.parked())
+    parked = cost(config.without_gpu_nodes())
     rest = limit - parked.usd_per_hour * HOURS_PER_MONTH - bill.replaced_usd_per_month
     hours = rest / (bill.usd_per_hour - parked.usd_per_hour) / HOURS_PER_MONTH * HOURS_PER_WEEK
     return max(math.floor(hours), 0)
@@ -184,7 +184,7 @@ def _over_per_hour(config: StackConfig, bill: Cost, limit: float, cheaper: Seque
 
 def _over_per_month(config: StackConfig, bill: Cost, limit: float, cheaper: Sequence[str]) -> Problem:
     path, enough = f"budget.{PER_MONTH}", f"`budget.{PER_MONTH}: {least_per_month(bill)}`"
-    parked = cost(config.parked())
+    parked = cost(config.without_gpu_nodes())
     if month_of(parked) > limit:
         rule = f"is less than the stack costs in a month with every GPU pool parked: ${parked.usd_per_month:,.2f}"
         return Problem(path, _number(limit), rule, f"Write {enough}. Only `pulumi destroy` ends all costs.")

@@ -16,7 +16,7 @@ MOST_REPLICAS = 2
 """Useful number of controllers: one is active, the other stands by. The chart puts them on different nodes."""
 
 
-def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
+def shared_resources(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
     """Extended resources of a node once the device plugin shares its GPUs, each with its count.
 
     The only source of Karpenter's numbers. They come from the mode, as the plugin's config does.
@@ -32,7 +32,7 @@ def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> d
     Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
     """
     largest = max(types, key=lambda kind: kind.gpus)
-    shares = overlay_capacity(sharing, largest)
+    shares = shared_resources(sharing, largest)
     return {"nodes": str(max_nodes), **{resource: str(max_nodes * int(count)) for resource, count in shares.items()}}
 
 
@@ -41,7 +41,7 @@ def reported_gpus(instance: InstanceType) -> int:
     return 0 if instance.gpu.is_slice else instance.gpus
 
 
-def controller_replicas(system_nodes: int) -> int:
+def count_controllers(system_nodes: int) -> int:
     """Number of controllers: a second one on a single system node would block every upgrade."""
     return min(MOST_REPLICAS, system_nodes)
 
@@ -103,7 +103,7 @@ def unequal_counts(config: StackConfig) -> Iterator[Problem]:
 
 def lonely_controller(config: StackConfig) -> Iterator[Problem]:
     """Warns about one system node, which has room for one controller."""
-    if any(pools(config)) and controller_replicas(config.cluster.system_nodes.count) < MOST_REPLICAS:
+    if any(pools(config)) and count_controllers(config.cluster.system_nodes.count) < MOST_REPLICAS:
         rule = "limits Karpenter to one controller: while its node is replaced, no GPU node starts or stops"
         fix = f"Write `count: {MOST_REPLICAS}` for a second controller."
         yield Problem("cluster.system-nodes.count", str(config.cluster.system_nodes.count), rule, fix)

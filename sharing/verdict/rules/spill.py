@@ -49,7 +49,7 @@ def find_misfits(config: StackConfig) -> Iterator[Problem]:
         for served, placement in place_guests(config, pool):
             path = _path(served, pool)
             if path not in obstacles and not placement.fits:
-                misfit = f"{served.model.name} on {pool.name} ({placement.found})"
+                misfit = f"{served.model.name} on {pool.name} ({placement.needed})"
                 rule = f"{placement.rule}, counting the models that it may meet there ({pool.sharing.mode} on "
                 fix = f"Remove {pool.name} from `spill`, or use a smaller model, a shorter context or a larger GPU."
                 yield Problem(path, misfit, f"{rule}{pool.smallest.gpu.title})", fix)
