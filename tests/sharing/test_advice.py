@@ -13,7 +13,7 @@ from sharing.fit.memory import need
 from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Exclusive, Mps, TimeSlicing, mode_names, switched
+from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, switched
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import Advice
@@ -81,6 +81,11 @@ def named_modes(whole: StackConfig) -> set[str]:
 # Properties.
 
 
+SLICES = st.sampled_from(
+    [Mig(), Mig(replicas=3), Mig(layout="all-2g.48gb"), Mig(strategy="mixed", layout="all-balanced")]
+)
+
+
 @st.composite
 def refused(draw: st.DrawFn) -> StackConfig:
     """A stack that is refused: models too large, too few shares or nodes, too little disk, or a budget too low."""
@@ -90,7 +95,7 @@ def refused(draw: st.DrawFn) -> StackConfig:
     nodes = draw(st.integers(1, 3))
     here = pool(
         known.name,
-        draw(SHARINGS),
+        draw(st.one_of(SHARINGS, SLICES)),
         capacity=capacity,
         provisioner=provisioner,
         on_demand_fallback=(provisioner, capacity) == ("karpenter", "spot") and draw(st.booleans()),
@@ -160,7 +165,7 @@ def alone(them: list[ServedModel], less: Callable[[ServedModel], ServedModel]) -
 
 @pytest.mark.slow
 @given(whole=refused())
-@settings(max_examples=15)
+@settings(max_examples=20)
 def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: StackConfig) -> None:
     found = judge_fully(whole)
     if not found.problems:

@@ -154,13 +154,6 @@ def fixes(whole: StackConfig, fix: str) -> list[StackConfig]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES["broken"]["every model has a share"])
-def test_each_fix_of_the_table_works(case: Case) -> None:
-    [problem] = [one for one in problems(case.config) if one.path == "models"]
-    for out in fixes(case.config, problem.fix):
-        assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
-
-
 @pytest.mark.slow
 @given(
     kind=st.sampled_from(["g4dn.xlarge", "g4dn.12xlarge", "p3.2xlarge", "g5g.metal", "g6f.large"]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharing.models.importance import PRIORITIES, used
+from sharing.models.importance import PRIORITIES, priority_class, used
 
 NONE_OF_OURS = 0
 """Priority of a pod without a PriorityClass, unless the cluster has a default (kubernetes pkg/apis/scheduling)."""
@@ -12,6 +12,7 @@ NO_NEW_NODE_BELOW = -10
 
 def test_models_are_ranked_below_all_other_pods_and_still_get_nodes() -> None:
     assert NONE_OF_OURS >= PRIORITIES["high"] > PRIORITIES["normal"] > PRIORITIES["low"] >= NO_NEW_NODE_BELOW
+    assert priority_class("ollama", "high") == "tandem-ollama-high"
 
 
 @pytest.mark.parametrize(

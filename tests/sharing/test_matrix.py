@@ -8,6 +8,8 @@ import pytest
 from sharing.fit.memory import need
 from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
+from sharing.models.served import ServedModel
+from sharing.modes.layouts import Strategy
 from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest
 from tests.sharing.builders import instance, pair, pool, replace, setup, tenants, weighing
@@ -95,32 +97,6 @@ def test_the_cheapest_is_a_planned_cell_with_a_price_for_that_capacity() -> None
     assert cheapest([found[2]], "spot") is None
 
 
-def test_gpus_are_cut_so_that_no_kind_of_slice_is_idle() -> None:
-    for (_, way, _), cell in matrix().items():
-        assert not any("no model gets a slice" in warning.rule for warning in cell.warnings)
-        if way.startswith("mig") and cell.plans:
-            assert cell.pool.sharing.strategy == way.removeprefix("mig-")
-    unequal = slices_for((weighing(40_000), weighing(10_000)), instance("g7e.2xlarge"))
-    assert unequal is not None
-    assert unequal.cut(instance("g7e.2xlarge").gpu) == "2x1g.24gb_1x2g.48gb"
-
-
-def test_a_gpu_whose_smallest_slices_hold_no_model_is_cut_into_larger_ones() -> None:
-    cell = one("p4d.24xlarge", "mig-single")
-    assert cell.plans
-    assert cell.pool.sharing.cut(cell.instance.gpu) == "4x1g.10gb"
-
-
-def test_single_gets_slices_of_one_kind_or_none_if_no_slice_holds_the_models() -> None:
-    alike = slices_for((weighing(40_000), weighing(10_000)), instance("g7e.2xlarge"), "single")
-    assert alike is not None
-    assert alike.cut(instance("g7e.2xlarge").gpu) == "2x2g.48gb"
-    assert slices_for((weighing(200_000),), instance("g7e.2xlarge"), "single") is None
-    too_large = setup(models=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
-    [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
-    assert cell.broken == MODELS_FIT
-
-
 def test_the_stacks_budget_and_pool_are_ignored() -> None:
     [old] = PAIR.pools
     poor = replace(PAIR, max_usd_per_hour=0.01, pools=(replace(old, instance_types=("g4ad.xlarge",), desired=0),))
@@ -137,3 +113,33 @@ def test_more_models_get_more_shares_of_one_gpu() -> None:
     three = setup(models=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
     [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
     assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("type", "models", "strategy", "layout"),
+    [
+        ("g7e.2xlarge", (weighing(40_000), weighing(10_000)), "mixed", "2x1g.24gb_1x2g.48gb"),
+        ("g7e.2xlarge", (weighing(40_000), weighing(10_000)), "single", "2x2g.48gb"),
+        # Seven slices 1g.5gb hold neither model.
+        ("p4d.24xlarge", pair(), "single", "4x1g.10gb"),
+        ("g7e.2xlarge", (weighing(200_000),), "single", None),
+    ],
+)
+def test_gpus_are_cut_into_the_most_slices_that_hold_the_models(
+    type: str, models: tuple[ServedModel, ...], strategy: Strategy, layout: str | None
+) -> None:
+    found = slices_for(models, instance(type), strategy)
+    assert (found and found.cut(instance(type).gpu)) == layout
+
+
+def test_no_planned_cell_has_an_idle_kind_of_slice() -> None:
+    for (_, way, _), cell in matrix().items():
+        if way.startswith("mig") and cell.plans:
+            assert cell.pool.sharing.strategy == way.removeprefix("mig-")
+            assert not any(warning.path == "sharing.layout" for warning in cell.warnings)
+
+
+def test_models_that_no_slice_holds_are_the_reason() -> None:
+    too_large = setup(models=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
+    [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
+    assert cell.broken == MODELS_FIT

@@ -59,16 +59,12 @@ def test_a_name_means_the_file_that_ollama_serves_for_it(row: dict[str, str]) ->
     assert find(row["name"]) == (replace(models()[row["file"]], name=row["listed"]) if row["file"] else None)
 
 
-@pytest.mark.parametrize(("tag", "gib"), [("llama3.2:1b", 1.355), ("llama3.2:3b", 2.318), ("phi3.5:3.8b", 3.527)])
-def test_weights_and_kv_at_4096_tokens_are_those_measured_with_ollama(tag: str, gib: float) -> None:
-    found = need(served(tag, context=4096))
-    # It counted the whole file: the embedding that stays on the CPU, and a header of up to 7.8 MB.
-    on_cpu = models()[tag].embedding_bytes / MIB
-    assert 0 <= gib - (found.weights + on_cpu + found.kv) / 1024 < 0.008
-
-
-@pytest.mark.parametrize(("kv_type", "bytes_per_token"), [(KvType.F16, 12_288), (KvType.Q8_0, 6_528)])
-def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_token: int) -> None:
+@pytest.mark.parametrize(
+    ("kv_type", "bytes_per_token"),
+    # Measured, and for q4_0 a block of 32 values in 18 bytes instead of 34.
+    [(KvType.F16, 12_288), (KvType.Q8_0, 6_528), (KvType.Q4_0, 6_528 * 18 / 34)],
+)
+def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_token: float) -> None:
     tokens = 4096
     assert need(served("qwen2.5:0.5b", context=tokens, kv_type=kv_type)).kv * MIB / tokens == bytes_per_token
 
@@ -89,8 +85,9 @@ def test_weights_and_kv_match_the_table(row: dict[str, str]) -> None:
 
 def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
     """512 tokens × (3 × 16 + 2 × 8 + 8) values × 4 bytes; 512 × 1024 cells × 2 bytes; 512 × 16 × 36 / 32 bytes."""
-    found = need(ServedModel.of(own(width=8, feed_forward=16), context=1024, slots=2))
-    assert found.weights == 3
+    found = need(ServedModel.of(own(width=8, feed_forward=16, embedding_bytes=MIB), context=1024, slots=2))
+    # The embedding stays on the CPU.
+    assert found.weights == 3 - 1
     assert found.kv == 2 * (4 * 64) * 2 * (2 * 2048) / MIB
     assert found.compute * MIB == 512 * (3 * 16 + 2 * 8 + 8) * 4 + 512 * 1024 * 2 + 512 * 16 * 36 / 32
     assert found.context == T4.context_mib
@@ -99,24 +96,21 @@ def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
     assert found.bound == found.total + found.margin
 
 
-def test_an_embedding_on_the_cpu_takes_no_gpu_memory() -> None:
-    assert need(ServedModel.of(own(embedding_bytes=MIB), context=1024, slots=1)).weights == 2
-
-
 def test_a_projector_takes_its_weights_and_its_buffers() -> None:
     """gemma4:e2b: 941 MiB of weights, 1,154 MiB in all (public file 59728474905)."""
     found = need(ServedModel.of(own(projector_bytes=941 * MIB), context=2048, slots=1))
     assert found.projector == pytest.approx(1_154, rel=0.04)
 
 
-@pytest.mark.parametrize(("context", "given"), [(512, 2048), (2048, 2048), (4096, 4096)])
-def test_a_vision_model_gets_at_least_2048_tokens(context: int, given: int) -> None:
-    assert ServedModel.of(own(projector_bytes=1), context=context, slots=1).effective_context == given
-    assert ServedModel.of(own(), context=context, slots=1).effective_context == context
-
-
-def test_a_vision_model_gets_no_more_tokens_than_its_longest_context() -> None:
-    assert ServedModel.of(own(projector_bytes=1, max_context=1024), context=512, slots=1).effective_context == 1024
+@pytest.mark.parametrize(
+    ("projector", "longest", "context", "given"),
+    [(0, 0, 512, 512), (1, 0, 512, 2048), (1, 0, 4096, 4096), (1, 1024, 512, 1024), (0, 0, 1_000_000, 1_000_000)],
+)
+def test_a_vision_model_gets_at_least_2048_tokens_if_it_supports_them(
+    projector: int, longest: int, context: int, given: int
+) -> None:
+    model = own(projector_bytes=projector, max_context=longest)
+    assert ServedModel.of(model, context=context, slots=1).effective_context == given
 
 
 @pytest.mark.parametrize(("architecture", "slots"), [("qwen35moe", 1), ("nemotron_h", 1), ("qwen3", 4)])
@@ -130,7 +124,6 @@ def test_the_margin_is_a_small_part_of_the_whole(total_mib: int, margin: int) ->
     model = own(width=8, feed_forward=16, weights_bytes=(total_mib - T4.context_mib) * MIB)
     found = need(ServedModel.of(model, context=1024, slots=1))
     assert found.margin == pytest.approx(margin + T4.context_spread_mib, abs=0.1)
-    assert found.margin <= max(0.08 * found.total, 300 + T4.context_spread_mib)
 
 
 def test_the_margin_grows_by_the_uncertainty_of_the_weights() -> None:
@@ -148,11 +141,6 @@ def test_the_margin_grows_if_the_shape_is_unknown(unknown: str) -> None:
     found = need(ServedModel.of(own(**{**shape, unknown: 0}), context=4096, slots=1))
     assert found.compute == pytest.approx(known.compute, rel=0.5)
     assert found.margin == pytest.approx(known.margin + found.compute, abs=5)
-
-
-@pytest.mark.parametrize(("kv_type", "values", "in_bytes"), [("f16", 1, 2), ("q8_0", 32, 34), ("q4_0", 32, 18)])
-def test_a_value_of_the_cache_takes_the_bytes_of_its_type(kv_type: str, values: int, in_bytes: int) -> None:
-    assert KvType(kv_type).bytes_per_value * values == in_bytes
 
 
 @pytest.mark.parametrize(

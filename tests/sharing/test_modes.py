@@ -156,16 +156,6 @@ def test_every_nvidia_gpu_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu)
     assert allowed == ([*whole, "mig-single"] if mig.profiles(gpu) else whole)
 
 
-def test_a_switch_of_mode_keeps_the_other_settings() -> None:
-    given_ = TimeSlicing(replicas=4, allocation_policy="distributed")
-    assert switched(given_, "mps") == Mps(replicas=4, allocation_policy="distributed")
-    assert switched(given_, "exclusive") == Exclusive(replicas=4, allocation_policy="distributed")
-    assert switched(switched(given_, "exclusive"), "timeslice") == given_
-    assert switched(given_, "timeslice") == given_
-    # An empty key, as in `replicas:` without a value.
-    assert switched(Exclusive(replicas=None), "mps") == Mps()
-
-
 @pytest.mark.parametrize(("mode", "to"), [(Exclusive(replicas=1), "timeslice"), (TimeSlicing(replicas=60), "mps")])
 def test_a_switch_to_a_mode_that_does_not_allow_the_settings_raises(mode: Sharing, to: str) -> None:
     with pytest.raises(ValidationError):

@@ -88,3 +88,4 @@ def test_an_instance_counts_toward_the_quota_that_aws_names(row: dict[str, str])
 def test_other_instances_of_the_account_count_toward_the_standard_quota(name: str) -> None:
     # "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": EC2 instance types guide, ec2-instance-quotas.
     assert vcpu_quota(f"{name}.large", "on-demand") == "standard-on-demand"
+    assert vcpu_quota("x2idn.16xlarge", "on-demand") is None

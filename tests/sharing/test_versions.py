@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharing import versions
+from sharing import artifacts, versions
 
 OLDEST_KARPENTER = {"1.34": (1, 6), "1.35": (1, 9), "1.36": (1, 13)}
 """First Karpenter for a Kubernetes version. Source: karpenter-provider-aws v1.14.1, upgrading/compatibility.md."""
@@ -41,3 +41,8 @@ def test_every_pinned_kubernetes_has_its_kubelet_and_its_add_ons(kubernetes: str
     assert versions.ami_release(kubernetes).startswith(kubernetes)
     for table in (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER):
         assert kubernetes in table
+
+
+def test_an_image_is_named_by_version_and_digest() -> None:
+    pause = "registry.k8s.io/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a"
+    assert artifacts.find("registry.k8s.io/pause").reference == pause

@@ -100,11 +100,6 @@ def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix
     assert wrong[1].startswith(fix)
 
 
-@pytest.mark.parametrize("name", ["UTC", "Europe/Paris", "America/Argentina/Buenos_Aires", "Asia/Kolkata"])
-def test_names_of_the_iana_database_are_time_zones(name: str) -> None:
-    assert judge_timezone(name) is None
-
-
 @pytest.mark.real_world(
     behaviour="A time that does not exist because clocks go forward is skipped. One that comes twice counts once in "
     "EventBridge Scheduler, and twice in a CronJob, where the second scaling changes nothing",
