@@ -19,8 +19,6 @@ from sharing.versions import Part
 from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, replace, setup, tenants
 from tests.sharing.rows import read_setup
 
-MANY = tenants(*[SMALL] * 20)
-
 
 def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> StackConfig:
     return setup(pools=(pool(types, sharing, **overrides),))
@@ -103,18 +101,6 @@ def test_a_kept_rule_reports_nothing(name: str, case: Case, monkeypatch: pytest.
 def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
     assert problems(setup()) == []
     assert warnings(setup()) == []
-
-
-def test_all_broken_rules_are_reported_at_once() -> None:
-    whole = replace(on("g4ad.xlarge", "g4dn.extra", volume_gib=1), kubernetes="1.2", system_types=("odd",), models=MANY)
-    assert [problem.path for problem in problems(whole)] == [
-        "gpu-nodes.instance-types[1]",
-        "gpu-nodes.instance-types[0]",
-        "cluster.system-nodes.instance-types[0]",
-        "cluster.kubernetes",
-        "models",
-        "gpu-nodes.volume-gib",
-    ]
 
 
 @pytest.mark.parametrize("name", [name for name, known in instance_types().items() if known.arch == "arm64"])

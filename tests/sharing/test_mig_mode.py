@@ -1,6 +1,5 @@
 """MIG as a mode: its shares, the configuration of nodes and plugin, errors of layouts, and the slices of models."""
 
-import datetime
 import itertools
 from typing import Any
 
@@ -13,15 +12,15 @@ from sharing.fit.shares import place_on
 from sharing.fit.slices import Choice, in_mig
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, gpus
-from sharing.hardware.prices import HOME, Book, Market
+from sharing.hardware.prices import HOME, Market
 from sharing.models.served import ServedModel
 from sharing.modes import layouts
 from sharing.modes.layouts import Slices
-from sharing.modes.modes import Exclusive, Mig, Mps, Shares, Sharing, TimeSlicing, switched
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
 from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.table import problems
 from tests.sharing import builders
-from tests.sharing.builders import instance, pool, replace, setup, stack, tenants
+from tests.sharing.builders import instance, pool, setup, tenants
 
 RTX, H100, T4 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["t4"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
@@ -34,28 +33,6 @@ def weighing(mib: float, on: str = "g7e.2xlarge") -> ServedModel:
 def lists(**counts: int) -> list[Slices]:
     """`_1g_24gb=2` is two slices `1g.24gb`."""
     return [Slices(profile=name.strip("_").replace("_", "."), count=count) for name, count in counts.items()]
-
-
-# The shares of a GPU.
-
-
-def test_single_has_one_resource_for_all_slices_and_mixed_one_for_each_profile() -> None:
-    alone = Shares(
-        resource="nvidia.com/gpu",
-        per_gpu=2,
-        memory_mib=47_616,
-        enforced=True,
-        unit_mib=47_616,
-        sharers=1,
-        profile="2g.48gb",
-    )
-    assert Mig(layout="all-2g.48gb").offers(RTX) == (alone,)
-    # Pods that take turns on a slice have no memory of their own.
-    turns = replace(alone, per_gpu=6, memory_mib=None, enforced=False, sharers=3)
-    assert Mig(layout="all-2g.48gb", replicas=3).offers(RTX) == (turns,)
-    small, large = BALANCED.offers(RTX)
-    assert (small.resource, small.per_gpu, small.memory_mib) == ("nvidia.com/mig-1g.24gb", 2, 23_674)
-    assert (large.resource, large.per_gpu, large.memory_mib) == ("nvidia.com/mig-2g.48gb", 1, 47_616)
 
 
 def test_without_a_layout_a_gpu_is_cut_into_its_smallest_slices() -> None:
@@ -89,49 +66,6 @@ def test_a_node_has_its_layout_from_the_start() -> None:
     assert BALANCED.ready_labels == {"nvidia.com/mig.config.state": "success"}
 
 
-def test_the_plugin_gets_the_strategy_and_the_time_sliced_resources() -> None:
-    assert Mig().plugin_config() == {"version": "v1", "flags": {"migStrategy": "single"}}
-    assert BALANCED.plugin_config() == {"version": "v1", "flags": {"migStrategy": "mixed"}}
-    shared = Mig(replicas=2, allocation_policy="distributed").plugin_config()
-    assert shared == {
-        "version": "v1",
-        "flags": {"migStrategy": "single", "plugin": {"sharedDevicesAllocationPolicy": "distributed"}},
-        "sharing": {
-            "timeSlicing": {
-                "renameByDefault": False,
-                "failRequestsGreaterThanOne": True,
-                "resources": [{"name": "nvidia.com/gpu", "replicas": 2}],
-            }
-        },
-    }
-    mixed = Mig(replicas=2, strategy="mixed").plugin_config()
-    assert mixed["flags"]["plugin"] == {"sharedDevicesAllocationPolicy": "packed"}
-    rows = mixed["sharing"]["timeSlicing"]["resources"]
-    assert [row["name"] for row in rows] == mig.every_resource()
-    assert {row["replicas"] for row in rows} == {2}
-
-
-SHARINGS = [
-    *[Exclusive(layout=layout) for layout in (None, "all-1g.24gb")],
-    *[TimeSlicing(layout=layout) for layout in (None, "all-1g.24gb")],
-    *[TimeSlicing(replicas=n, allocation_policy=policy) for n in (2, 3) for policy in ("packed", "distributed")],
-    *[Mps(replicas=n, allocation_policy=policy) for n in (2, 3) for policy in ("packed", "distributed")],
-    *[
-        Mig(strategy=strategy, replicas=n, allocation_policy=policy, layout=layout)
-        for strategy in ("single", "mixed")
-        for n in (None, 2)
-        for policy in (None, "packed", "distributed")
-        for layout in (None, "all-2g.48gb")
-    ],
-]
-
-
-def test_two_configs_have_the_same_name_only_if_they_are_equal() -> None:
-    for one, other in itertools.combinations(SHARINGS, 2):
-        same = one.plugin_config() == other.plugin_config()
-        assert (one.config_name == other.config_name) is same, (one, other)
-
-
 # Settings.
 
 
@@ -151,13 +85,6 @@ def test_settings_survive_a_switch_of_mode_and_are_reported_if_they_have_no_effe
         ("sharing.strategy", "mixed"),
         ("sharing.layout", "1 entries"),
     ]
-
-
-def test_the_defaults_of_a_mode_are_not_carried_into_mig() -> None:
-    assert switched(TimeSlicing(), "mig") == Mig()
-    assert switched(TimeSlicing(replicas=2), "mig") == Mig(replicas=2)
-    # An empty key, as in `replicas:` without a value.
-    assert switched(Exclusive(replicas=None), "mps") == Mps()
 
 
 # Impossible layouts.
@@ -209,15 +136,6 @@ def test_types_with_mig_have_the_kind_of_price_that_the_pool_pays(buying: dict[s
     assert problem.fix == f"Use another mode, or a type with MIG: {price}"
 
 
-def test_prices_read_from_aws_decide_which_type_with_mig_is_the_cheapest() -> None:
-    day = datetime.date(2026, 11, 20)
-    read = {"g7e.2xlarge": 3.0, "g7e.4xlarge": 3.9}
-    spot = {"g7e.2xlarge": {"us-east-1a": 1.9}, "g7e.4xlarge": {"us-east-1a": 1.2}}
-    book = Book(region="us-east-1", date=day, on_demand=read, spot=spot, offered=frozenset(read))
-    found = layouts.cheapest_types(Market(region="us-east-1", is_spot=True, book=book))
-    assert found == [("g7e.4xlarge", 1.2, "spot")]
-
-
 # The slices of models.
 
 
@@ -254,21 +172,6 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
     assert len(layout) == 1 or all(verdict.fits for verdict in found) is possible
 
 
-# Advice.
-
-
-def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge") -> list[tuple[str, ...]]:
-    whole = stack(on, sharing, *(weighing(mib, on) for mib in mibs))
-    return [each.settings for each in judge_fully(whole).advice["gpu"]]
-
-
-def test_a_model_too_large_for_every_slice_of_its_gpu_is_advised_another_type_with_mig() -> None:
-    """All of a p4d's slices are at most 40 GB; every other GPU with MIG is larger."""
-    found = offers(Mig(), 60_000, 5_000, on="p4d.24xlarge")
-    typed = [one for one in found if "instance-types" in "".join(one) and "sharing.mode" not in "".join(one)]
-    assert any(setting.startswith("sharing.layout: ") for setting in typed[0])
-
-
 def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and_price() -> None:
     assert in_mig((weighing(10_500), weighing(5_000)), "us-east-1") == [
         Choice(instance_type="g7e.2xlarge", layout="all-1g.24gb", usd_per_hour=3.36312),
@@ -283,9 +186,5 @@ def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and
             layout="all-3g.20gb",
             usd_per_hour=21.957642,
         ),
-    ]
-    assert [one.instance_type for one in in_mig((weighing(150_000),), "us-east-1")] == [
-        "p6-b200.48xlarge",
-        "p6-b300.48xlarge",
     ]
     assert in_mig((weighing(400_000),), "us-east-1") == []

@@ -1,21 +1,22 @@
 """Sharing modes: the plugin's configuration, the shares, and the GPUs that support each."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, gpus
+from sharing.modes.layouts import Strategy
 from sharing.modes.modes import (
+    AllocationPolicy,
     Exclusive,
     Mig,
     Mps,
-    Shares,
     Sharing,
     TimeSlicing,
     every_mode,
@@ -28,16 +29,28 @@ T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
 NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]
 
 
-def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any]:
+RTX = gpus()["rtx-pro-server-6000"]
+BALANCED = Mig(strategy="mixed", layout="all-balanced")
+GPU = "nvidia.com/gpu"
+SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
+
+
+def plain(strategy: str) -> dict[str, Any]:
+    return {"version": "v1", "flags": {"migStrategy": strategy}}
+
+
+def replicated(
+    key: str, replicas: int, policy: str = "packed", strategy: str = "none", resources: Sequence[str] = (GPU,)
+) -> dict[str, Any]:
     """Configurations that device plugin 0.20.0 accepted when tried."""
     return {
         "version": "v1",
-        "flags": {"migStrategy": "none", "plugin": {"sharedDevicesAllocationPolicy": policy}},
+        "flags": {"migStrategy": strategy, "plugin": {"sharedDevicesAllocationPolicy": policy}},
         "sharing": {
             key: {
                 "renameByDefault": False,
                 "failRequestsGreaterThanOne": True,
-                "resources": [{"name": "nvidia.com/gpu", "replicas": replicas}],
+                "resources": [{"name": resource, "replicas": replicas} for resource in resources],
             }
         },
     }
@@ -46,38 +59,56 @@ def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any
 @pytest.mark.parametrize(
     ("mode", "config"),
     [
-        (Exclusive(), {"version": "v1", "flags": {"migStrategy": "none"}}),
-        (Exclusive(replicas=4), {"version": "v1", "flags": {"migStrategy": "none"}}),
+        (Exclusive(replicas=4), plain("none")),
         (TimeSlicing(replicas=2), replicated("timeSlicing", 2)),
         (TimeSlicing(replicas=5, allocation_policy="distributed"), replicated("timeSlicing", 5, "distributed")),
-        (Mps(replicas=2), replicated("mps", 2)),
         (Mps(replicas=48), replicated("mps", 48)),
+        (Mig(), plain("single")),
+        (BALANCED, plain("mixed")),
+        (Mig(replicas=2, allocation_policy="distributed"), replicated("timeSlicing", 2, "distributed", "single")),
+        # The plugin skips resources that a node lacks.
+        (
+            Mig(replicas=3, strategy="mixed"),
+            replicated("timeSlicing", 3, "packed", "mixed", mig.every_resource()),
+        ),
     ],
 )
 def test_the_plugin_gets_exactly_the_configuration_that_it_accepts(mode: Sharing, config: dict[str, Any]) -> None:
     assert mode.plugin_config() == config
 
 
-def only(sharing: Sharing, gpu: Gpu) -> Shares:
-    """The shares of a GPU in a mode that has one kind."""
-    (shares,) = sharing.offers(gpu)
-    return shares
+SHARINGS: list[Sharing] = [
+    switched(TimeSlicing(replicas=replicas, allocation_policy=policy), name)
+    for name in mode_names()
+    for replicas in (2, 3)
+    for policy in get_args(AllocationPolicy)
+]
+SHARINGS += [
+    Mig(strategy=strategy, layout=layout) for strategy in get_args(Strategy) for layout in (None, "all-2g.48gb")
+]
+
+
+def test_two_configs_have_the_same_name_only_if_they_are_equal() -> None:
+    for one, other in itertools.combinations(SHARINGS, 2):
+        same = one.plugin_config() == other.plugin_config()
+        assert (one.config_name == other.config_name) is same, (one, other)
+
+
+@pytest.mark.parametrize("sharing", SHARINGS, ids=lambda sharing: sharing.config_name)
+def test_a_sharing_written_to_a_stack_file_is_read_back(sharing: Sharing) -> None:
+    adapter: TypeAdapter[Sharing] = TypeAdapter(Sharing)
+    read = yaml.safe_load(written(sharing))
+    assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()
 
 
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
 def test_a_node_excludes_the_gpu_operator_and_pods_request_the_plain_resource(mode: Sharing) -> None:
     assert mode.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false"}
     assert mode.needs_mps_daemon is (mode.mode == "mps")
-    assert only(mode, T4).resource == "nvidia.com/gpu"
-    assert only(mode, T4).profile == ""
     assert mode.needs_mig_manager is False
     assert mode.ready_labels == {}
     assert mode.cut(T4) == "whole"
     assert mode.layout_of(T4) == ()
-
-
-GPU = "nvidia.com/gpu"
-SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
 
 
 @pytest.mark.real_world(
@@ -92,7 +123,7 @@ SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
         (Mps(replicas=4), {GPU: ("mps", 4)}, "true"),
         (Mig(), {GPU: ("none", 1)}, "false"),
         (Mig(replicas=2), {GPU: ("time-slicing", 2)}, "false"),
-        (Mig(strategy="mixed", layout="all-balanced"), {SMALL: ("none", 1), LARGE: ("none", 1)}, "false"),
+        (BALANCED, {SMALL: ("none", 1), LARGE: ("none", 1)}, "false"),
     ],
 )
 def test_feature_discovery_labels_a_node_with_its_sharing_mode(
@@ -101,24 +132,27 @@ def test_feature_discovery_labels_a_node_with_its_sharing_mode(
     labels = {"nvidia.com/mps.capable": is_mps}
     for resource, (strategy, replicas) in shared.items():
         labels |= {f"{resource}.sharing-strategy": strategy, f"{resource}.replicas": str(replicas)}
-    assert mode.discovered_labels(gpus()["rtx-pro-server-6000"]) == labels
+    assert mode.discovered_labels(RTX) == labels
 
 
 @pytest.mark.parametrize(
-    ("mode", "per_gpu", "mib", "enforced"),
+    ("mode", "gpu", "shares"),
+    # Shares, memory of one, whether it is enforced, and how many pods meet on the GPU or slice.
     [
-        (Exclusive(replicas=4), 1, 14_912, True),
-        (TimeSlicing(replicas=3), 3, None, False),
+        (Exclusive(replicas=4), T4, [(GPU, 1, 14_912, True, 1)]),
+        (TimeSlicing(replicas=3), T4, [(GPU, 3, None, False, 3)]),
         # NVML's total, divided by the replicas.
-        (Mps(replicas=2), 2, 7_680, True),
-        (Mps(replicas=4), 4, 3_840, True),
-        (Mps(replicas=7), 7, 2_194, True),
-        (Mps(replicas=48), 48, 320, True),
+        (Mps(replicas=2), T4, [(GPU, 2, 7_680, True, 2)]),
+        (Mps(replicas=7), T4, [(GPU, 7, 2_194, True, 7)]),
+        (Mig(layout="all-2g.48gb"), RTX, [(GPU, 2, 47_616, True, 1)]),
+        # Pods that take turns on a slice have no memory of their own.
+        (Mig(layout="all-2g.48gb", replicas=3), RTX, [(GPU, 6, None, False, 3)]),
+        (BALANCED, RTX, [(SMALL, 2, 23_674, True, 1), (LARGE, 1, 47_616, True, 1)]),
     ],
 )
-def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, per_gpu: int, mib: int | None, enforced: bool) -> None:
-    shares = only(mode, T4)
-    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (per_gpu, mib, enforced)
+def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, gpu: Gpu, shares: list[tuple[object, ...]]) -> None:
+    found = mode.offers(gpu)
+    assert [(one.resource, one.per_gpu, one.memory_mib, one.enforced, one.sharers) for one in found] == shares
 
 
 @pytest.mark.parametrize(("mode", "most"), [(TimeSlicing, 64), (Mps, 48)])
@@ -156,21 +190,14 @@ def test_every_nvidia_gpu_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu)
     assert allowed == ([*whole, "mig-single"] if mig.profiles(gpu) else whole)
 
 
+def test_unset_settings_stay_unset_in_another_mode() -> None:
+    assert switched(TimeSlicing(), "mig") == Mig()
+    assert switched(TimeSlicing(replicas=2), "mig") == Mig(replicas=2)
+    # An empty key, as in `replicas:` without a value.
+    assert switched(Exclusive(replicas=None), "mps") == Mps()
+
+
 @pytest.mark.parametrize(("mode", "to"), [(Exclusive(replicas=1), "timeslice"), (TimeSlicing(replicas=60), "mps")])
 def test_a_switch_to_a_mode_that_does_not_allow_the_settings_raises(mode: Sharing, to: str) -> None:
     with pytest.raises(ValidationError):
         switched(mode, to)
-
-
-SHARINGS = st.builds(
-    switched,
-    st.builds(TimeSlicing, replicas=st.integers(2, 48), allocation_policy=st.sampled_from(["packed", "distributed"])),
-    st.sampled_from(mode_names()),
-)
-
-
-@given(sharing=SHARINGS)
-def test_a_sharing_written_to_a_stack_file_is_read_back(sharing: Sharing) -> None:
-    adapter: TypeAdapter[Sharing] = TypeAdapter(Sharing)
-    read = yaml.safe_load(written(sharing))
-    assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()

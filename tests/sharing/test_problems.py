@@ -91,17 +91,6 @@ def test_a_value_is_placed_where_it_reads_best(rule: str, wording: str, sentence
     assert Problem("sharing.mode", "", rule, "", wording).sentence == rule
 
 
-def test_a_problem_for_programs_has_its_parts_but_not_its_wording() -> None:
-    assert Problem("models", "1", "must be 2", "Write 2.", LIMIT, place=at(3, 9)).as_json() == {
-        "path": "models",
-        "found": "1",
-        "rule": "must be 2",
-        "fix": "Write 2.",
-        "judged": True,
-        "place": {"file": "f", "line": 3, "column": 9, "origin": ""},
-    }
-
-
 def test_problems_have_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
     assert format_problems("Pulumi.dev.yaml", "error", [one]) == [

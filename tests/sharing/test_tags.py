@@ -3,12 +3,6 @@
 import pytest
 
 from sharing.aws.tags import (
-    CLAIMED_VOLUME,
-    GROUP_NODE,
-    KARPENTER_NODE,
-    MOST_OF_A_STACK,
-    NODE,
-    STACK,
     judge_tags,
     warn_of_claimed_volumes,
 )
@@ -105,14 +99,6 @@ def test_50_tags_with_those_of_others_are_accepted_and_51_are_not() -> None:
     ]
     assert errors(many(30), many(30), added=("Name", "x")) == []
     assert [error[:9] for error in errors(many(60), {})] == ["defaults:"]
-
-
-def test_a_stack_has_room_for_42_tags_and_with_claimed_volumes_for_39() -> None:
-    # 5 tags of EKS (a listing of `describe-tags`) and `Name`; Karpenter's 4 in `GetTags`, 1 more later, and `Name`.
-    assert (len(GROUP_NODE), len(KARPENTER_NODE), len(NODE)) == (6, 6, 6)
-    assert MOST_OF_A_STACK == 50 - 2 - 6
-    # docs/tagging.md and pkg/driver/controller.go of aws-ebs-csi-driver: 2 + 3 + 4.
-    assert len({*STACK, *CLAIMED_VOLUME}) == 50 - 39
 
 
 def test_a_warning_names_the_mappings_that_leave_no_room_for_claimed_volumes() -> None:
