@@ -102,7 +102,7 @@ def abbreviate(paths: Iterable[str]) -> str:
         before, number, after = _around_number(path)
         numbers.setdefault((before, after), []).extend([] if number is None else [number])
     return ", ".join(
-        f"{before}[{_runs(its_numbers)}]{after}" if its_numbers else before
+        f"{before}[{runs(its_numbers)}]{after}" if its_numbers else before
         for (before, after), its_numbers in numbers.items()
     )
 
@@ -113,15 +113,16 @@ def _around_number(path: str) -> tuple[str, int | None, str]:
     return (item[1], int(item[2]), item[3]) if item else (path, None, "")
 
 
-def _runs(numbers: Iterable[int]) -> str:
-    """E.g. `0-2,5`."""
-    runs: list[list[int]] = []
+def runs(numbers: Iterable[int], names: Sequence[str] = ()) -> str:
+    """A list of numbers and ranges, e.g. `0-2,5`; with names, e.g. `MON-WED,SAT`."""
+    found: list[list[int]] = []
     for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
         else:
-            runs.append([number])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+            found.append([number])
+    ends = [[run[0], run[-1]] if len(run) > 1 else run for run in found]
+    return ",".join("-".join(names[end] if names else f"{end}" for end in pair) for pair in ends)
 
 
 def in_quotes(text: str) -> str:

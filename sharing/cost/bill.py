@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sharing import artifacts, tables
+from sharing import artifacts
 from sharing.cost.quotas import added_nodes, added_system_nodes
 from sharing.hardware import prices
 from sharing.modes.modes import Exclusive
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.cluster import SYSTEM_VOLUME_GIB
+from sharing.stack.cluster import SYSTEM_VOLUME_GIB, support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity, GpuPool
 
@@ -196,8 +196,8 @@ def _idle(config: StackConfig) -> float | None:
 
 def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
     """Whether EKS charges the extended-support price for that version on that day."""
-    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    return kubernetes in rows and today >= datetime.date.fromisoformat(rows[kubernetes]["standard_until"])
+    ends = support_ends(kubernetes)
+    return ends is not None and today >= ends[0]
 
 
 def _lines(config: StackConfig) -> Iterator[Line]:
@@ -206,7 +206,7 @@ def _lines(config: StackConfig) -> Iterator[Line]:
     for pool in config.pools:
         yield gpu_nodes(pool, config)
     yield _volumes(config)
-    if gateways := {"none": 0, "single": 1, "per-zone": config.cluster.zone_count}[config.cluster.nat]:
+    if gateways := config.cluster.nat_gateways:
         hourly = prices.service("nat-gateway-hour", config.region)
         yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
     nodes = config.cluster.system_nodes.count + sum(map(config.nodes_of, config.pools))

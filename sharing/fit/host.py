@@ -13,7 +13,6 @@ from sharing.models.catalogue import MIB
 from sharing.models.kv_cache import padded
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
@@ -87,9 +86,9 @@ def _buffers_bytes(served: ServedModel) -> float:
     return tokens * (mask_value_bytes(model) * masks + 8 * (model.width or WIDEST) + places)
 
 
-def room_mib(node: InstanceType, sharing: Sharing, *, metrics: bool = False) -> int:
-    """RAM that a node has for models, without the kubelet's reserve and the stack's own pods."""
-    return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing, metrics=metrics))
+def room_mib(config: StackConfig, pool: GpuPool, node: InstanceType) -> int:
+    """RAM that a node of the pool has for models, without the kubelet's reserve and the stack's own pods."""
+    return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(config, pool))
 
 
 def crowd(config: StackConfig, pool: GpuPool, node: InstanceType) -> list[int]:
@@ -108,6 +107,5 @@ def page_cache_mib(config: StackConfig, *pools: GpuPool) -> int:
     spare = []
     for pool, node in ((each, node) for each in pools for node in each.known_types):
         needs = crowd(config, pool, node)
-        room = room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics)
-        spare.append((room - sum(needs)) // max(1, len(needs)))
+        spare.append((room_mib(config, pool, node) - sum(needs)) // max(1, len(needs)))
     return max(LEAST_PAGE_CACHE_MIB, min(spare))

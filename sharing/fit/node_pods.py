@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sharing import tables
 from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +20,11 @@ class NodePod:
     """RAM that one pod takes; see the row's source."""
 
 
-def on_gpu_node(sharing: Sharing, *, metrics: bool = False) -> list[NodePod]:
-    """The pods on each node with this sharing mode, and with the exporter of GPU metrics if the stack has metrics."""
+def on_gpu_node(config: StackConfig, pool: GpuPool) -> list[NodePod]:
+    """The pods on each node of the pool besides the models, e.g. the exporter of GPU metrics."""
     # The GPU Operator has an exporter of its own.
-    exporter = ["metrics"] if metrics and not sharing.needs_mig_manager else []
-    return _pods(("every", "gpu"), [*_parts(sharing), *exporter])
+    exporter = ["metrics"] if config.monitoring.has_metrics and not pool.sharing.needs_mig_manager else []
+    return _pods(("every", "gpu"), [*_parts(pool.sharing), *exporter])
 
 
 def on_each_system_node() -> list[NodePod]:

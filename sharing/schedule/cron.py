@@ -8,8 +8,9 @@ Kubernetes uses, `parser.go`.
 
 import datetime
 import re
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from sharing.problems import runs
 
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -97,9 +98,10 @@ class Cron:
         return " ".join(self._written())
 
     def _written(self) -> list[str]:
+        """The fields as lists without steps: EventBridge takes none for weekdays."""
         numbers = ((self.minutes, MINUTE), (self.hours, HOUR), (self.days, DAY), (self.months, MONTH))
-        weekday = "*" if self.weekdays == EVERY_WEEKDAY else _write(self.weekdays, WEEKDAYS)
-        return [*("*" if values == field.every else _write(values) for values, field in numbers), weekday]
+        weekday = "*" if self.weekdays == EVERY_WEEKDAY else runs(self.weekdays, WEEKDAYS)
+        return [*("*" if values == field.every else runs(values) for values, field in numbers), weekday]
 
 
 def read_cron(text: str) -> Cron:
@@ -164,15 +166,3 @@ def _read_value(text: str, field: Field) -> int:
 def _unknown(text: str, field: Field) -> CronError:
     rule = f"has '{text}' as its {field.name}, which takes {field.values}"
     return CronError(rule, "Write `*` for any." if text == "?" else "")
-
-
-def _write(values: Collection[int], names: Sequence[str] = ()) -> str:
-    """A list of values and ranges, e.g. `MON-WED,SAT`. It has no steps: EventBridge takes none for weekdays."""
-    runs: list[list[int]] = []
-    for value in sorted(values):
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    ends = [[run[0], run[-1]] if len(run) > 1 else run for run in runs]
-    return ",".join("-".join(names[end] if names else f"{end}" for end in pair) for pair in ends)

@@ -1,10 +1,11 @@
 """The section `cluster` of a stack file: network, control plane and system nodes."""
 
+import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sharing import versions
+from sharing import tables, versions
 from sharing.section import Fix, Section
 from sharing.stack.network import Cidr, VpcCidr
 
@@ -76,3 +77,17 @@ class ClusterSettings(Section):
     def zone_count(self) -> int:
         """Number of zones."""
         return len(self.zone_names) or self.zones
+
+    @property
+    def nat_gateways(self) -> int:
+        """Number of NAT gateways, each with a public address."""
+        return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat]
+
+
+def support_ends(kubernetes: str) -> tuple[datetime.date, datetime.date] | None:
+    """The days on which EKS ends standard and extended support of a version; None for an unknown one."""
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    if kubernetes not in rows:
+        return None
+    standard, extended = (rows[kubernetes][f"{kind}_until"] for kind in ("standard", "extended"))
+    return datetime.date.fromisoformat(standard), datetime.date.fromisoformat(extended)

@@ -3,6 +3,7 @@
 The rules read them as they are. `StackConfig` turns a mapping into a list of one pool, named `gpu`.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -135,9 +136,14 @@ class GpuPool(GpuNodes):
         places = ((f"{self.path}.instance-types[{index}]", name) for index, name in enumerate(self.instance_types))
         return tuple((path, instance_types()[name]) for path, name in places if name in instance_types())
 
+    @property
+    def placed_nvidia_types(self) -> Iterator[tuple[str, InstanceType]]:
+        """The same without GPUs of other vendors, which a rule of their own refuses."""
+        return ((path, kind) for path, kind in self.placed_types if kind.gpu.vendor == "nvidia")
+
     @cached_property
     def known_types(self) -> tuple[InstanceType, ...]:
-        """The same without their paths."""
+        """All of them without their paths."""
         return tuple(kind for _, kind in self.placed_types)
 
     @cached_property

@@ -151,11 +151,11 @@ def test_an_embedding_model_has_no_prompt_cache() -> None:
     [(TimeSlicing(), 664), (Exclusive(), 664), (Mps(), 664 + 512), (Mig(), 664 + 512 + 128 + 64)],
 )
 def test_the_stacks_own_pods_use_memory_of_a_gpu_node(sharing: Sharing, mib: int) -> None:
-    node = instance_types()["g7e.2xlarge"]
-    assert node.allocatable_mib - room_mib(node, sharing) == mib
+    node, whole = instance_types()["g7e.2xlarge"], setup(pools=(pool("g7e.2xlarge", sharing),))
+    assert node.allocatable_mib - room_mib(whole, whole.pools[0], node) == mib
     # The GPU Operator has the exporter anyway.
     more = 0 if sharing.needs_mig_manager else 512
-    assert node.allocatable_mib - room_mib(node, sharing, metrics=True) == mib + more
+    assert node.allocatable_mib - room_mib(replace(whole, metrics=True), whole.pools[0], node) == mib + more
 
 
 @pytest.mark.real_world(
@@ -178,10 +178,12 @@ def test_the_ram_for_pods_excludes_what_the_hypervisor_and_kubelet_reserve() -> 
 
 
 def test_every_gpu_node_has_room_for_the_pods_of_a_proof() -> None:
+    shared, whole = pool(sharing=Mps()), setup()
     for node in instance_types().values():
         if node.gpu.vendor == "nvidia":
-            assert len(on_gpu_node(Mps())) + MOST_PODS + 1 <= node.max_pods or node.max_pods < 29, node.name
-            assert room_mib(node, Mps()) >= MOST_PODS * 256, node.name
+            pods = len(on_gpu_node(whole, shared)) + MOST_PODS + 1
+            assert pods <= node.max_pods or node.max_pods < 29, node.name
+            assert room_mib(whole, shared, node) >= MOST_PODS * 256, node.name
 
 
 def test_the_pods_of_system_nodes_are_those_of_the_stacks_components() -> None:
@@ -236,7 +238,7 @@ def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has()
     assert page_cache_mib(whole, two) == (14_481 - 664 - 5000) // 2
     # With metrics, each pod has one more sidecar of 64 MiB.
     assert crowd(replace(whole, metrics=True), two, node) == [3064, 2064]
-    assert sum(crowd(whole, two, node)) + 2 * page_cache_mib(whole, two) <= room_mib(node, two.sharing)
+    assert sum(crowd(whole, two, node)) + 2 * page_cache_mib(whole, two) <= room_mib(whole, two, node)
     assert page_cache_mib(replace(whole, models=()), two) == 14_481 - 664
     full = replace(whole, models=tenants(keeping(9000), keeping(9000)))
     assert page_cache_mib(full, two) == LEAST_PAGE_CACHE_MIB

@@ -94,15 +94,6 @@ def test_shares_are_proved_if_a_node_starts_and_its_number_of_gpus_is_known() ->
     assert setup(pools=(by_karpenter,), models=tenants(SMALL)).unproved(by_karpenter) == ""
 
 
-def test_karpenters_bill_equals_that_of_an_equally_large_node_group() -> None:
-    here = pool(max=5, provisioner="karpenter")
-    four = tenants(*[SMALL] * 4)
-    ours = cost(setup(pools=(here,), models=four))
-    theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), models=four))
-    ours, theirs = (replace(one, replacing_usd_per_hour=0.0, replaced_usd_per_month=0.0) for one in (ours, theirs))
-    assert ours == theirs
-
-
 def test_a_pool_whose_gpus_do_not_support_the_mode_is_refused_without_ending_the_plan() -> None:
     whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), models=tenants(SMALL))
     assert whole.nodes_of(whole.pools[0]) == 3

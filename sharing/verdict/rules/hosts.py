@@ -27,13 +27,13 @@ FEWER = "Use fewer models per node."
 def cpu_and_ram(config: StackConfig) -> Iterator[Problem]:
     """A GPU node has enough CPU and RAM for the models that may be placed on it."""
     for pool in config.pools:
-        for path, node in _typed(pool):
+        for path, node in pool.placed_nvidia_types:
             needs = host.crowd(config, pool, node)
             if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
                 rule = f"is less than the {cpu / 1000:g} vCPU that {_models(len(needs))} on one {node.name} request"
                 yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(config, pool, node, needs))
             if missing := _missing_mib(config, pool, node, needs):
-                room = host.room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics)
+                room = host.room_mib(config, pool, node)
                 needed = f"{room + missing:,} MiB of RAM that {_models(len(needs))} on one {node.name} need"
                 rule = f"is {missing:,} MiB less than the {needed}"
                 fix = _smaller_caches(config, pool, node) or _larger(config, pool, node, needs)
@@ -73,9 +73,9 @@ def _lacks_ram(config: StackConfig, served: ServedModel, mib: int) -> bool:
 def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
     """A GPU node has room for the pods of its models, besides the stack's own pods."""
     for pool in config.pools:
-        for path, node in _typed(pool):
+        for path, node in pool.placed_nvidia_types:
             needs = host.crowd(config, pool, node)
-            others = len(on_gpu_node(pool.sharing, metrics=config.monitoring.has_metrics))
+            others = len(on_gpu_node(config, pool))
             if len(needs) + others > _most_pods(node):
                 rule = f"is too few on one {node.name} for {_models(len(needs))} and {others} other pods"
                 yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(config, pool, node, needs))
@@ -93,11 +93,6 @@ def _models(count: int) -> str:
     return f"{count} model{'s' if count > 1 else ''}"
 
 
-def _typed(pool: GpuPool) -> Iterator[tuple[str, InstanceType]]:
-    # Another rule refuses the GPUs of other vendors.
-    return ((path, kind) for path, kind in pool.placed_types if kind.gpu.vendor == "nvidia")
-
-
 def _cpu_millis(models: int) -> int:
     return models * POD_CPU_MILLIS + NODE_CPU_MILLIS
 
@@ -108,7 +103,7 @@ def _most_pods(node: InstanceType) -> int:
 
 def _missing_mib(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> int:
     wanted = sum(needs) + len(needs) * host.LEAST_PAGE_CACHE_MIB
-    return max(0, wanted - host.room_mib(node, pool.sharing, metrics=config.monitoring.has_metrics))
+    return max(0, wanted - host.room_mib(config, pool, node))
 
 
 def fitting_cache(config: StackConfig, pool: GpuPool, nodes: Sequence[InstanceType]) -> int | None:
@@ -146,7 +141,7 @@ def _smaller_caches(config: StackConfig, pool: GpuPool, node: InstanceType) -> s
 
 def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> str:
     """The smallest type with the same GPUs that has enough room."""
-    others = len(on_gpu_node(pool.sharing, metrics=config.monitoring.has_metrics))
+    others = len(on_gpu_node(config, pool))
     roomy = [
         each
         for each in instance_types().values()

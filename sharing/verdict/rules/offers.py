@@ -84,7 +84,7 @@ def read_prices(region: str) -> str:
 
 def _types(config: StackConfig) -> Iterator[tuple[GpuPool, str, InstanceType]]:
     for pool in config.pools:
-        yield from ((pool, path, kind) for path, kind in pool.placed_types if kind.gpu.vendor == "nvidia")
+        yield from ((pool, path, kind) for path, kind in pool.placed_nvidia_types)
 
 
 def _instead(kind: InstanceType, pool: GpuPool, config: StackConfig) -> str:

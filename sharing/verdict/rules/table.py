@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sharing import tables, versions
+from sharing import versions
 from sharing.cost.bill import in_extended_support
 from sharing.hardware import offerings
 from sharing.hardware.gpus import instance_types
@@ -14,6 +14,7 @@ from sharing.models.catalogue import KvType
 from sharing.modes.modes import Mps
 from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, did_you_mean
 from sharing.stack import zones
+from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.features import FEATURES
@@ -133,16 +134,14 @@ def _system_types(config: StackConfig) -> Iterator[Problem]:
 
 def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
     path, version = "cluster.kubernetes", config.cluster.kubernetes
-    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    pinned, newest = sorted(versions.AMI_KUBERNETES, key=_numbers), _newer_kubernetes(config)
-    if version in rows and config.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
-        yield Problem(
-            path, version, f"is unsupported: EKS ended all support on {rows[version]['extended_until']}", newest
-        )
+    ends, newest = support_ends(version), _newer_kubernetes(config)
+    if ends and config.today >= ends[1]:
+        yield Problem(path, version, f"is unsupported: EKS ended all support on {ends[1]}", newest)
     elif version not in versions.AMI_KUBERNETES:
+        pinned = sorted(versions.AMI_KUBERNETES, key=_numbers)
         yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest, LIMIT)
-    elif in_extended_support(version, config.today) and config.cluster.support == "standard":
-        rule = f"lacks standard support since {rows[version]['standard_until']}, so EKS would upgrade it automatically"
+    elif ends and config.today >= ends[0] and config.cluster.support == "standard":
+        rule = f"lacks standard support since {ends[0]}, so EKS would upgrade it automatically"
         yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
 
 
@@ -191,12 +190,10 @@ def _disk_holds_models(config: StackConfig) -> Iterator[Problem]:
 
 
 def _kubernetes_near_end(config: StackConfig) -> Iterator[Problem]:
-    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    if row := rows.get(config.cluster.kubernetes):
-        end = datetime.date.fromisoformat(row["standard_until"])
-        if config.today < end <= config.today + NEAR_END:
-            rule = f"has standard support only until {end}"
-            yield Problem("cluster.kubernetes", config.cluster.kubernetes, rule, _newer_kubernetes(config))
+    ends = support_ends(config.cluster.kubernetes)
+    if ends and config.today < ends[0] <= config.today + NEAR_END:
+        rule = f"has standard support only until {ends[0]}"
+        yield Problem("cluster.kubernetes", config.cluster.kubernetes, rule, _newer_kubernetes(config))
 
 
 def _newer_kubernetes(config: StackConfig) -> str:
