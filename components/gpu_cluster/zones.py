@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.zones import Demand, Group, NoZoneError, Offers, choose, place, unsold
+from sharing.stack.zones import Demand, Group, NoZoneError, Offers, choose_for_pool, choose_for_stack, unsold
 
 Groups = dict[str, list[Group]]
 """The cluster's existing node groups, by pool."""
@@ -50,7 +50,7 @@ def next_zone(
                 f"cluster.zone-names: {', '.join(unknown)} cannot be used: EKS does not run there, or this account has "
                 f"no access. Choose from {', '.join(zones)}."
             )
-        chosen = choose(names or zones, count, market.demands, offers, before)
+        chosen = choose_for_stack(names or zones, count, market.demands, offers, before)
         if len(chosen) <= len(before):
             raise _error(
                 f"cluster.zones: {count} is too large; EKS runs in {len(zones)} zones of this account "
@@ -90,7 +90,7 @@ def zones_of_pool(
         # After a failed replacement there are two groups; the newer one has the required types.
         group = next((one for one in found if one.types == set(demand.types)), found[0] if found else None)
         try:
-            placed = place(demand, has, offers, group, bound=bound)
+            placed = choose_for_pool(demand, has, offers, group, bound=bound)
         except NoZoneError as reason:
             raise _error(str(reason)) from None
         if not any(demand.met_in(zone, offers) for zone in placed):

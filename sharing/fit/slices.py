@@ -13,11 +13,11 @@ from sharing.modes.layouts import Strategy, types_with_mig
 from sharing.modes.modes import Mig
 from sharing.stack.changes import in_one_line
 
-MOST_CHOICES = 3
+MOST_TYPES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class MigType:
     """A type that holds models in MIG."""
 
     instance_type: str
@@ -56,14 +56,14 @@ def slices_for(
     return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def in_mig(models: tuple[ServedModel, ...], region: str) -> list[Choice]:
+def in_mig(models: tuple[ServedModel, ...], region: str) -> list[MigType]:
     """For each GPU: the cheapest type that holds `models` on one node, one slice per model, and the layout for it."""
-    choices: dict[str, Choice] = {}
+    found: dict[str, MigType] = {}
     for candidate in types_with_mig(region):
-        if candidate.gpu.name not in choices and (sharing := slices_for(models, candidate)):
+        if candidate.gpu.name not in found and (sharing := slices_for(models, candidate)):
             usd = on_demand(candidate.name, region).usd_per_hour
             layout = in_one_line(sharing.model_dump()["layout"])
-            choices[candidate.gpu.name] = Choice(instance_type=candidate.name, layout=layout, usd_per_hour=usd)
-        if len(choices) == MOST_CHOICES:
+            found[candidate.gpu.name] = MigType(instance_type=candidate.name, layout=layout, usd_per_hour=usd)
+        if len(found) == MOST_TYPES:
             break
-    return [*choices.values()]
+    return [*found.values()]

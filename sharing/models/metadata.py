@@ -65,7 +65,7 @@ class Tensor:
     bytes: int
 
 
-def describe(
+def derive_model(
     name: str,
     metadata: Mapping[str, object],
     tensors: Iterable[Tensor],

@@ -68,7 +68,7 @@ def demands(config: StackConfig) -> list[Demand]:
     return [system_demand(config.cluster.system_nodes.instance_types), *map(pool_demand, config.pools)]
 
 
-def choose(
+def choose_for_stack(
     zones: Sequence[str], count: int, wanted: Sequence[Demand], offers: Offers, taken: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """The zones of a stack: those that it has, then those that meet the most demands.
@@ -87,7 +87,7 @@ def choose(
     return (*taken, *sorted(best, key=lambda zone: [not demand.met_in(zone, offers) for demand in wanted[:1]]))
 
 
-def place(
+def choose_for_pool(
     demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None, *, bound: bool = False
 ) -> list[str]:
     """The zones of a pool, among those of its stack: it keeps its zones while one of them sells its types.

@@ -194,7 +194,7 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
     everywhere = _zones(account)
     wanted = zones.demands(config)
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose(
+    taken = zones.choose_for_stack(
         config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
     )
     problems, warnings = [], []
@@ -204,7 +204,7 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:
         try:
-            zones.place(demand, taken, offered, groups.get(demand.path))
+            zones.choose_for_pool(demand, taken, offered, groups.get(demand.path))
         except NoZoneError as problem:
             problems.append(problem)
             continue

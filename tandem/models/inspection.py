@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.models.catalogue import Model, find
-from sharing.models.metadata import UnclearModelError, describe
+from sharing.models.metadata import UnclearModelError, derive_model
 from sharing.models.served import MODEL_NAME
 from sharing.printable import address, printable
 from stacks.stack_file.custom_models import own_keys
@@ -119,7 +119,7 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
             projector = at_most
             notes.append("projector-bytes is an upper bound: Ollama does not report the projector's size.")
     try:
-        model = describe(name, contents.metadata, contents.tensors, projector_bytes=projector, source=source)
+        model = derive_model(name, contents.metadata, contents.tensors, projector_bytes=projector, source=source)
         own = own_keys(model)
     except UnclearModelError as error:
         raise UnreadableModelError(f"{source} cannot be described. {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sharing.models.catalogue import Model
-from sharing.models.metadata import Tensor, UnclearModelError, describe
+from sharing.models.metadata import Tensor, UnclearModelError, derive_model
 from tests.sharing.builders import read_cases
 
 WIDTH, VOCABULARY = 64, 1000
@@ -42,12 +42,12 @@ def tensors(layers: int, *more: Tensor, dense: bool = True) -> list[Tensor]:
 def described(metadata: dict[str, object], *more: Tensor, dense: bool = True, **settings: Any) -> Model:
     layers = next(value for key, value in metadata.items() if key.endswith(".block_count"))
     assert isinstance(layers, int)
-    return describe("mine", metadata, tensors(layers, *more, dense=dense), source="a test", **settings)
+    return derive_model("mine", metadata, tensors(layers, *more, dense=dense), source="a test", **settings)
 
 
 def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:
     """Meta-Llama-3-8B: config.json of its repository."""
-    model = describe("llama3:8b", LLAMA, tensors(32, Tensor("output.weight", (4096, 10), 70)), source="here")
+    model = derive_model("llama3:8b", LLAMA, tensors(32, Tensor("output.weight", (4096, 10), 70)), source="here")
     assert model == Model(
         name="llama3:8b",
         architecture="llama",
@@ -105,7 +105,7 @@ def test_an_unclear_description_is_refused_and_never_guessed(name: str) -> None:
     named = keys(case["architecture"], case["keys"]) if "keys" in case else {**LLAMA, **case.get("llama", {})}
     found = tensors(case["tensors"], *more_of(case)) if "tensors" in case else []
     with pytest.raises(UnclearModelError) as refusal:
-        describe(
+        derive_model(
             "mine", case.get("metadata", named), found if case.get("embedding", True) else found[1:], source="a test"
         )
     assert case["expected"] in str(refusal.value)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sharing.fit.shares import place_on
-from sharing.fit.slices import Choice, in_mig
+from sharing.fit.slices import MigType, in_mig
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, gpus
 from sharing.hardware.prices import HOME, Market
@@ -174,13 +174,13 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
 
 def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and_price() -> None:
     assert in_mig((weighing(10_500), weighing(5_000)), "us-east-1") == [
-        Choice(instance_type="g7e.2xlarge", layout="all-1g.24gb", usd_per_hour=3.36312),
-        Choice(
+        MigType(instance_type="g7e.2xlarge", layout="all-1g.24gb", usd_per_hour=3.36312),
+        MigType(
             instance_type="p5.4xlarge",
             layout="[{profile: 1g.10gb, count: 6}, {profile: 1g.20gb, count: 1}]",
             usd_per_hour=6.88,
         ),
-        Choice(
+        MigType(
             instance_type="p4d.24xlarge",
             # It has eight GPUs, so both models get a slice of the larger kind.
             layout="all-3g.20gb",

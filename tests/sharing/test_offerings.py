@@ -108,7 +108,7 @@ def test_only_offered_types_have_a_price_in_the_region() -> None:
 
 
 def test_advice_names_no_type_that_the_region_does_not_offer() -> None:
-    assert {choice.instance_type for choice in in_mig(pair(), "us-west-1")} == {"p5.48xlarge", "p5en.48xlarge"}
+    assert {one.instance_type for one in in_mig(pair(), "us-west-1")} == {"p5.48xlarge", "p5en.48xlarge"}
     (problem,) = Mig().check(instance_types()["g4dn.xlarge"].gpu, market=Market(region="af-south-1"))
     assert problem.fix == "Use another mode or region."
     for region in ("us-west-1", "af-south-1", "cn-north-1"):

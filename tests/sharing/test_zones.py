@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharing.stack.zones import Demand, Group, NoZoneError, choose, most, place, system_demand
+from sharing.stack.zones import Demand, Group, NoZoneError, choose_for_pool, choose_for_stack, most, system_demand
 
 ZONES = ("a", "b", "d", "e", "f")
 SYSTEM = system_demand(["t3.medium"])
@@ -33,7 +33,7 @@ def offers(**letters: str) -> dict[str, list[str]]:
         # Zones in use stay, and only missing ones are added.
         (3, [group("g")], {"g": "f"}, "ab", "abf"),
         (2, [group("g")], {"g": "f"}, "ab", "ab"),
-        # No zone sells it: the first zones are chosen, and `place` reports the error.
+        # No zone sells it: the first zones are chosen, and `choose_for_pool` reports the error.
         (2, [group("g")], {}, "", "ab"),
         (2, [group("g")], None, "", "ab"),
         (6, [group("g")], {"g": "e"}, "", "abdef"),
@@ -43,13 +43,13 @@ def test_a_stack_uses_the_zones_that_serve_most_pools(
     count: int, demands: list[Demand], sold: dict[str, str] | None, taken: str, chosen: str
 ) -> None:
     known = None if sold is None else offers(**sold)
-    assert choose(ZONES, count, [SYSTEM, *demands], known, tuple(taken)) == tuple(chosen)
+    assert choose_for_stack(ZONES, count, [SYSTEM, *demands], known, tuple(taken)) == tuple(chosen)
 
 
 def test_system_nodes_get_the_first_zones_of_a_stack() -> None:
     sold = {"t3.medium": ["d", "e", "f"], "g": ["a", "d", "e"]}
-    assert choose(ZONES, 3, [SYSTEM, group("g")], sold) == ("d", "e", "f")
-    assert choose(ZONES, 2, [SYSTEM, group("g")], {**sold, "g": ["a"]}) == ("d", "a")
+    assert choose_for_stack(ZONES, 3, [SYSTEM, group("g")], sold) == ("d", "e", "f")
+    assert choose_for_stack(ZONES, 2, [SYSTEM, group("g")], {**sold, "g": ["a"]}) == ("d", "a")
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_system_nodes_get_the_first_zones_of_a_stack() -> None:
 )
 def test_a_pool_stays_as_long_as_one_of_its_zones_sells_its_types(sold: str, there: str | None, placed: str) -> None:
     now = None if there is None else Group(zones=tuple(there), types=frozenset({"g"}))
-    assert place(group("g"), ("a", "b", "d", "e"), offers(g=sold), now) == list(placed)
+    assert choose_for_pool(group("g"), ("a", "b", "d", "e"), offers(g=sold), now) == list(placed)
 
 
 def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> None:
     there = Group(zones=("d", "e"), types=frozenset({"g"}))
     sold = offers(g="de", h="ae", i="")
-    assert place(group("g", "h"), ZONES, sold, there) == ["e"]
+    assert choose_for_pool(group("g", "h"), ZONES, sold, there) == ["e"]
     with pytest.raises(NoZoneError, match="Use other types or another region"):
-        place(group("i"), ZONES, sold, there)
+        choose_for_pool(group("i"), ZONES, sold, there)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> No
 )
 def test_a_pool_without_a_zone_is_an_error_with_a_fix(demand: Demand, message: str) -> None:
     with pytest.raises(NoZoneError) as refused:
-        place(demand, ("a", "b"), offers(g="f", h="e"))
+        choose_for_pool(demand, ("a", "b"), offers(g="f", h="e"))
     assert str(refused.value) == message
 
 
 def test_a_pool_that_a_volume_binds_is_refused_other_types() -> None:
     there = Group(zones=("b",), types=frozenset({"g"}))
-    assert place(group("g"), ("b",), offers(g="a"), there, bound=True) == ["b"]
+    assert choose_for_pool(group("g"), ("b",), offers(g="a"), there, bound=True) == ["b"]
     with pytest.raises(NoZoneError) as refused:
-        place(group("h"), ("b",), offers(h="a"), there, bound=True)
+        choose_for_pool(group("h"), ("b",), offers(h="a"), there, bound=True)
     assert str(refused.value) == (
         "gpu-nodes.instance-types: b does not sell h. A volume binds the pool to this zone. Write a type "
         "that the zone sells, or `cache: node`."
