@@ -17,9 +17,13 @@ def _account_from_number(value: object) -> object:
 
 LEAST_SECONDS, MOST_SECONDS = 15 * 60, 12 * 60 * 60
 """Of a role's session (terraform-provider-aws internal/provider/sdkv2/validate.go, validAssumeRoleDuration)."""
-UNITS = {"ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3}
-"""Powers of ten of the units below a second; both spellings of µ: U+00B5 and U+03BC (go 1.26 time/format.go)."""
-SECONDS = {**{unit: Fraction(10) ** power for unit, power in UNITS.items()}, "s": 1, "m": 60, "h": 3600}
+MICROSECOND = Fraction(1, 10**6)
+SECONDS: dict[str, Fraction] = {
+    "ns": MICROSECOND / 1000,
+    # Both spellings of µ: U+00B5 and U+03BC (go 1.26 time/format.go, unitMap).
+    **dict.fromkeys(("us", "µs", "μs"), MICROSECOND),
+    **{"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)},
+}
 PART = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 LONGEST = 100
 """Characters. Go takes more, but no time needs them, and Python refuses to read a number of 4,301 digits."""
