@@ -125,6 +125,11 @@ def runs(numbers: Iterable[int], names: Sequence[str] = ()) -> str:
     return ",".join("-".join(names[end] if names else f"{end}" for end in pair) for pair in ends)
 
 
+def counted(number: int, noun: str) -> str:
+    """E.g. `1 minute` or `2 minutes`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def in_quotes(text: str) -> str:
     """The fix for a number or a truth value where text is needed."""
     return f'Put it in quotes: "{text}".'
@@ -138,8 +143,7 @@ def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[s
     if not problems:
         return []
     lines = group(problems)
-    count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
-    return [f"{kind}: {one_line(name)} has {count}", *(f"  {problem}" for problem in lines)]
+    return [f"{kind}: {one_line(name)} has {counted(len(lines), kind)}", *(f"  {problem}" for problem in lines)]
 
 
 def place_in_file(problem: Problem) -> tuple[bool, int, int]:

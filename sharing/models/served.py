@@ -34,6 +34,11 @@ MODEL_NAME = (
 """`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 
 
+def _own_key(description: str, *, least: int, most: int) -> Any:
+    """A number that describes a custom model."""
+    return Field(default=None, ge=least, le=most, description=f"Custom model: {description}")
+
+
 class ServedModel(Section, ModelInEngine):
     """One model and how it is served."""
 
@@ -95,93 +100,49 @@ class ServedModel(Section, ModelInEngine):
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
     )
-    layers: int | None = Field(default=None, ge=1, le=1024, description="Custom model: layers.")
-    kv_heads: int | None = Field(default=None, ge=1, le=1024, description="Custom model: KV heads.")
-    head_dim: int | None = Field(default=None, ge=1, le=4096, description="Custom model: values per head.")
-    vocabulary: int | None = Field(
-        default=None,
-        ge=1,
-        le=4_194_304,
-        description="Custom model: vocabulary size. Default: the largest in the catalogue.",
+    layers: int | None = _own_key("layers.", least=1, most=1024)
+    kv_heads: int | None = _own_key("KV heads.", least=1, most=1024)
+    head_dim: int | None = _own_key("values per head.", least=1, most=4096)
+    vocabulary: int | None = _own_key(
+        "vocabulary size. Default: the largest in the catalogue.", least=1, most=4_194_304
     )
     architecture: Annotated[str | None, Fix("Write the name that `ollama show` prints, e.g. gemma3.")] = Field(
         default=None,
         pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
         description="Custom model: its `general.architecture`, e.g. `gemma3`.",
     )
-    max_context: int | None = Field(
-        default=None, ge=1, le=2**31, description="Custom model: maximum context length. Default: unknown."
+    max_context: int | None = _own_key("maximum context length. Default: unknown.", least=1, most=2**31)
+    heads: int | None = _own_key("query heads. Default: an estimate.", least=1, most=1024)
+    value_dim: int | None = _own_key("values per head of V. Default: `head-dim`.", least=1, most=4096)
+    swa_layers: int | None = _own_key(
+        "layers with a sliding window, without those in `shared-kv-layers`.", least=0, most=1024
     )
-    heads: int | None = Field(
-        default=None, ge=1, le=1024, description="Custom model: query heads. Default: an estimate."
+    swa_window: int | None = _own_key("tokens in that window.", least=0, most=2**31)
+    swa_kv_heads: int | None = _own_key("KV heads of these layers. Default: `kv-heads`.", least=0, most=1024)
+    swa_head_dim: int | None = _own_key("values per head of these layers. Default: `head-dim`.", least=0, most=4096)
+    shared_kv_layers: int | None = _own_key(
+        "layers without a KV cache of their own, with or without a window (gemma3n, gemma4).", least=0, most=1024
     )
-    value_dim: int | None = Field(
-        default=None, ge=1, le=4096, description="Custom model: values per head of V. Default: `head-dim`."
+    recurrent_layers: int | None = _own_key(
+        "layers with a state of fixed size instead of a KV cache.", least=0, most=1024
     )
-    swa_layers: int | None = Field(
-        default=None,
-        ge=0,
-        le=1024,
-        description="Custom model: layers with a sliding window, without those in `shared-kv-layers`.",
+    recurrent_state_bytes: int | None = _own_key(
+        "total size of the states of these layers, per slot.", least=0, most=MOST_BYTES
     )
-    swa_window: int | None = Field(default=None, ge=0, le=2**31, description="Custom model: tokens in that window.")
-    swa_kv_heads: int | None = Field(
-        default=None, ge=0, le=1024, description="Custom model: KV heads of these layers. Default: `kv-heads`."
+    mla_rank: int | None = _own_key(
+        "values per token and layer of multi-head latent attention (`kv_lora_rank` + RoPE).", least=0, most=65_536
     )
-    swa_head_dim: int | None = Field(
-        default=None,
-        ge=0,
-        le=4096,
-        description="Custom model: values per head of these layers. Default: `head-dim`.",
+    width: int | None = _own_key("`embedding_length`. Default: an estimate.", least=1, most=1_048_576)
+    feed_forward: int | None = _own_key(
+        "widest feed-forward layer, of the experts that a token uses. Default: an estimate.", least=1, most=16_777_216
     )
-    shared_kv_layers: int | None = Field(
-        default=None,
-        ge=0,
-        le=1024,
-        description="Custom model: layers without a KV cache of their own, with or without a window (gemma3n, gemma4).",
+    experts: int | None = _own_key("experts of a layer.", least=0, most=4096)
+    experts_used: int | None = _own_key("experts that a token uses.", least=0, most=4096)
+    embedding_bytes: int | None = _own_key(
+        "embedding size if `output.weight` is separate (it stays on the CPU); 0 if tied.", least=0, most=MOST_BYTES
     )
-    recurrent_layers: int | None = Field(
-        default=None,
-        ge=0,
-        le=1024,
-        description="Custom model: layers with a state of fixed size instead of a KV cache.",
-    )
-    recurrent_state_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_BYTES,
-        description="Custom model: total size of the states of these layers, per slot.",
-    )
-    mla_rank: int | None = Field(
-        default=None,
-        ge=0,
-        le=65_536,
-        description="Custom model: values per token and layer of multi-head latent attention (`kv_lora_rank` + RoPE).",
-    )
-    width: int | None = Field(
-        default=None, ge=1, le=1_048_576, description="Custom model: `embedding_length`. Default: an estimate."
-    )
-    feed_forward: int | None = Field(
-        default=None,
-        ge=1,
-        le=16_777_216,
-        description="Custom model: widest feed-forward layer, of the experts that a token uses. Default: an estimate.",
-    )
-    experts: int | None = Field(default=None, ge=0, le=4096, description="Custom model: experts of a layer.")
-    experts_used: int | None = Field(
-        default=None, ge=0, le=4096, description="Custom model: experts that a token uses."
-    )
-    embedding_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_BYTES,
-        description="Custom model: embedding size if `output.weight` is separate (it stays on the CPU); 0 if tied.",
-    )
-    projector_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_BYTES,
-        description="Custom model: weights for images and audio, besides `weights-gib`.",
+    projector_bytes: int | None = _own_key(
+        "weights for images and audio, besides `weights-gib`.", least=0, most=MOST_BYTES
     )
     encoder: bool | None = Field(
         default=None,

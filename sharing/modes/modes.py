@@ -73,14 +73,17 @@ class Shares:
     per_gpu: int
     memory_mib: int | None
     """Memory of one share; None if every pod sees all of it, first come, first served."""
-    enforced: bool
-    """Whether a process that allocates more than its share fails."""
     unit_mib: int
     """Memory of the GPU or slice that CUDA can use, shared by all of its pods."""
     sharers: int
     """Pods that may be placed on the same GPU or slice."""
     profile: str = ""
     """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of an entire GPU."""
+
+    @property
+    def enforced(self) -> bool:
+        """Whether a process that allocates more than its share fails."""
+        return self.memory_mib is not None
 
 
 def sharing_strategy(sharers: int, enforced: bool) -> str:
@@ -187,6 +190,13 @@ class _Whole(Mode):
         return self.settings_of("strategy", "layout")
 
 
+def _of_entire_gpu(replicas: int, *, memory_mib: int | None, unit_mib: int) -> tuple[Shares, ...]:
+    """The shares of a GPU that is not partitioned."""
+    return (
+        Shares(resource=GPU_RESOURCE, per_gpu=replicas, memory_mib=memory_mib, unit_mib=unit_mib, sharers=replicas),
+    )
+
+
 class Exclusive(_Whole):
     """One pod has the entire GPU."""
 
@@ -198,16 +208,7 @@ class Exclusive(_Whole):
         return self.settings_of("replicas", "allocation_policy", "strategy", "layout")
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        return (
-            Shares(
-                resource=GPU_RESOURCE,
-                per_gpu=1,
-                memory_mib=gpu.cuda_mib,
-                enforced=True,
-                unit_mib=gpu.cuda_mib,
-                sharers=1,
-            ),
-        )
+        return _of_entire_gpu(1, memory_mib=gpu.cuda_mib, unit_mib=gpu.cuda_mib)
 
 
 class _Replicated(_Whole):
@@ -246,16 +247,7 @@ class TimeSlicing(_Replicated):
     mode: Literal["timeslice"] = Field(default="timeslice", description=MODE)
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        return (
-            Shares(
-                resource=GPU_RESOURCE,
-                per_gpu=self.replicas,
-                memory_mib=None,
-                enforced=False,
-                unit_mib=gpu.cuda_mib,
-                sharers=self.replicas,
-            ),
-        )
+        return _of_entire_gpu(self.replicas, memory_mib=None, unit_mib=gpu.cuda_mib)
 
 
 class Mps(_Replicated):
@@ -269,15 +261,8 @@ class Mps(_Replicated):
     )
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        return (
-            Shares(
-                resource=GPU_RESOURCE,
-                per_gpu=self.replicas,
-                memory_mib=gpu.nvml_mib // self.replicas,
-                enforced=True,
-                unit_mib=gpu.cuda_mib - MPS_SERVER_MIB,
-                sharers=self.replicas,
-            ),
+        return _of_entire_gpu(
+            self.replicas, memory_mib=gpu.nvml_mib // self.replicas, unit_mib=gpu.cuda_mib - MPS_SERVER_MIB
         )
 
     def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
@@ -347,7 +332,6 @@ class Mig(Mode):
                 resource=GPU_RESOURCE if self.strategy == "single" else profile.resource,
                 per_gpu=count * (self.replicas or 1),
                 memory_mib=None if self.replicas else profile.memory_mib,
-                enforced=not self.replicas,
                 unit_mib=profile.memory_mib,
                 sharers=self.replicas or 1,
                 profile=profile.name,

@@ -10,7 +10,7 @@ import datetime
 import re
 from dataclasses import dataclass
 
-from sharing.problems import runs
+from sharing.problems import counted, runs
 
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -109,8 +109,7 @@ def read_cron(text: str) -> Cron:
     parts = text.split()
     if len(parts) != len(FIELDS):
         names = ", ".join(field.name for field in FIELDS)
-        count = f"{len(parts)} field{'s' * (len(parts) != 1)}"
-        raise CronError(f"has {count}, but cron text has five: {names}")
+        raise CronError(f"has {counted(len(parts), 'field')}, but cron text has five: {names}")
     minutes, hours, days, months, weekdays = (_read(part, field) for part, field in zip(parts, FIELDS, strict=True))
     if days != DAY.every and weekdays != EVERY_WEEKDAY:
         # crontab(5): the command runs when either matches. EventBridge takes only one of the two.

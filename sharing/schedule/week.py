@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from sharing.problems import did_you_mean, near
+from sharing.problems import counted, did_you_mean, near
 from sharing.schedule.cron import Cron
 
 EXAMPLES = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}
@@ -70,13 +70,12 @@ def find_conflicts(schedule: Cron, wake: Cron) -> Iterator[tuple[str, str]]:
         return
     parked, running = (max(_lengths(schedule, wake, parked=parked)) for parked in (True, False))
     if parked < SHORTEST_MINUTES:
-        yield "wake", f"lets the stack park for at most {_minutes(parked)}; the minimum is {SHORTEST_MINUTES}"
+        yield "wake", f"lets the stack park for at most {counted(parked, 'minute')}; the minimum is {SHORTEST_MINUTES}"
     if running < SHORTEST_MINUTES:
-        yield "schedule", f"lets the stack run for at most {_minutes(running)}; the minimum is {SHORTEST_MINUTES}"
-
-
-def _minutes(count: int) -> str:
-    return f"{count} minute{'s' * (count != 1)}"
+        yield (
+            "schedule",
+            f"lets the stack run for at most {counted(running, 'minute')}; the minimum is {SHORTEST_MINUTES}",
+        )
 
 
 def _find_clash(schedule: Cron, wake: Cron) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
-from sharing.problems import Problem
+from sharing.problems import Problem, counted
 from sharing.stack.config import StackConfig
 from sharing.stack.startup import cold_start
 from sharing.verdict.features.feature import CheaperHours, Feature
@@ -81,13 +81,9 @@ def _describe(config: StackConfig) -> str:
     if not tenants:
         return ""
     usual, slow = round(max(cold_start(tenant)[0] for tenant in tenants)), max(map(slow_start_minutes, tenants))
-    wait = f"about {_minutes(usual)}, sometimes {slow}"
+    wait = f"about {counted(usual, 'minute')}, sometimes {slow}"
     answer = f"waits {wait}" if settings.cold_requests == "wait" else f"gets status 503 for {wait}"
-    return f"a model stops after {_minutes(settings.idle_minutes)} without requests; the next request {answer}"
-
-
-def _minutes(number: int) -> str:
-    return f"{number} minute{'s' * (number != 1)}"
+    return f"a model stops after {counted(settings.idle_minutes, 'minute')} without requests; the next request {answer}"
 
 
 SCALE_TO_ZERO = Feature(

@@ -9,7 +9,7 @@ from sharing.fit.prompt_cache import STEP_MIB, enough_mib, slow_copies, state_mi
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.system_instances import SystemType, system_types
 from sharing.models.served import ServedModel
-from sharing.problems import Problem
+from sharing.problems import Problem, counted
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
 from sharing.verdict.features import find_system_pods
@@ -30,11 +30,12 @@ def cpu_and_ram(config: StackConfig) -> Iterator[Problem]:
         for path, node in pool.placed_nvidia_types:
             needs = host.crowd(config, pool, node)
             if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
-                rule = f"is less than the {cpu / 1000:g} vCPU that {_models(len(needs))} on one {node.name} request"
+                models = f"{counted(len(needs), 'model')} on one {node.name}"
+                rule = f"is less than the {cpu / 1000:g} vCPU that {models} request"
                 yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(config, pool, node, needs))
             if missing := _missing_mib(config, pool, node, needs):
                 room = host.room_mib(config, pool, node)
-                needed = f"{room + missing:,} MiB of RAM that {_models(len(needs))} on one {node.name} need"
+                needed = f"{room + missing:,} MiB of RAM that {counted(len(needs), 'model')} on one {node.name} need"
                 rule = f"is {missing:,} MiB less than the {needed}"
                 fix = _smaller_caches(config, pool, node) or _larger(config, pool, node, needs)
                 yield Problem(path, f"{room:,} MiB for models", rule, fix)
@@ -77,7 +78,7 @@ def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
             needs = host.crowd(config, pool, node)
             others = len(on_gpu_node(config, pool))
             if len(needs) + others > _most_pods(node):
-                rule = f"is too few on one {node.name} for {_models(len(needs))} and {others} other pods"
+                rule = f"is too few on one {node.name} for {counted(len(needs), 'model')} and {others} other pods"
                 yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(config, pool, node, needs))
 
 
@@ -87,10 +88,6 @@ def system_nodes(config: StackConfig) -> Iterator[Problem]:
     if kinds and (wrong := _overfull(config, kinds)):
         nodes = f"{config.cluster.system_nodes.count} × {kinds[0].name}"
         yield Problem("cluster.system-nodes", nodes, wrong, _roomier(config, kinds))
-
-
-def _models(count: int) -> str:
-    return f"{count} model{'s' if count > 1 else ''}"
 
 
 def _cpu_millis(models: int) -> int:

@@ -12,7 +12,7 @@ from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
 from sharing.modes.modes import Mps
-from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, did_you_mean
+from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
 from sharing.stack import zones
 from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
@@ -152,7 +152,7 @@ def _shares_for_all(config: StackConfig) -> Iterator[Problem]:
             continue
         nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
-        counts = f"{len(tenants)} models{where} for {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
+        counts = f"{len(tenants)} models{where} for {counted(pool.total_shares, 'share')}"
         most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
         is_counted = pool.desired and pool.provisioner == "node-group" and not config.park
         fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if is_counted else ''}{most}"
