@@ -3,15 +3,11 @@
 import datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from sharing import tables
 from sharing.cost.bill import cost, in_extended_support
 from sharing.hardware import prices
 from sharing.hardware.gpus import instance_types
-from sharing.stack.config import StackConfig
-from tests.sharing.builders import SMALL, TODAY, pool, read_cases, replace, setup, tenants
+from tests.sharing.builders import pool, read_cases, replace, setup, tenants
 from tests.sharing.rows import read_setup
 
 REGIONS = ["us-east-1", "us-west-2", "eu-west-1", "ap-south-2", "us-gov-west-1", "xx-north-9"]
@@ -41,14 +37,6 @@ def test_extended_support_begins_on_the_day_standard_support_ends() -> None:
     assert [in_extended_support("1.36", day) for day in days] == [False, True]
 
 
-@pytest.mark.parametrize("name", [row["instance_type"] for row in tables.read("system_instances").rows])
-def test_every_type_for_system_nodes_has_its_price(name: str) -> None:
-    home = prices.system_node(name, "us-east-1")
-    assert 0.01 < home.usd_per_hour < 0.2
-    assert (home.region, home.date, home.note) == ("us-east-1", "2026-07-20", "")
-    assert prices.system_node(name, "eu-west-1") == replace(home, note="price of us-east-1", own=False)
-
-
 def test_an_estimate_uses_the_number_of_gpus_and_the_most_expensive_family(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -59,37 +47,6 @@ def test_an_estimate_uses_the_number_of_gpus_and_the_most_expensive_family(
     assert found.usd_per_hour == pytest.approx(4 * most_expensive)
     assert found.note == "estimate, from g4dn.16xlarge"
     assert (found.region, found.date) == ("us-east-1", "2026-07-20")
-
-
-@st.composite
-def priced(draw: st.DrawFn) -> StackConfig:
-    kind = draw(st.sampled_from(TYPES))
-    desired = draw(st.integers(0, 4))
-    return setup(
-        region=draw(st.sampled_from(REGIONS)),
-        nat=draw(st.sampled_from(["none", "single", "per-zone"])),
-        zones=draw(st.integers(2, 3)),
-        system_nodes=draw(st.integers(1, 3)),
-        pools=(
-            pool(kind, capacity=draw(st.sampled_from(["spot", "on-demand"])), desired=desired, max=max(desired, 1)),
-        ),
-        models=tenants(*[SMALL] * draw(st.integers(1, 6)), cache=draw(st.sampled_from(["node", "volume"]))),
-        today=TODAY + datetime.timedelta(days=draw(st.integers(0, 900))),
-    )
-
-
-@given(whole=priced())
-@settings(max_examples=120)
-def test_the_lines_add_up_and_fewer_nodes_are_never_more_expensive_than_dedicated_ones(whole: StackConfig) -> None:
-    bill = cost(whole)
-    assert bill.usd_per_hour == pytest.approx(sum(one.usd_per_hour for one in bill.lines))
-    assert all(one.usd_per_hour >= 0 for one in bill.lines)
-    replaced = (bill.replacing_usd_per_hour - bill.usd_per_hour) / 2  # half an hour of these nodes
-    assert bill.usd_per_month == pytest.approx(bill.usd_per_hour * 730 + replaced)
-    assert bill.per_model_hour * bill.models == pytest.approx(bill.usd_per_hour)
-    (here,) = whole.pools
-    if here.desired <= -(-len(whole.models) // here.smallest.gpus):
-        assert bill.dedicated_usd_per_hour >= bill.usd_per_hour - 1e-9
 
 
 @pytest.mark.parametrize("region", REGIONS)

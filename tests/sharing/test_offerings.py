@@ -58,13 +58,8 @@ def test_a_budget_is_not_compared_with_another_regions_prices() -> None:
         "Run `tandem prices --region sa-east-1`, then plan with `--live-prices`."
     )
     assert not warning.judged
-    assert on("sa-east-1", "g4dn.xlarge").warnings == (), "without a budget there is nothing to check"
     (china,) = on("cn-north-1", "g4dn.xlarge", max_usd_per_hour=9.0).warnings
     assert china.fix == "Compare it with AWS's own price list of cn-north-1."
-    read = Book(region="sa-east-1", date=TODAY, on_demand={"g4dn.xlarge": 0.894}, spot={})
-    assert [problem.path for problem in on("sa-east-1", "g4dn.xlarge", max_usd_per_hour=0.1, book=read).problems] == [
-        "budget.max-usd-per-hour"
-    ]
 
 
 @pytest.mark.parametrize("region", REGIONS)
