@@ -110,6 +110,7 @@ def test_only_warnings_about_the_way_itself_are_reported() -> None:
 
 
 def test_more_models_get_more_shares_of_one_gpu() -> None:
+    assert one("g4dn.xlarge", "mps").pool.sharing.replicas == 2
     three = setup(models=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
     [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
     assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)
