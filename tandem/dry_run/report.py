@@ -344,6 +344,9 @@ def _scaling(plan: Plan) -> dict[str, object] | None:
 
 def _pool(pool: GpuPool, nodes: int) -> dict[str, object]:
     """A pool of known types, with this many nodes."""
-    shares = [{**asdict(shares), "total": pool.planned_gpus * shares.per_gpu} for shares in pool.offers]
+    shares = [
+        {**asdict(shares), "enforced": shares.enforced, "total": pool.planned_gpus * shares.per_gpu}
+        for shares in pool.offers
+    ]
     own = {"gpu": pool.smallest.gpu, "nodes": nodes, "shares": shares, "mode": pool.sharing.mode}
     return {**pool.model_dump(include={"name", "instance_types", "capacity"}), **own}
