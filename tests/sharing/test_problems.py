@@ -169,3 +169,8 @@ def test_a_long_path_and_a_long_value_are_shown_in_part() -> None:
     assert str(Problem(f"aws:defaultTags.tags.{'k' * 128}", f"'{arn}'", "is wrong", "")) == (
         f"aws:defaultTags.tags.{'k' * 128}: '{arn}' is wrong."
     )
+
+
+def test_a_problem_for_programs_has_no_wording() -> None:
+    fields = {"path": "models", "found": "1", "rule": "must be 2", "fix": "Write 2.", "judged": True, "place": None}
+    assert Problem("models", "1", "must be 2", "Write 2.", LIMIT).as_json() == fields
