@@ -1,6 +1,5 @@
 """The documents agree with the code."""
 
-import json
 import re
 import subprocess
 import sys
@@ -16,10 +15,8 @@ from sharing import versions
 from sharing.aws import tags
 from sharing.names import MODE_TAINT, POOL_LABEL
 from sharing.stack.config import StackConfig
-from stacks.stack_file.hints import fields
+from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
-from tests import several_pools
-from tests.command import call
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWERS = "tests/live/answers/"
@@ -75,42 +72,9 @@ def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) ->
     assert judge_file(path).plan().verdict.warnings == ()
 
 
-def test_the_stack_file_of_the_guide_to_several_pools_does_what_the_guide_says(tmp_path: Path) -> None:
-    path = tmp_path / "Pulumi.several.yaml"
-    path.write_text(several_pools.stack_file(), encoding="utf-8")
-    done = call("plan", str(path), "--json")
-    assert done.returncode == 0, done.stdout
-    facts = json.loads(done.stdout)
-    assert [(pool["name"], pool["capacity"], pool["mode"]) for pool in facts["pools"]] == [
-        ("steady", "on-demand", "exclusive"),
-        ("rest", "spot", "timeslice"),
-    ]
-    assert [model["pool"] for model in facts["models"]] == ["steady", "rest", "rest"]
-    [parked] = re.findall(r"tandem:gpu-nodes\[(\d)\]\.desired' 0", several_pools.GUIDE.read_text(encoding="utf-8"))
-    assert facts["pools"][int(parked)]["name"] == "rest"
-
-
-@pytest.mark.slow
-def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_knows() -> None:
-    done = call("modes", "--json")
-    planned = [cell for cell in json.loads(done.stdout)["cells"] if cell["verdict"] == "plans"]
-    table = (REFERENCE / "sharing-modes.md").read_text(encoding="utf-8").partition("<!-- modes: generated -->\n")[2]
-    rows = table.partition("<!-- /modes -->")[0].splitlines()[2:]
-    for way, row in zip(dict.fromkeys(cell["way"] for cell in planned), rows, strict=True):
-        found = [cell for cell in planned if cell["way"] == way]
-        spot = min(cell["usd_per_hour"] for cell in found if cell["capacity"] == "spot")
-        full = min(cell["on_demand_usd_per_hour"] for cell in found)
-        assert re.search(rf"\| {spot:.2f} spot \(\d × [\w.]+\), {full:.2f} on demand ", row), way
-
-
-def test_every_key_of_a_stack_file_is_in_the_stack_file_that_shows_all_and_in_the_reference() -> None:
+def test_every_section_of_a_stack_file_is_in_the_reference() -> None:
     reference = (REFERENCE / "stack-file.md").read_text(encoding="utf-8")
-    dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
-    keys = {field.alias or name for name, field in StackConfig.model_fields.items()}
-    assert {"aws:profile", "sharing", "gpu-nodes", "proof", "tags"} <= keys
-    for key in keys:
-        name = key if ":" in key else f"tandem:{key}"
-        assert re.search(rf"^ *(# )?{name}:", dev, flags=re.MULTILINE), key
+    for key in (field.alias or name for name, field in StackConfig.model_fields.items()):
         assert re.search(rf"^\| `{key}[.\[`]", reference, flags=re.MULTILINE), key
 
 
@@ -165,18 +129,10 @@ def test_the_reference_of_the_components_has_every_public_name() -> None:
     assert sorted([*named, *described]) == tandem.__all__
 
 
-def test_every_decision_record_has_a_number_of_its_own_a_status_and_a_date() -> None:
-    paths = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-    numbers = [path.name[:4] for path in paths]
+def test_every_decision_record_has_a_number_of_its_own() -> None:
+    """`make docs` checks the rest of its head."""
+    numbers = [path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
     assert len(set(numbers)) == len(numbers) > 80
-    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
-    for path in paths:
-        title, _, status = path.read_text(encoding="utf-8").splitlines()[:3]
-        assert re.fullmatch(rf"# {path.name[:4]}\. .+", title), path.name
-        dated = re.fullmatch(r"Status: (?:accepted|superseded by (\d{4}))\. Date: 2\d{3}-[01]\d-[0-3]\d\.", status)
-        assert dated, path.name
-        assert dated[1] in (None, *numbers), path.name
-        assert f"]({path.name}) {title[8:]} |" in index, f"{path.name} is not in the index. Run `make docs`."
 
 
 def test_the_changelog_has_the_form_that_readers_know() -> None:

@@ -15,7 +15,7 @@ from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
-from stacks.stack_file import hints
+from stacks.stack_file import form_errors
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
@@ -180,7 +180,7 @@ def _read_form(source: Source) -> StackConfig | list[Problem]:
     secrets = [*_encrypted(values)]
     problems = [*source.problems, *refuse_keys(source.provider), *map(_refuse_secret, secrets)]
     if _lacks_sharing(values) and not {"sharing", "gpu-nodes"} & {*source.unread}:
-        problems.append(Problem("sharing", "", hints.MISSING, hints.hint("sharing")))
+        problems.append(Problem("sharing", "", form_errors.MISSING, form_errors.hint("sharing")))
     try:
         config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
     except ValidationError as error:
@@ -200,30 +200,34 @@ def _lacks_sharing(values: Mapping[str, Any]) -> bool:
     return "sharing" not in values and not has_own
 
 
-def _refuse_secret(loc: hints.Loc) -> Problem:
-    return Problem(hints.where(loc), "an encrypted value", "is not supported here", "Set it again without `--secret`.")
+def _refuse_secret(loc: form_errors.Loc) -> Problem:
+    return Problem(
+        form_errors.where(loc), "an encrypted value", "is not supported here", "Set it again without `--secret`."
+    )
 
 
-def _explain(error: ValidationError, secrets: list[hints.Loc], unread: Collection[str]) -> Iterator[Problem]:
+def _explain(error: ValidationError, secrets: list[form_errors.Loc], unread: Collection[str]) -> Iterator[Problem]:
     """One problem for each wrong setting.
 
     `secrets` have an error already. A key that is probably there, but misspelt, is not reported as missing: neither
     those of `unread`, nor those that an unknown key probably means.
     """
-    details = [(detail, hints.place(detail)) for detail in error.errors()]
+    details = [(detail, form_errors.place(detail)) for detail in error.errors()]
     unknown = [loc for detail, loc in details if detail["type"] == "extra_forbidden"]
-    meant = {hints.where((*loc[:-1], key)) for loc in unknown for key in near(str(loc[-1]), hints.keys(loc[:-1]))}
+    meant = {
+        form_errors.where((*loc[:-1], key)) for loc in unknown for key in near(str(loc[-1]), form_errors.keys(loc[:-1]))
+    }
     by_path: dict[str, Problem] = {}
     for detail, loc in details:
         if not any(loc[: len(secret)] == secret for secret in secrets):
-            problem = hints.problem(detail, loc)
+            problem = form_errors.problem(detail, loc)
             by_path.setdefault(problem.path, problem)
     for path, problem in by_path.items():
-        if problem.rule != hints.MISSING or path not in {*meant, *unread}:
+        if problem.rule != form_errors.MISSING or path not in {*meant, *unread}:
             yield problem
 
 
-def _encrypted(value: object, loc: hints.Loc = ()) -> Iterator[hints.Loc]:
+def _encrypted(value: object, loc: form_errors.Loc = ()) -> Iterator[form_errors.Loc]:
     """Locations of secrets: `{secure: …}`, as `pulumi config set --secret` writes them."""
     if isinstance(value, dict) and [*value] == ["secure"] and isinstance(value["secure"], str):
         yield loc

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sharing.names import PROJECT
-from stacks.stack_file.hints import fields
+from stacks.stack_file.form_errors import fields
 from stacks.stack_file.yaml import as_yaml
 
 WIDTH = 110

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from stacks.stack_file.hints import fields
+from stacks.stack_file.form_errors import fields
 
 OF_A_MODE = "sharing.timeslice."
 

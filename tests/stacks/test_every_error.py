@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from sharing.problems import Problem
-from stacks.stack_file.hints import fields
+from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 from tests.conftest import Golden
