@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.live import __main__ as checklist
-from tests.live import readings
 from tests.live.attend import attend
 from tests.live.cloud import ROOT, Cloud, account
 from tests.live.questions import QUESTIONS, Question
@@ -135,14 +134,6 @@ def test_the_commands_of_every_question_can_be_made_and_belong_to_a_step() -> No
             checklist.check_command(command, TAGS)
             assert "<" not in command.replace("</", ""), question.id
             assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, question.id
-
-
-def test_answers_keep_no_name_of_the_account() -> None:
-    """A log of a node names it; the answer has only numbers."""
-    events = '{"items": [{"message": "Node ip-10-0-0-1.ec2.internal has been rebooted, boot id: 6c2f"}]}'
-    nodes = '{"items": [{"status": {"nodeInfo": {"bootID": "6c2f"}}}]}'
-    answer = readings.reboots(events, nodes, 'msg="Rebooting the node"\n')
-    assert answer == {"events": 1, "since_last_reboot": [True], "reboot_lines": 1}
 
 
 def test_questions_that_the_documents_name_are_asked() -> None:

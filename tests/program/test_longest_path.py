@@ -9,7 +9,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import tables
-from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM, known_times
+from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
 from stacks.stack_file.judge import Plan
 from tandem.dry_run import startup
 from tests.sharing.builders import replace
@@ -49,19 +49,6 @@ def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs:
 
     claims = [row for row in tables.read("durations").rows if row["type"] == NODE_CLAIM]
     assert last("karpenter") - last("timeslice") == pytest.approx(float(claims[0]["minutes"]))
-
-
-def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
-    graphs: Graphs, plans: Plans, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both belong to one step, so their doubts add up: (a + b)² is more than a² + b²."""
-
-    def doubt(about_the_node: float) -> float:
-        times = {**known_times(), NODE_CLAIM: (1.0, about_the_node)}
-        monkeypatch.setattr(startup, "known_times", lambda: times)
-        return startup.estimate_startup(graphs("karpenter"), plans("karpenter").config).plus_minus
-
-    assert doubt(4.0) ** 2 > doubt(0.0) ** 2 + 4.0**2 + 1
 
 
 def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, plans: Plans) -> None:

@@ -31,15 +31,6 @@ def test_each_model_is_expected_while_its_own_pool_has_a_node(graphs: Graphs) ->
     ]
 
 
-def test_karpenter_is_read_only_where_it_launches_nodes(graphs: Graphs) -> None:
-    def jobs(graph: Graph) -> list[str]:
-        config = values(graph, "victoria-metrics-single")["server"]["scrape"]["config"]
-        return [one["job_name"] for one in config["scrape_configs"]]
-
-    assert jobs(graphs("monitored")) == ["dcgm-exporter", "tandem-models"]
-    assert jobs(graph_with("karpenter", BUILTIN)) == ["dcgm-exporter", "tandem-models", "karpenter"]
-
-
 def test_no_model_is_expected_where_models_scale_to_zero() -> None:
     asleep = graph_with("karpenter", {**BUILTIN, "scale-to-zero": {"enabled": True}, **LARGE})
     assert "TandemModelWithoutPod" not in str(values(asleep, "grafana"))

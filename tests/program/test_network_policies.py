@@ -32,7 +32,10 @@ def network(graph: Graph) -> Network:
         metadata["name"]: metadata.get("labels", {})
         for metadata in (plain(namespace.inputs)["metadata"] for namespace in graph.of_type(NAMESPACE))
     }
-    return Network((plain(policy.inputs) for policy in graph.of_type(POLICY)), namespaces)
+    policies = [plain(policy.inputs) for policy in graph.of_type(POLICY)]
+    # Outgoing connections are left alone.
+    assert all(one["spec"]["policyTypes"] == ["Ingress"] and "egress" not in one["spec"] for one in policies)
+    return Network(policies, namespaces)
 
 
 def wrong(net: Network, part: str, *, is_allowed: bool) -> list[Any]:
@@ -66,6 +69,10 @@ def test_each_pool_has_a_proof_that_the_other_cannot_reach(graphs: Callable[[str
     assert not net.allows(steady, rest, 7077)
 
 
+@pytest.mark.real_world(
+    behaviour="The interceptor of KEDA's HTTP add-on connects to a model's Service, and the scaler to the interceptor",
+    source="http-add-on v0.15.0 interceptor/middleware/routing.go, resolveUpstreamURL, and scaler/queue_pinger.go",
+)
 @pytest.mark.parametrize("stack", sorted(TABLE["sections"]))
 def test_a_section_opens_the_connections_that_it_needs_and_no_others(
     graphs: Callable[[str], Graph], stack: str
@@ -93,41 +100,6 @@ def test_every_namespace_of_ours_with_a_server_has_a_policy(graphs: Callable[[st
     named = {plain(namespace.inputs)["metadata"]["name"] for namespace in graph.of_type(NAMESPACE)}
     guarded = {plain(policy.inputs)["metadata"]["namespace"] for policy in graph.of_type(POLICY)}
     assert named - guarded <= {"nvidia-device-plugin", "node-feature-discovery", "gpu-operator"}
-
-
-@pytest.mark.real_world(
-    behaviour="The interceptor of KEDA's HTTP add-on connects to a model's Service, and the scaler to the interceptor",
-    source="http-add-on v0.15.0 interceptor/middleware/routing.go, resolveUpstreamURL, and scaler/queue_pinger.go",
-)
-def test_only_clients_reach_the_interceptor_and_only_the_interceptor_is_new_to_the_models(
-    graphs: Callable[[str], Graph],
-) -> None:
-    net, model = network(graphs("karpenter-idle")), pod("model")
-    part = {"app.kubernetes.io/name": "http-add-on"}
-    interceptor = Pod("keda", {**part, "app.kubernetes.io/component": "interceptor"})
-    scaler = Pod("keda", {**part, "app.kubernetes.io/component": "scaler"})
-    operator = Pod("keda", {"app.kubernetes.io/name": "keda-operator"})
-    assert net.allows(interceptor, model, 11434)
-    assert net.allows(scaler, interceptor, 9090)
-    for source in (pod("chat"), pod("client"), model):
-        assert net.allows(source, interceptor, 11434)
-        assert not net.allows(source, interceptor, 9090)
-    strange = (pod("default"), pod("kube-system"), operator, Pod("team-a", interceptor.labels))
-    for source in strange:
-        assert not net.allows(source, interceptor, 11434)
-        assert not net.allows(source, interceptor, 9090)
-        assert not net.allows(source, model, 11434)
-    assert not net.allows(scaler, model, 11434)
-    assert not net.allows(interceptor, model, 9410)
-    # KEDA's operator asks the scaler, and the control plane asks both.
-    assert net.allows(operator, scaler, 9090)
-    assert not network(graphs("karpenter")).allows(interceptor, model, 11434)
-
-
-def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:
-    policies = [plain(policy.inputs)["spec"] for policy in graphs(any_stack).of_type(POLICY)]
-    assert policies
-    assert all(spec["policyTypes"] == ["Ingress"] and "egress" not in spec for spec in policies)
 
 
 @pytest.mark.real_world(

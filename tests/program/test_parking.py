@@ -122,16 +122,12 @@ def test_the_digest_changes_with_the_stack_file_and_with_a_version_and_with_noth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = plan_of("scheduled")
-
-    def digest_with(**sections: object) -> str:
-        return str(record(judge_with("scheduled", sections).plan(), Parking())["plan"])
-
-    first = digest_with()
-    assert record(plan, Parking(parked=frozenset({"gpu"}), unchanged=True))["plan"] == first
-    assert digest_with(models=[{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]) != first
-    assert digest_with() == first
+    first = digest(plan)
+    assert record(plan, BEFORE)["plan"] == first == digest(judge_with("scheduled", {}).plan())
+    models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
+    assert digest(judge_with("scheduled", {"models": models}).plan()) != first
     monkeypatch.setattr(versions, "PROBER_IMAGE", "python:next")
-    assert digest_with() != first
+    assert digest(plan) != first
 
 
 @pytest.mark.parametrize("is_scheduled", [True, False])

@@ -1,15 +1,11 @@
-"""The privileges of the containers of whole stacks, and the Pod Security levels of their namespaces."""
+"""The privileges of the containers of whole stacks; `tests/cluster/test_admission.py` has the levels of namespaces."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 from sandbox.graph import Graph, plain
 
 Object = dict[str, Any]
-ALL_MODES = ("exclusive", "timeslice", "mps", "mig", "mig-mixed", "karpenter", "volumes")
-LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def servers(graph: Graph) -> Iterator[Object]:
@@ -45,15 +41,6 @@ def test_no_container_has_a_capability_or_gets_privileges_or_takes_memory_withou
             assert container["resources"]["limits"]["memory"].endswith(("Mi", "Gi"))
 
 
-def test_models_have_one_user_in_every_mode_and_with_either_cache(graphs: Callable[[str], Graph]) -> None:
-    users = {
-        (values["podSecurityContext"]["runAsUser"], values["podSecurityContext"]["runAsGroup"])
-        for stack in ALL_MODES
-        for values in servers(graphs(stack))
-    }
-    assert users == {(0, 0)}
-
-
 def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsewhere(
     graphs: Callable[[str], Graph],
 ) -> None:
@@ -63,38 +50,6 @@ def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsew
         ]
         return {plain(job.inputs)["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for job in jobs}
 
-    assert users("mps") == {0}
+    assert {values["podSecurityContext"]["runAsUser"] for values in servers(graphs("mps"))} == users("mps") == {0}
     for stack in ("timeslice", "exclusive", "mig", "karpenter"):
         assert users(stack) == {65534}
-
-
-@pytest.mark.parametrize(
-    ("stack", "levels"),
-    [
-        ("timeslice", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
-        ("volumes", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
-        ("ui", {"ollama": "baseline", "share-proof-gpu": "restricted", "open-webui": "restricted"}),
-        (
-            "monitored",
-            {
-                "ollama": "baseline",
-                "share-proof-gpu": "restricted",
-                "tandem-monitoring": "restricted",
-                "dcgm-exporter": "privileged",
-            },
-        ),
-        ("karpenter-idle", {"ollama": "baseline", "keda": "restricted"}),
-        ("mps", {"ollama": "baseline", "share-proof-gpu": "baseline"}),
-        ("mig", {"ollama": "baseline", "share-proof-gpu": "restricted", "gpu-operator": "privileged"}),
-    ],
-)
-def test_namespaces_have_their_level(graphs: Callable[[str], Graph], stack: str, levels: dict[str, str]) -> None:
-    metadata = [
-        plain(resource.inputs)["metadata"] for resource in graphs(stack).of_type("kubernetes:core/v1:Namespace")
-    ]
-    found = {one["name"]: one["labels"][LEVEL] for one in metadata}
-    # Their charts mount directories of the node (`tests/cluster/test_admission.py`).
-    plugin = {"node-feature-discovery": "privileged"} | (
-        {"nvidia-device-plugin": "privileged"} if stack != "mig" else {}
-    )
-    assert found == levels | plugin

@@ -74,14 +74,6 @@ def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_ag
     assert (taints[0] != taints[1]) is evicts
 
 
-@pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
-def test_a_stack_without_a_proof_only_lacks_the_proofs_resources(graphs: Graphs, stack: str) -> None:
-    without = graph_with(stack, {"proof": False})
-    missing = set(graphs(stack).resources) - set(without.resources)
-    assert not list(without.of_type("tandem:index:ShareProof"))
-    assert all("ShareProof" in urn for urn in missing)
-
-
 def test_a_pool_that_moves_into_a_list_under_the_name_gpu_does_not_change(graphs: Graphs) -> None:
     source = source_of("timeslice").sections
     models = [{**model, "pool": "gpu"} for model in source["models"]]
@@ -100,29 +92,23 @@ def test_only_a_model_that_never_leaves_mps_refuses_to_run_without_it() -> None:
         "mistral:7b": {"pool": "c"},
     }
     changes = {"gpu-nodes": pools, "models": [{"name": tag, **on} for tag, on in models.items()], "budget": {}}
-    environments = [
-        {one["name"]: one["value"] for one in release.inputs["values"]["extraEnv"]}
-        for release in graph_with("timeslice", changes).of_type("kubernetes:helm.sh/v3:Release")
-        if "extraEnv" in release.inputs["values"]
-    ]
-    needs = sorted(environment.get("TANDEM_MPS", "") for environment in environments)
-    assert needs == ["", "", "required", "required"]
+    pods = model_pods(graph_with("timeslice", changes))
+    assert {name: environment(values).get("TANDEM_MPS", "") for name, values in pods.items()} == {
+        "llama2-7b": "required",
+        "llama3-2-1b": "required",
+        "llama3-2-3b": "",
+        "mistral-7b": "",
+    }
 
 
-def test_the_models_of_an_mps_stack_watch_their_daemon(graphs: Graphs) -> None:
-    scripts = [resource.inputs["data"] for resource in graphs("mps").of_type("kubernetes:core/v1:ConfigMap")]
-    assert ['"mps").stat()' in script["model_watch.py"] for script in scripts if "model_watch.py" in script] == [True]
-    values = [resource.inputs["values"] for resource in graphs("mps").of_type("kubernetes:helm.sh/v3:Release")]
-    models = [one for one in values if "ollama" in one]
-    assert len(models) == 2
-    for model in models:
-        [sidecar] = [container for container in model["initContainers"] if container["name"] == "model-watch"]
-        hook = model["lifecycle"]["postStart"]["exec"]["command"][2]
-        assert {"name": "TANDEM_MPS", "value": "required"} in model["extraEnv"]
-        assert {"name": "DIRECTORY", "value": "/watch"} in sidecar["env"]
-        assert "watch=${WATCH_DIRECTORY:-/watch}" in hook
-        assert 'touch "$watch/mps"' in hook
-        assert {one["mountPath"] for one in (*model["volumeMounts"], *sidecar["volumeMounts"])} >= {"/watch"}
+def model_pods(graph: Graph) -> dict[str, dict[str, Any]]:
+    """The values of each model's release, by its name."""
+    found = [plain(resource.inputs) for resource in graph.of_type(RELEASE)]
+    return {one["name"]: one["values"] for one in found if one["chart"] == "ollama"}
+
+
+def environment(values: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in values["extraEnv"]}
 
 
 def test_components_that_labels_of_nodes_request_are_installed(graphs: Graphs, any_stack: str) -> None:
@@ -227,26 +213,23 @@ def test_role_names_fit_iams_limit(graphs: Graphs, any_stack: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cli", "providers", "warned"),
+    [(None, "", True), ("/usr/bin/aws", "", False), (None, "aws:1,eks:1", False)],
+    ids=["without it", "with it", "in the sandbox, which has its own providers"],
+)
 def test_without_the_aws_cli_a_warning_comes_before_the_provider_stops(
-    plans: Plans, monkeypatch: pytest.MonkeyPatch
+    cli: str | None, providers: str, warned: bool, plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
-    for place, warned in ((None, True), ("/usr/bin/aws", False)):
-        monkeypatch.setattr(shutil, "which", lambda _, place=place: place)
-        logs = run(program.run, project="tandem", stack="dev").logs
-        assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
-
-
-def test_the_sandbox_has_its_own_providers_and_needs_no_aws_cli(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: cli)
 
     def run_with_providers() -> None:
-        monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", "aws:1,eks:1")
+        monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", providers)
         program.run()
 
     logs = run(run_with_providers, project="tandem", stack="dev").logs
-    assert not any("AWS CLI" in log.message for log in logs)
+    assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
 
 
 def test_pulumi_shows_an_invalid_stack_file_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,87 +245,60 @@ def test_pulumi_shows_an_invalid_stack_file_without_a_traceback(monkeypatch: pyt
 )
 @pytest.mark.parametrize("name", ["timeslice", "volumes"])
 def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Graphs, name: str) -> None:
-    graph = graphs(name)
-    [scripts] = [
-        plain(resource.inputs)
-        for resource in graph.of_type("kubernetes:core/v1:ConfigMap")
-        if plain(resource.inputs)["metadata"]["name"].startswith("model-watch-")
-    ]
-    models = [
-        plain(resource.inputs) for resource in graph.of_type(RELEASE) if plain(resource.inputs)["chart"] == "ollama"
-    ]
-    assert len(models) == 2
-    for one in models:
-        values = one["values"]
+    pods = model_pods(graphs(name))
+    assert len(pods) == 2
+    for values in pods.values():
         [sidecar] = values["initContainers"]
         assert sidecar["restartPolicy"] == "Always"
         assert "readinessProbe" in sidecar
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in sidecar["env"]
         assert set(sidecar["resources"]["limits"]) == {"memory"}
-        volumes = {volume["name"]: volume for volume in values["volumes"]}
-        assert volumes["watch-script"]["configMap"]["name"] == scripts["metadata"]["name"]
-        assert one["namespace"] == scripts["metadata"]["namespace"]
+        assert script(values, "watch-script", "model-watch-") in config_maps(graphs(name))
         [shared] = [mount for mount in values["volumeMounts"] if mount["name"] == "watch"]
         assert shared in sidecar["volumeMounts"]
-        requests = [values["resources"]["requests"], sidecar["resources"]["requests"]]
-        assert sum(int(each["cpu"].removesuffix("m")) for each in requests) == 250
 
 
-def model_pods(graph: Graph) -> dict[str, dict[str, Any]]:
-    """The values of each model's release, by its name."""
-    found = [plain(resource.inputs) for resource in graph.of_type(RELEASE)]
-    return {one["name"]: one["values"] for one in found if one["chart"] == "ollama"}
+def script(values: dict[str, Any], volume: str, prefix: str) -> str:
+    """The ConfigMap of a volume."""
+    [name] = [one["configMap"]["name"] for one in values["volumes"] if one["name"] == volume]
+    assert name.startswith(prefix)
+    return str(name)
+
+
+def config_maps(graph: Graph) -> list[str]:
+    maps = graph.of_type("kubernetes:core/v1:ConfigMap")
+    return [plain(one.inputs)["metadata"].get("name", "") for one in maps]
 
 
 def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs) -> None:
-    """Names, port and annotations are what stores and monitors look for."""
-    [script] = [
-        plain(resource.inputs)
-        for resource in graphs("monitored").of_type("kubernetes:core/v1:ConfigMap")
-        if plain(resource.inputs)["metadata"].get("name", "").startswith("model-metrics-")
-    ]
-    for name, values in model_pods(graphs("monitored")).items():
+    """Port and annotations are what stores and monitors look for. Its CPU and memory are part of each pod's."""
+    without = model_pods(graphs("dev"))
+    pods = model_pods(graphs("monitored"))
+    for name, values in pods.items():
         watch, metrics = values["initContainers"]
         assert values["podAnnotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9410"}
-        assert {"name": "LLAMA_ARG_ENDPOINT_METRICS", "value": "1"} in values["extraEnv"]
-        assert (metrics["name"], metrics["restartPolicy"]) == ("metrics", "Always")
+        assert environment(values)["LLAMA_ARG_ENDPOINT_METRICS"] == "1"
         assert metrics["ports"] == [{"name": "metrics", "containerPort": 9410}]
         given = {one["name"]: one["value"] for one in metrics["env"]}
         assert (given["ID"], given["PORT"], given["NVIDIA_VISIBLE_DEVICES"]) == (name, "9410", "void")
-        volumes = {volume["name"]: volume for volume in values["volumes"]}
-        mounts = {mount["name"]: mount for mount in metrics["volumeMounts"]}
-        assert volumes["metrics-script"]["configMap"]["name"] == script["metadata"]["name"]
-        assert mounts["watch"]["readOnly"], "it only reads the other sidecar's verdict"
-        assert "readinessProbe" not in metrics
-        assert "readinessProbe" in watch
-
-
-def test_without_metrics_no_pod_has_an_exporter(graphs: Graphs) -> None:
-    for values in model_pods(graphs("dev")).values():
-        assert [container["name"] for container in values["initContainers"]] == ["model-watch"]
-        assert "podAnnotations" not in values
-        assert "LLAMA_ARG_ENDPOINT_METRICS" not in str(values["extraEnv"])
-
-
-def test_the_exporters_cpu_and_memory_are_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
-    """A pod requests 64 MiB more and the same CPU, and the limits on the node still do not exceed its memory."""
-    plain_pods, pods = model_pods(graphs("dev")), model_pods(graphs("monitored"))
-    limits = 0
-    for name, values in pods.items():
-        containers, others = (
-            (values, *values["initContainers"]),
-            (plain_pods[name], *plain_pods[name]["initContainers"]),
-        )
+        assert script(values, "metrics-script", "model-metrics-") in config_maps(graphs("monitored"))
+        assert [mount["readOnly"] for mount in metrics["volumeMounts"] if mount["name"] == "watch"] == [True]
+        containers = (values, watch, metrics)
+        others = (without[name], *without[name]["initContainers"])
         assert mebibytes("requests", *containers) == mebibytes("requests", *others) + 64
-        assert sum(int(container["resources"]["requests"]["cpu"].removesuffix("m")) for container in containers) == 250
-        limits += mebibytes("limits", *containers)
-    # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.
-    assert len(pods) == 2
-    assert limits <= 14_481
+        for pod in (containers, others):
+            assert sum(int(one["resources"]["requests"]["cpu"].removesuffix("m")) for one in pod) == 250
+    assert_fits_a_g4dn_xlarge(pods)
 
 
 def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
     return sum(int(container["resources"][kind]["memory"].removesuffix("Mi")) for container in containers)
+
+
+def assert_fits_a_g4dn_xlarge(pods: dict[str, dict[str, Any]]) -> None:
+    """The limits of both models are within the memory for pods: 14,481 MiB by Karpenter's catalogue."""
+    assert len(pods) == 2
+    assert sum(mebibytes("limits", values, *values["initContainers"]) for values in pods.values()) <= 14_481
 
 
 @pytest.mark.real_world(
@@ -351,22 +307,15 @@ def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
 )
 def test_compiled_kernels_outlive_the_container_beside_the_model_files(graphs: Graphs) -> None:
     """The chart mounts its volume at /root/.ollama (otwld/ollama-helm 1.77.0 values.yaml, `ollama.mountPath`)."""
-    kinds = set()
-    for stack in ("timeslice", "volumes"):
-        for one in graphs(stack).of_type(RELEASE):
-            if (release := plain(one.inputs))["chart"] != "ollama":
-                continue
-            values = release["values"]
-            own = values.get("persistentVolume", {}).get("enabled", False)
-            claims = {volume["name"] for volume in values["volumes"] if "persistentVolumeClaim" in volume}
-            mounts = [mount["mountPath"] for mount in values["volumeMounts"] if mount["name"] in claims]
-            [folder] = ["/root/.ollama"] if own else mounts
-            [path] = [one["value"] for one in values["extraEnv"] if one["name"] == "CUDA_CACHE_PATH"]
-            assert Path(folder) in Path(path).parents
-            # A folder that Ollama uses itself (v0.32.15 manifest/paths.go).
-            assert not {"blobs", "manifests"} & {*Path(path).parts}
-            kinds.add(own)
-    assert kinds == {False, True}
+    on_node, on_volume = (model_pods(graphs("volumes"))[name] for name in ("mistral-7b", "llama2-7b"))
+    assert on_volume["persistentVolume"]["enabled"]
+    claims = {volume["name"] for volume in on_node["volumes"] if "persistentVolumeClaim" in volume}
+    [folder] = [mount["mountPath"] for mount in on_node["volumeMounts"] if mount["name"] in claims]
+    for values, home in ((on_node, folder), (on_volume, "/root/.ollama")):
+        path = Path(environment(values)["CUDA_CACHE_PATH"])
+        assert Path(home) in path.parents
+        # A folder that Ollama uses itself (v0.32.15 manifest/paths.go).
+        assert not {"blobs", "manifests"} & {*path.parts}
 
 
 @pytest.mark.real_world(
@@ -374,24 +323,14 @@ def test_compiled_kernels_outlive_the_container_beside_the_model_files(graphs: G
     source="ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv; llama.cpp common/arg.cpp; ollama#18264",
 )
 def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
-    """Both containers request the planned memory, and the limits of all pods on the node do not exceed its memory."""
+    """Both containers request the planned memory."""
     models = [{**model, "prompt-cache-mib": 512} for model in source_of("timeslice").sections["models"]]
-    without, pods = (
-        {
-            release["name"]: (release["values"], *release["values"]["initContainers"])
-            for resource in graph.of_type(RELEASE)
-            if (release := plain(resource.inputs))["chart"] == "ollama"
-        }
-        for graph in (graphs("timeslice"), graph_with("timeslice", {"models": models}))
-    )
-    assert {len(pods), len(without)} == {2}
-    for name, pod in pods.items():
-        assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "512"} in pod[0]["extraEnv"]
-        assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "0"} in without[name][0]["extraEnv"]
-        assert all(
-            {"name": "LLAMA_ARG_CACHE_IDLE_SLOTS", "value": "0"} in one[0]["extraEnv"] for one in (pod, without[name])
-        )
+    without, pods = model_pods(graphs("timeslice")), model_pods(graph_with("timeslice", {"models": models}))
+    for name, values in pods.items():
+        for one, limit in ((values, "512"), (without[name], "0")):
+            given = environment(one)
+            assert (given["LLAMA_ARG_CACHE_RAM"], given["LLAMA_ARG_CACHE_IDLE_SLOTS"]) == (limit, "0")
         for kind in ("requests", "limits"):
-            assert mebibytes(kind, *pod) - mebibytes(kind, *without[name]) == 512
-    # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.
-    assert sum(mebibytes("limits", *pod) for pod in pods.values()) <= 14_481
+            with_cache, other = (mebibytes(kind, one, *one["initContainers"]) for one in (values, without[name]))
+            assert with_cache - other == 512
+    assert_fits_a_g4dn_xlarge(pods)
