@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 import pytest
@@ -155,15 +155,26 @@ def test_the_walks_through_the_code_name_what_their_files_have() -> None:
                 assert re.search(defined, files, re.MULTILINE), name
 
 
+def assert_imports_of_lower_floors(package: str, floors: Sequence[set[str]], free: Set[str] = frozenset()) -> None:
+    """A room of a package imports only rooms of lower floors; those of `free` may import each other."""
+    depth = package.count(".") + 1
+    floor_of = {room: floor for floor, rooms in enumerate(floors) for room in rooms}
+    for module, others in import_graph(package.split(".")[0]).items():
+        if module.startswith(f"{package}."):
+            own = module.split(".")[depth]
+            rooms = {other.split(".")[depth] for other in others if other.startswith(f"{package}.")} - {own}
+            rooms -= free if own in free else set()
+            assert all(floor_of[room] < floor_of[own] for room in rooms), module
+
+
 def test_a_room_of_the_rules_imports_only_from_lower_floors() -> None:
-    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-    assert {path.stem for path in (ROOT / "sharing").iterdir()} - {"__init__", "__pycache__", "data", "py"} == set(
-        floors
-    )
-    for module, others in import_graph("sharing").items():
-        own = module.removeprefix("sharing.").split(".")[0]
-        rooms = {other.split(".")[1] for other in others if other != "sharing"} - {own}
-        assert all(floors[room] < floors[own] or floors[own] == 0 for room in rooms), module
+    rooms = {path.stem for path in (ROOT / "sharing").iterdir()} - {"__init__", "__pycache__", "data", "py"}
+    assert rooms == set().union(*FLOORS)
+    assert_imports_of_lower_floors("sharing", FLOORS, free=FLOORS[0])
+
+
+def test_a_room_of_the_emulated_world_imports_only_from_lower_floors() -> None:
+    assert_imports_of_lower_floors("sandbox.world", FLOORS_OF_THE_WORLD)
 
 
 @pytest.mark.parametrize("room", IN_SANDBOX)
@@ -172,15 +183,6 @@ def test_a_package_of_the_sandbox_imports_only_the_packages_that_it_may(room: st
         if module.startswith(f"sandbox.{room}"):
             rooms = {other.split(".")[1] for other in others if other != "sandbox"} - {"graph", "wire"}
             assert rooms <= IN_SANDBOX[room], module
-
-
-def test_a_room_of_the_emulated_world_imports_only_from_lower_floors() -> None:
-    floors = {room: floor for floor, rooms in enumerate(FLOORS_OF_THE_WORLD) for room in rooms}
-    for module, others in import_graph("sandbox").items():
-        if module.startswith("sandbox.world."):
-            own = module.split(".")[2]
-            rooms = {f"{other}..".split(".")[2] for other in others if other.startswith("sandbox.world")} - {own}
-            assert all(floors[room] < floors[own] for room in rooms), module
 
 
 def import_graph(*rooms: str) -> dict[str, set[str]]:

@@ -3,7 +3,6 @@
 import re
 import runpy
 import shlex
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,21 +45,11 @@ def test_targets_of_make_in_these_pages_are_steps_of_a_submission() -> None:
     assert named <= steps
 
 
-def only_tandem(block: Block) -> bool:
-    return all(line.startswith("tandem ") for line in block.text.splitlines())
-
-
-def test_commands_that_are_not_tested_are_counted_and_have_a_reason() -> None:
-    reasons = Counter(block.reason for page in PAGES for block in blocks(page) if block.reason)
-    assert reasons == {
-        "needs an AWS account": 2,
-        "installs packages, and opens a browser to log in": 1,
-        "opens a browser to log in": 1,
-        "needs the cluster": 2,
-    }
-    assert [block.text for page in PAGES for block in blocks(page) if block.reason and only_tandem(block)] == []
-    shown = [page.name for page in PAGES if "*Not tested: " in page.read_text(encoding="utf-8")]
-    assert shown == ["README.md", "first-deployment.md"]
+def test_no_block_of_our_own_commands_alone_is_left_out() -> None:
+    left_out = [block for page in PAGES for block in blocks(page) if block.reason]
+    assert [
+        block.text for block in left_out if all(line.startswith("tandem ") for line in block.text.splitlines())
+    ] == []
 
 
 def test_the_readme_deploys_by_the_lines_of_the_tutorial() -> None:
@@ -82,10 +71,6 @@ def test_commands_that_are_not_tested_exist() -> None:
     for line in lines:
         if (words := shlex.split(line, comments=True))[0] != "source":
             assert_exists(*words)
-
-
-def test_every_tutorial_has_commands() -> None:
-    assert [page.name for page in TUTORIALS.glob("*.md") if not commands(page)] == ["index.md"]
 
 
 @pytest.mark.slow
