@@ -9,7 +9,7 @@ import pulumi_aws as aws
 from components import GpuCluster, OllamaPair
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import pool_demand
-from stacks.parked_pools import Parking
+from stacks.asleep_pools import Parking
 from stacks.stack_file.judge import Plan
 
 

@@ -29,6 +29,7 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
 from sharing.verdict.rules.karpenter import count_controllers
+from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
@@ -36,14 +37,13 @@ from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.models import describe_model
 from stacks.outputs import describe
-from stacks.parked_pools import find_parking
 from stacks.stack_file.judge import Plan
 
 # Optional parts of a stack are imported where it uses them, here and in `stacks.features`.
 if TYPE_CHECKING:
     from components import KarpenterGpuPool, ScaleToZero
 
-PARKED = "it is parked; the first `pulumi up` after the wake checks them"
+ASLEEP = "it is parked; the first `pulumi up` after the wake checks them"
 
 
 def deploy(plan: Plan) -> None:
@@ -78,7 +78,7 @@ def create_base(plan: Plan) -> Base:
         cluster=cluster,
         tags=tags,
         mode_taints={
-            pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.parked)
+            pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.asleep)
             for pool in plan.config.pools
         },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
@@ -108,7 +108,7 @@ def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
     """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
     Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked. So it
-    also changes for a pool that has just been woken, whose shares were not checked while it was parked.
+    also changes for a pool that has just been woken, whose shares were not checked while it was asleep.
     """
     mode = pool.sharing.config_name
     expected = fingerprint(expectations(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
@@ -187,7 +187,7 @@ def _node_group(base: Base, pool: GpuPool) -> SpotGpuNodeGroup:
             kubernetes=base.plan.config.cluster.kubernetes,
             pool=pool.name,
             min=pool.min,
-            desired=0 if pool.name in base.parking.parked else pool.desired,
+            desired=0 if pool.name in base.parking.asleep else pool.desired,
             max=pool.max,
             volume_gib=pool.volume_gib,
             # Sizes in the state are old: the schedules have changed them since.
@@ -263,7 +263,7 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
     """A share check for each pool, by the pool's name; logs the reason for each pool without one."""
     proofs = {}
     for pool in base.plan.config.pools if base.plan.config.proof else ():
-        unproved = PARKED if pool.name in base.parking.parked else base.plan.config.unproved(pool)
+        unproved = ASLEEP if pool.name in base.parking.asleep else base.plan.config.unproved(pool)
         if unproved:
             pulumi.log.info(f"The shares of pool {pool.name} are not checked: {unproved}.")
             continue
@@ -302,7 +302,7 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
         OllamaPairArgs(
             models=[
                 add_scaling(
-                    describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.parked),
+                    describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.asleep),
                     base.plan,
                     zero,
                 )

@@ -15,11 +15,11 @@ def describe_model(
     plan: Plan,
     mode_taints: Mapping[str, pulumi.Output[str]],
     volume_zones: Mapping[str, pulumi.Output[str]],
-    parked: Collection[str],
+    asleep: Collection[str],
 ) -> OllamaModel:
-    """A model as `OllamaPair` serves it. `parked` names the pools without nodes."""
+    """A model as `OllamaPair` serves it. `asleep` names the pools that the schedule keeps without nodes now."""
     served, pool = fit.served, fit.pool
-    is_parked = pool.name in parked
+    is_asleep = pool.name in asleep
     # A pool with `desired: 0` gets no model: on Karpenter, a waiting one would start a node there.
     others = [other for name in served.spill for other in plan.config.awake if other.name == name]
     return OllamaModel(
@@ -45,7 +45,7 @@ def describe_model(
         needs_mps_daemon=all(each.sharing.needs_mps_daemon for each in (pool, *others)),
         page_cache_mib=host.page_cache_mib(plan.config, pool, *others),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
-        running=pool.desired > 0 and not (is_parked and pool.provisioner == "karpenter"),
-        is_awaited=not is_parked,
+        running=pool.desired > 0 and not (is_asleep and pool.provisioner == "karpenter"),
+        is_awaited=not is_asleep,
         zone=volume_zones[pool.name] if served.cache == "volume" else None,
     )

@@ -80,7 +80,7 @@ class FitOutputs(_Outputs):
 
 
 class ParkingOutputs(_Outputs):
-    """What the last `up` of a stack with the section `park` deployed, for the next one (`stacks.parked_pools`)."""
+    """What the last `up` of a stack with the section `park` deployed, for the next one (`stacks.asleep_pools`)."""
 
     plan: str
     """Digest of the stack file, and of the versions that the program deploys."""

@@ -76,13 +76,10 @@ def _with_places(judged: Judged, given: dict[str, Any]) -> Judged:
     from stacks.stack_file.positions import locate_given, read_documents
 
     # Beside the program and, where `main` is elsewhere, in the project. That of `tandem sandbox` has only a copy.
-    homes = {Path.cwd(): None} if PROVIDERS_ELSEWHERE in os.environ else {_project_folder(): None, Path.cwd(): None}
+    project = Path(pulumi.get_root_directory() or ".").resolve()
+    homes = [Path.cwd()] if PROVIDERS_ELSEWHERE in os.environ else dict.fromkeys((project, Path.cwd()))
     documents = read_documents(homes, judged.name)
     return judged.with_places(lambda problems: locate_given(problems, given, documents))
-
-
-def _project_folder() -> Path:
-    return Path(pulumi.get_root_directory() or ".").resolve()
 
 
 def _provider_values() -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pulumi
 
 from components import SpotGpuNodeGroup
 from sharing.names import PROJECT
+from stacks.asleep_pools import OUTPUT, record
 from stacks.base import Serving
-from stacks.parked_pools import OUTPUT, record
 
 
 def park_nodes(stack: Serving) -> Mapping[str, Any]:

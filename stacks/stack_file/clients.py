@@ -1,4 +1,4 @@
-"""Errors and warnings about `models-clients`: the pods that may send requests to the models."""
+"""Warnings about `models-clients`: the pods that may send requests to the models."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,14 +18,6 @@ UNWISE: Mapping[str, tuple[str, str]] = {
     OLLAMA_NAMESPACE: ("has no effect: it is the models' own namespace, whose pods always have access", "Remove it."),
 }
 """Namespaces that are accepted with a warning, by name: the rule and the fix."""
-
-
-def find_repetitions(clients: ModelClients) -> Iterator[Problem]:
-    """Finds duplicate namespaces."""
-    names = clients.namespaces
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            yield Problem(f"models-clients.namespaces[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
 
 
 def warn_of_clients(clients: ModelClients) -> Iterator[Problem]:

@@ -11,7 +11,6 @@ from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict import features
-from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.custom_models import judge_served
 
 
@@ -20,18 +19,12 @@ def find_contradictions(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         # With `park`, the schedule sets the counts.
         yield from () if config.park else _count_contradictions(pool)
-    types = {f"{pool.path}.instance-types": pool.instance_types for pool in config.pools}
-    types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
-    for path, names in types.items():
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
+    yield from _repetitions(config)
     for pool in config.pools:
         if pool.on_demand_fallback and (pool.provisioner, pool.capacity) != ("karpenter", "spot"):
             rule = "has no effect without `provisioner: karpenter` and `capacity: spot`"
             yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config)
-    yield from find_repetitions(config.models_clients)
     yield from _zone_contradictions(config.cluster)
     yield from features.find_contradictions(config)
     yield from judge_tags(config.given_tags(), {*STACK, *NODE})
@@ -39,14 +32,24 @@ def find_contradictions(config: StackConfig) -> Iterator[Problem]:
     yield from _model_contradictions(config)
 
 
+def _repetitions(config: StackConfig) -> Iterator[Problem]:
+    """Finds duplicate entries of lists. EKS, for one, has one access entry for each principal."""
+    lists = {
+        **{f"{pool.path}.instance-types": pool.instance_types for pool in config.pools},
+        "cluster.system-nodes.instance-types": config.cluster.system_nodes.instance_types,
+        "cluster.admins": config.cluster.admins,
+        "models-clients.namespaces": config.models_clients.namespaces,
+    }
+    for path, names in lists.items():
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
+
+
 def _admin_contradictions(config: StackConfig) -> Iterator[Problem]:
     admins = config.cluster.admins
-    for index, arn in enumerate(admins):
-        path = f"cluster.admins[{index}]"
-        if arn in admins[:index]:
-            # EKS: one access entry for each principal.
-            yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
-        elif problem := judge_principal(path, arn, config.region):
+    for arn in dict.fromkeys(admins):
+        if problem := judge_principal(f"cluster.admins[{admins.index(arn)}]", arn, config.region):
             yield problem
 
 

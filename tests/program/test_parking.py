@@ -11,16 +11,16 @@ from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing import versions
 from sharing.names import PROJECT
+from stacks.asleep_pools import Parking, _read_last, digest, find_parking, record
 from stacks.outputs import ParkingOutputs
-from stacks.parked_pools import Parking, _read_last, digest, find_parking, record
 from tests.program.conftest import judge_with, plan_of
 
 GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}
 OTHER: dict[str, Any] = {"labels": {}}
-AWAKE, PARKED, BEFORE = (
+AWAKE, ASLEEP, BEFORE = (
     Parking(),
-    Parking(parked=frozenset({"gpu"})),
-    Parking(parked=frozenset({"gpu"}), unchanged=True),
+    Parking(asleep=frozenset({"gpu"})),
+    Parking(asleep=frozenset({"gpu"}), unchanged=True),
 )
 
 
@@ -66,17 +66,17 @@ def group(nodes: int, labels: dict[str, Any] = GPU) -> dict[str, Any]:
         (None, [group(0)], AWAKE),
         (("same", []), [group(1)], Parking(unchanged=True)),
         (("same", []), [group(0)], Parking(unchanged=True)),
-        (("other", []), [group(0)], PARKED),
+        (("other", []), [group(0)], ASLEEP),
         (("other", []), [group(1)], AWAKE),
         (("same", ["gpu"]), [group(0)], BEFORE),
         (("same", ["gpu"]), [group(1)], AWAKE),
-        (("other", ["gpu"]), [group(0), group(0)], PARKED),
+        (("other", ["gpu"]), [group(0), group(0)], ASLEEP),
         (("other", ["gpu"]), [group(0), group(1)], AWAKE),
         (("other", ["gpu"]), [group(1), group(0)], AWAKE),
-        (("other", ["gpu"]), [group(0), group(1, OTHER)], PARKED),
+        (("other", ["gpu"]), [group(0), group(1, OTHER)], ASLEEP),
     ],
 )
-def test_a_pool_is_parked_while_none_of_its_node_groups_has_a_node(last: Any, groups: Any, expected: Parking) -> None:
+def test_a_pool_is_asleep_while_none_of_its_node_groups_has_a_node(last: Any, groups: Any, expected: Parking) -> None:
     plan = plan_of("scheduled")
     if last:
         last = (digest(plan) if last[0] == "same" else "other", last[1])
@@ -89,8 +89,8 @@ def test_a_stack_whose_cluster_is_missing_is_deployed_as_awake() -> None:
     assert account.find()[0] == AWAKE
 
 
-@pytest.mark.parametrize(("instances", "expected"), [([], PARKED), (["i-1"], AWAKE)])
-def test_a_pool_of_karpenter_is_parked_while_it_has_no_instance(instances: list[str], expected: Parking) -> None:
+@pytest.mark.parametrize(("instances", "expected"), [([], ASLEEP), (["i-1"], AWAKE)])
+def test_a_pool_of_karpenter_is_asleep_while_it_has_no_instance(instances: list[str], expected: Parking) -> None:
     account = Account(plan_of("karpenter-scheduled"), ("other", []), instances=instances)
     assert account.find()[0] == expected
     [asked] = account.asked
@@ -108,7 +108,7 @@ def test_a_pool_of_karpenter_is_parked_while_it_has_no_instance(instances: list[
         ("karpenter", [], ["gpu"], ""),
     ],
 )
-def test_a_parked_pool_that_lost_its_schedule_is_named_unless_this_up_starts_it(
+def test_a_pool_that_was_asleep_and_lost_its_schedule_is_named_unless_this_up_starts_it(
     stack: str, groups: Any, before: list[str], warning: str
 ) -> None:
     found, graph = Account(plan_of(stack), ("other", before), groups).find()

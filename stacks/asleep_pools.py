@@ -1,6 +1,7 @@
-"""Whether the pools of a stack are parked now, and how the last `up` deployed them (docs/decisions/0135).
+"""Which pools the schedule of `park` keeps without nodes now, and how the last `up` deployed them (decision 0135).
 
-It asks AWS, because the state does not know: EventBridge Scheduler resizes the node groups behind Pulumi's back.
+It asks AWS, because the state does not know: EventBridge Scheduler resizes the node groups behind Pulumi's back. Pools
+with `desired: 0` are parked by the stack file, and are none of these.
 """
 
 import hashlib
@@ -15,7 +16,6 @@ import pulumi_aws as aws
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
 from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
 
@@ -31,17 +31,17 @@ pkg/resource/deploy/builtins.go). Which resources exist depends on it, so it can
 class Parking:
     """How to deploy the pools of a stack with the section `park`."""
 
-    parked: frozenset[str] = frozenset()
+    asleep: frozenset[str] = frozenset()
     """Pools to deploy without nodes: nothing waits for one."""
     unchanged: bool = False
     """Whether the last `up` deployed the same, so that this one changes nothing, whatever size the pools have now."""
 
 
 def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
-    """Asks AWS which pools are parked now. Raises what the provider raises if AWS does not answer.
+    """Asks AWS which pools are asleep. Raises what the provider raises if AWS does not answer.
 
     A stack that was deployed awake and has not changed is deployed as awake: the same resources, so nothing waits. As
-    soon as a pool that was deployed as parked has nodes, everything is deployed as awake, and its shares are checked.
+    soon as a pool that was deployed as asleep has nodes, everything is deployed as awake, and its shares are checked.
     """
     last = _read_last(is_scheduled=plan.config.park is not None)
     options = pulumi.InvokeOptions(provider=provider)
@@ -49,20 +49,20 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     # A list, because describing a missing cluster fails.
     if last is None or cluster not in (aws.eks.get_clusters(opts=options).names or ()):
         return Parking()
-    now = frozenset({*_parked_groups(cluster, options), *_empty_pools(plan, cluster, options)})
+    now = frozenset({*_find_empty_groups(cluster, options), *_find_empty_pools(plan, cluster, options)})
     before = frozenset(last.parked)
     if plan.config.park is None:
-        # A pool that was deployed as parked has no nodes in the state, so this `up` starts them.
+        # A pool that was deployed as asleep has no nodes in the state, so this `up` starts them.
         _warn_of_removed_schedule(plan.config, now - before)
         return Parking()
     if last.plan == digest(plan) and before <= now:
-        return Parking(parked=before, unchanged=True)
-    return Parking(parked=now)
+        return Parking(asleep=before, unchanged=True)
+    return Parking(asleep=now)
 
 
-def _warn_of_removed_schedule(config: StackConfig, parked: Collection[str]) -> None:
+def _warn_of_removed_schedule(config: StackConfig, asleep: Collection[str]) -> None:
     """Perhaps nothing wakes these pools: if the state has the wanted nodes and replicas, `up` sees no difference."""
-    left = [pool for pool in config.awake if pool.name in parked and not config.scale_to_zero.enabled]
+    left = [pool for pool in config.awake if pool.name in asleep and not config.scale_to_zero.enabled]
     if any(pool.provisioner == "node-group" for pool in left):
         pulumi.log.warn(
             "the stack is parked, and no schedule wakes it any more: if its nodes do not start with this `up`, run "
@@ -78,7 +78,7 @@ def _warn_of_removed_schedule(config: StackConfig, parked: Collection[str]) -> N
 
 def record(plan: Plan, parking: Parking) -> dict[str, Any]:
     """The output that the next `up` reads."""
-    return ParkingOutputs(plan=digest(plan), parked=tuple(sorted(parking.parked))).model_dump(mode="json")
+    return ParkingOutputs(plan=digest(plan), parked=tuple(sorted(parking.asleep))).model_dump(mode="json")
 
 
 def digest(plan: Plan) -> str:
@@ -88,7 +88,7 @@ def digest(plan: Plan) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _parked_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
+def _find_empty_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
     """Pools of which every node group has no nodes. After a failed replacement, a pool has two groups."""
     sizes: dict[str, int] = {}
     for name in aws.eks.get_node_groups(cluster_name=cluster, opts=options).names or ():
@@ -98,20 +98,17 @@ def _parked_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]
     return (pool for pool, size in sizes.items() if size == 0)
 
 
-def _empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
+def _find_empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
     """Pools of Karpenter without an instance."""
     for pool in plan.config.pools:
-        if pool.provisioner == "karpenter" and not _instances(pool, cluster, options):
-            yield pool.name
-
-
-def _instances(pool: GpuPool, cluster: str, options: pulumi.InvokeOptions) -> list[str]:
-    answer = aws.ec2.get_instances(
-        instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
-        instance_state_names=["pending", "running"],
-        opts=options,
-    )
-    return list(answer.ids or ())
+        if pool.provisioner == "karpenter":
+            answer = aws.ec2.get_instances(
+                instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
+                instance_state_names=["pending", "running"],
+                opts=options,
+            )
+            if not answer.ids:
+                yield pool.name
 
 
 def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:
@@ -125,7 +122,7 @@ def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:
     except Exception as error:  # the SDK raises no narrower one for a function that fails
         if not is_scheduled:
             return None
-        # As if something had changed: then a parked pool is deployed as parked.
+        # As if something had changed: then a pool that is asleep is deployed as such.
         pulumi.log.warn(f"the outputs of the last `up` are unknown: {error}")
         return ParkingOutputs(plan="", parked=())
     outputs = ((answer or {}).get("outputs") or {}).get(OUTPUT)
