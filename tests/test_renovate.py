@@ -53,29 +53,26 @@ def test_renovate_reads_every_comment_and_the_pin_below_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "value", "digest"),
+    ("below", "expected"),
     [
-        ('CHART = "v26.7.0"', "v26.7.0", None),
-        (f'TAG = "0.32.15@sha256:{"a" * 64}"', "0.32.15", f"sha256:{'a' * 64}"),
+        ('CHART = "v26.7.0"', [(None, "v26.7.0", None)]),
+        (f'TAG = "0.32.15@sha256:{"a" * 64}"', [(None, "0.32.15", f"sha256:{'a' * 64}")]),
         (
             f'IMAGE = (\n    "docker.io/python:3.13-slim"\n    "@sha256:{"b" * 64}"\n)',
-            "3.13-slim",
-            f"sha256:{'b' * 64}",
+            [(None, "3.13-slim", f"sha256:{'b' * 64}")],
+        ),
+        # An add-on has a version for each version of Kubernetes.
+        (
+            'DNS = {"1.35": "v1.13.2-eksbuild.31", "1.36": "v1.14.3-eksbuild.23"}',
+            [("1.35", "v1.13.2-eksbuild.31", None), ("1.36", "v1.14.3-eksbuild.23", None)],
         ),
     ],
 )
-def test_a_version_is_read_without_the_name_of_its_image(below: str, value: str, digest: str | None) -> None:
-    [pin] = found(f"# renovate: datasource=docker depName=some/image\n{below}\n")
-    assert (pin["currentValue"], pin["currentDigest"]) == (value, digest)
-
-
-def test_an_add_on_has_a_version_for_each_version_of_kubernetes() -> None:
-    below = 'DNS = {"1.35": "v1.13.2-eksbuild.31", "1.36": "v1.14.3-eksbuild.23"}'
-    pins = found(f"# renovate: datasource=aws-eks-addon depName=coredns\n{below}\n")
-    assert [(pin["kubernetes"], pin["currentValue"]) for pin in pins] == [
-        ("1.35", "v1.13.2-eksbuild.31"),
-        ("1.36", "v1.14.3-eksbuild.23"),
-    ]
+def test_a_version_is_read_without_the_name_of_its_image(below: str, expected: list[tuple[str | None, ...]]) -> None:
+    source = "aws-eks-addon" if "eksbuild" in below else "docker"
+    pins = found(f"# renovate: datasource={source} depName=some/image\n{below}\n")
+    keys = ("kubernetes", "currentValue", "currentDigest")
+    assert [tuple(pin.get(key) for key in keys) for pin in pins] == expected
 
 
 def test_renovate_reads_every_lock_of_python_packages() -> None:

@@ -143,11 +143,8 @@ def test_everything_in_the_table_is_used(graphs: Callable[[str], Graph]) -> None
 
 @pytest.mark.parametrize("artifact", artifacts.known(), ids=lambda each: each.name)
 def test_a_row_has_a_digest_or_says_why_not(artifact: artifacts.Artifact) -> None:
-    assert artifact.kind in ("image", "chart")
-    assert artifact.pinned_by in ("digest", "version")
     if artifact.digest:
         assert re.fullmatch(r"sha256:[0-9a-f]{64}", artifact.digest)
-        assert not artifact.source.startswith("none")
     else:
         assert artifact.source.startswith("none: ")
         assert artifact.pinned_by == "version"

@@ -1,8 +1,8 @@
 """Every key of a stack file has an effect: another value changes the right resources, and no key lacks a row."""
 
 import json
-import typing
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
 from sandbox.graph import Graph, plain
-from sharing.stack.config import StackConfig
+from sharing.modes.modes import mode_names
+from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import Judged, judge
 from stacks.stack_file.yaml import Source
 from tandem.dry_run.program import program_graph
@@ -141,26 +141,9 @@ def test_another_value_of_a_key_that_only_judges_changes_the_judgement(row: Row)
     assert verdict(before(row)) != verdict(after(row))
 
 
-def keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """The keys that a section may have, with those of the sections in it, as the stack file writes them."""
-    for name, field in model.model_fields.items():
-        key = above + (field.alias or name)
-        inner = [*sections([field.annotation, *field.metadata])]
-        for section, is_list in inner:
-            yield from keys(section, f"{key}{'[]' if is_list else ''}.")
-        if not inner or key.endswith(".layout"):
-            yield key
-
-
-def sections(types: list[Any], is_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    """The sections somewhere in a type, and whether they are entries of a list."""
-    for each in types:
-        if isinstance(each, type) and issubclass(each, BaseModel):
-            yield each, is_list
-        else:
-            yield from sections([*typing.get_args(each)], is_list or typing.get_origin(each) is list)
-
-
 def test_every_key_has_a_row_and_every_row_has_a_key() -> None:
-    every = [*ROWS, *LISTED, *JUDGING, *LISTED_JUDGING]
-    assert {row.key for row in every} == set(keys(StackConfig))
+    """Keys that contain no others, of any sharing mode; a layout may also be one word."""
+    paths = {re.sub(rf"\bsharing\.({'|'.join(mode_names())})\.", "sharing.", path) for path in fields()}
+    sections = {path for path in paths if any(other.startswith((f"{path}.", f"{path}[].")) for other in paths)}
+    keys = {path for path in paths if path not in sections or path.endswith(".layout")}
+    assert {row.key for row in (*ROWS, *LISTED, *JUDGING, *LISTED_JUDGING)} == keys

@@ -134,11 +134,3 @@ def test_the_commands_of_every_question_can_be_made_and_belong_to_a_step() -> No
             checklist.check_command(command, TAGS)
             assert "<" not in command.replace("</", ""), question.id
             assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, question.id
-
-
-def test_questions_that_the_documents_name_are_asked() -> None:
-    text = (ROOT / "docs" / "reference" / "emulation.md").read_text(encoding="utf-8")
-    _, _, table = text.partition("## Without a source")
-    named = {name for row in table.splitlines() for name in re.findall(r"`([a-z0-9-]+)`", row.rpartition(" | ")[2])}
-    assert named
-    assert named <= {question.id for question in QUESTIONS}

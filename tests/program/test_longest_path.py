@@ -36,11 +36,6 @@ def test_every_need_of_the_table_is_met_on_some_stack(graphs: Graphs, plans: Pla
     assert set().union(*(edges(graphs(stack), plans(stack)) for stack in stacks)) == set(NEEDS)
 
 
-def test_the_longest_path_ends_with_a_model_where_another_resource_takes_longer(graphs: Graphs, plans: Plans) -> None:
-    path = startup.estimate_startup(graphs("monitored"), plans("monitored").config).path
-    assert path[-1].urn.endswith(("tandem-ollama-mistral-7b", "tandem-ollama-llama2-7b"))
-
-
 def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs: Graphs, plans: Plans) -> None:
     def last(stack: str) -> float:
         found = startup.estimate_startup(graphs(stack), plans(stack).config)

@@ -5,7 +5,6 @@ import datetime
 import inspect
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,40 +100,6 @@ def test_every_key_of_the_file_is_described() -> None:
 def test_each_model_has_its_own_id(written: list[dict[str, Any]], expected: list[str]) -> None:
     document = json.dumps({"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": written})
     assert [served.id for served in StackConfig.model_validate_json(document).models] == expected
-
-
-WHOLE = {
-    **OWN,
-    "architecture": "gemma4",
-    "embedding-bytes": 1,
-    "heads": 16,
-    "value-dim": 96,
-    "max-context": 131072,
-    "swa-layers": 12,
-    "swa-window": 512,
-    "swa-kv-heads": 2,
-    "swa-head-dim": 256,
-    "shared-kv-layers": 10,
-    "recurrent-layers": 4,
-    "recurrent-state-bytes": 5,
-    "mla-rank": 576,
-    "width": 2560,
-    "feed-forward": 10240,
-    "vocabulary": 262144,
-    "experts": 8,
-    "experts-used": 2,
-    "projector-bytes": 7,
-    "encoder": True,
-}
-"""Every own-model key, each with a different value."""
-
-
-def test_the_own_model_keys_express_every_field_of_a_model() -> None:
-    model = config(models=[WHOLE]).models[0].model
-    shown = {key.replace("-", "_"): value for key, value in WHOLE.items()}
-    shown["weights_bytes"] = 2684354560
-    del shown["weights_gib"]
-    assert asdict(model) == {**shown, "weights_spread": 0, "source": "the stack file"}
 
 
 def test_an_own_model_with_windows_and_shared_heads_needs_as_much_as_its_engine_used() -> None:
