@@ -157,7 +157,6 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str
     """The rule, and how it makes a sentence with the value."""
     musts = {
         "int_type": "must be a whole number",
-        "int_from_float": "must be a whole number",
         "float_type": "must be a number",
         "finite_number": "must be a finite number",
         "string_type": "must be text",
@@ -165,7 +164,6 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str
         "list_type": "must be a list",
         "dict_type": "must be a mapping",
         "model_type": "must be a mapping",
-        "model_attributes_type": "must be a mapping",
     }
     bounds = {
         "greater_than_equal": ("must be at least {}", "ge"),
@@ -191,7 +189,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
     key, fix, field = loc[-1], hint(path), _field(path)
     if isinstance(value, str) and foreign_letters(value):
         return f"It contains {foreign_letters(value)}. {fix}".rstrip()
-    if kind in ("int_type", "int_from_float", "float_type", "bool_type"):
+    if kind in ("int_type", "float_type", "bool_type"):
         # The hint of a number is about its bounds.
         plainer = _plainer(value)
         is_truth = plainer in ("true", "false")

@@ -253,36 +253,22 @@ def test_a_sidecar_without_a_gpu_watches_each_model_with_our_script(graphs: Grap
         assert "readinessProbe" in sidecar
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in sidecar["env"]
         assert set(sidecar["resources"]["limits"]) == {"memory"}
-        assert script(values, "watch-script", "model-watch-") in config_maps(graphs(name))
+        [script] = [one["configMap"]["name"] for one in values["volumes"] if one["name"] == "watch-script"]
+        maps = graphs(name).of_type("kubernetes:core/v1:ConfigMap")
+        assert script in [plain(one.inputs)["metadata"].get("name") for one in maps]
         [shared] = [mount for mount in values["volumeMounts"] if mount["name"] == "watch"]
         assert shared in sidecar["volumeMounts"]
 
 
-def script(values: dict[str, Any], volume: str, prefix: str) -> str:
-    """The ConfigMap of a volume."""
-    [name] = [one["configMap"]["name"] for one in values["volumes"] if one["name"] == volume]
-    assert name.startswith(prefix)
-    return str(name)
-
-
-def config_maps(graph: Graph) -> list[str]:
-    maps = graph.of_type("kubernetes:core/v1:ConfigMap")
-    return [plain(one.inputs)["metadata"].get("name", "") for one in maps]
-
-
 def test_a_sidecar_without_a_gpu_serves_the_metrics_of_each_model(graphs: Graphs) -> None:
     """Port and annotations are what stores and monitors look for. Its CPU and memory are part of each pod's."""
-    without = model_pods(graphs("dev"))
-    pods = model_pods(graphs("monitored"))
+    without, pods = model_pods(graphs("dev")), model_pods(graphs("monitored"))
     for name, values in pods.items():
         watch, metrics = values["initContainers"]
         assert values["podAnnotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9410"}
-        assert environment(values)["LLAMA_ARG_ENDPOINT_METRICS"] == "1"
         assert metrics["ports"] == [{"name": "metrics", "containerPort": 9410}]
         given = {one["name"]: one["value"] for one in metrics["env"]}
         assert (given["ID"], given["PORT"], given["NVIDIA_VISIBLE_DEVICES"]) == (name, "9410", "void")
-        assert script(values, "metrics-script", "model-metrics-") in config_maps(graphs("monitored"))
-        assert [mount["readOnly"] for mount in metrics["volumeMounts"] if mount["name"] == "watch"] == [True]
         containers = (values, watch, metrics)
         others = (without[name], *without[name]["initContainers"])
         assert mebibytes("requests", *containers) == mebibytes("requests", *others) + 64

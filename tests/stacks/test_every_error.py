@@ -1,7 +1,6 @@
 """Every key of a stack file with each kind of wrong value: each message has a place, a rule and a fix.
 
-`tests/golden/errors.txt` has those of one key of each kind, word for word: read what `--regen` changes there as a user
-would. `docs/stack.schema.json` has the bounds of every key.
+`broken_files.yaml` has the messages of each kind, and `docs/stack.schema.json` the bounds of every key.
 """
 
 import copy
@@ -17,7 +16,6 @@ from sharing.problems import Problem
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
-from tests.conftest import Golden
 
 WRONG: tuple[object, ...] = (None, -1, 10**9, "no such", True, [], {}, {"no-such": 1})
 PROVIDER = {
@@ -173,58 +171,3 @@ def test_a_wrong_value_is_refused_at_its_place_with_a_rule_and_a_fix(path: str) 
     of_each_type: list[object] = [-1, True, [], {"no-such": 1}]
     refused = [value for value in of_each_type if problems(with_value(path, value))]
     assert len(refused) >= 3, "at most one of these types is right"
-
-
-SHOWN = (
-    "aws:region",
-    "aws:assumeRoles",
-    "aws:assumeRoles[].duration",
-    "aws:allowedAccountIds",
-    "sharing",
-    "sharing.timeslice.mode",
-    "sharing.timeslice.replicas",
-    "sharing.mig.replicas",
-    "sharing.mig.strategy",
-    "sharing.mig.layout",
-    "sharing.mig.layout[].profile",
-    "gpu-nodes",
-    "gpu-nodes.provisioner",
-    "gpu-nodes.instance-types",
-    "gpu-nodes.max",
-    "gpu-nodes[].name",
-    "gpu-nodes[].sharing",
-    "models",
-    "models[].name",
-    "models[].context",
-    "models[].kv-type",
-    "models[].weights-gib",
-    "models-clients.labels",
-    "ui.admin-email",
-    "proof",
-    "park.schedule",
-    "park.timezone",
-    "cluster.kubernetes",
-    "cluster.cidr",
-    "cluster.public-access-cidrs",
-    "scale-to-zero.enabled",
-    "budget.max-usd-per-hour",
-    "budget.alert.emails",
-    "tags",
-)
-"""One key of each kind."""
-
-
-@pytest.mark.slow
-def test_the_messages_of_one_key_of_each_kind(golden: Golden) -> None:
-    lines: list[str] = []
-    for path in SHOWN:
-        lines.append(path)
-        shown: dict[tuple[str, ...], list[str]] = {}
-        for value in WRONG:
-            shown.setdefault(tuple(said(with_value(path, value))), []).append(
-                "missing" if value is None else repr(value)
-            )
-        for messages, values in shown.items():
-            lines.append(f"  {', '.join(values)}:{'' if messages else ' fine'}")
-            lines += [f"    {message}" for message in messages]
-    golden("errors.txt", "\n".join(lines) + "\n")
