@@ -79,6 +79,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(sharing="{mode: mps, replicas: 1" + "0" * 5000 + "}"),
         [("sharing.replicas", "must be a whole number, not '1000")],
     ),
+    "JSON text of 100,000 lists": (
+        stack(sharing=f"'{'[' * 100_000}{']' * 100_000}'"),
+        [("sharing", "must be a mapping, not '[[[")],
+    ),
     "long text": (stack(sharing=f"{{mode: {'x' * 500}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}…'")]),
 }
 for name, row in yaml.safe_load((Path(__file__).parent / "broken_files.yaml").read_text()).items():

@@ -16,6 +16,7 @@ from sharing.problems import Problem
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
+from tests.stacks.scalars import scalars
 
 WRONG: tuple[object, ...] = (None, -1, 10**9, "no such", True, [], {}, {"no-such": 1})
 PROVIDER = {
@@ -126,9 +127,19 @@ LISTS = [path for path, field in fields().items() if "list[" in str(field.annota
 def test_a_list_may_be_written_as_json_text(path: str) -> None:
     good = [good for end, good in GOOD.items() if path.endswith(end)] or ["a"]
     value = next((items for end, items in ITEMS.items() if path.endswith(end)), good[:1])
-    as_list = [*said(with_value(path, value))]
-    assert [*said(with_value(path, json.dumps(value)))] == as_list
+    as_list = said(with_value(path, value))
+    assert said(with_value(path, json.dumps(value))) == as_list
     assert not any("must be a list" in line for line in as_list)
+
+
+@pytest.mark.real_world(
+    behaviour="`pulumi config set --path` stores 1.5 as text, unless `--type float` is given",
+    source="pulumi 3.260 sdk/go/common/resource/config/object.go, coerce",
+)
+@pytest.mark.parametrize("path", [path for path, value in scalars().items() if isinstance(value, float)])
+def test_a_number_with_a_point_may_be_text(path: str) -> None:
+    path = path.replace("[0]", "[]")
+    assert said(with_value(path, "1.5")) == said(with_value(path, 1.5))
 
 
 @pytest.mark.parametrize("text", ["x", '["x"', "['x']", "x, y", "x y", '"x"', "[x, y]"])

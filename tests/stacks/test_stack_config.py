@@ -122,11 +122,17 @@ def test_own_numbers_win_over_the_catalogue() -> None:
     assert (model.layers, model.max_context) == (7, 0)
 
 
-# `pulumi config set --path` writes true, false and integers without a leading 0 as such, and everything else as text,
-# even 1.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go), unless `--type float` is given.
 @pytest.mark.parametrize("written", ["1.5", "1", "12.75"])
 def test_a_budget_may_be_text_as_pulumi_config_set_writes_it(written: str) -> None:
     assert config(budget={"max-usd-per-hour": written}).budget.max_usd_per_hour == float(written)
+
+
+def test_a_whole_section_may_be_text_as_pulumi_config_set_writes_it(tmp_path: Path) -> None:
+    """`pulumi config set tandem:proof false`, without `--path` (pulumi 3.260, sdk/go/common/resource/config)."""
+    written = {f"tandem:{key}": json.dumps(value) for key, value in {**LEAST, "proof": False}.items()}
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", **written}}))
+    assert judge_file(file).plan().config.proof is False
 
 
 @pytest.mark.parametrize(
