@@ -146,6 +146,7 @@ def test_all_errors_of_a_file_and_nothing_else_are_reported_with_rule_and_fix(na
         assert problem.rule, problem
         assert problem.fix.endswith((".", "?")), problem
         assert len(str(problem)) < 500, problem
+        assert not problem.found or (problem.place and problem.place.line), problem
 
 
 @pytest.mark.parametrize("name", UNREADABLE)

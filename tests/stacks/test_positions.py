@@ -2,20 +2,16 @@
 
 import contextvars
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pulumi
 import pytest
 import yaml
 
-from sharing.problems import Problem
 from stacks.program import load_plan
 from stacks.stack_file.judge import RefusedError, judge_file
-from stacks.stack_file.positions import Document, locate
-from stacks.stack_file.yaml import load
-from tests.command import ROOT, call
-from tests.shipped import FILES
+from tests.command import call
 
 WRONG = """\
 config:
@@ -74,38 +70,6 @@ def test_a_missing_key_has_the_place_of_its_section(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({"config": {**GOOD, "tandem:models": [{"context": 512}]}}))
     [problem] = judge_file(file).problems
     assert str(problem).startswith("Pulumi.x.yaml:4:5  models[0].name: is missing.")
-
-
-def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every scalar below a value, with its path and its text in YAML."""
-    if isinstance(value, dict):
-        for key, below in value.items():
-            yield from leaves(below, f"{path}.{key}".removeprefix("."))
-    elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from leaves(below, f"{path}[{index}]")
-    else:
-        yield path, str(value).lower() if isinstance(value, bool) else str(value)
-
-
-@pytest.mark.parametrize("name", [path.name for path in FILES])
-def test_every_value_of_a_shipped_stack_has_its_position(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    config = {key.removeprefix("tandem:"): value for key, value in yaml.safe_load(text)["config"].items()}
-    found = dict(leaves(config))
-    assert len(found) > 8
-    places = {
-        problem.path: problem.place for problem in locate(map(wrong, found), [Document(name, load(text, name).root)])
-    }
-    assert len(set(places.values())) == len(found), "no two values have the same position"
-    for path, shown in found.items():
-        place = places[path]
-        assert place
-        assert text.splitlines()[place.line - 1][place.column - 1 :].lstrip('"').startswith(shown), path
-
-
-def wrong(path: str) -> Problem:
-    return Problem(path, "a value", "is wrong", "Write another.")
 
 
 def refusal(folder: Path, values: Mapping[str, object], monkeypatch: pytest.MonkeyPatch, *secrets: str) -> list[str]:
