@@ -50,6 +50,11 @@ def test_a_feature_shows_itself_on_the_screen_of_the_plan(feature: Feature) -> N
     assert bool(feature.line(config)) is bool(feature.word)
 
 
+def test_models_of_parked_pools_have_no_idle_time_to_show() -> None:
+    nodes = {**KARPENTER["gpu-nodes"], "desired": 0}
+    assert SCALE_TO_ZERO.line(judged(**{"gpu-nodes": nodes, "scale-to-zero": {"enabled": True}})) == ""
+
+
 def test_every_kind_of_pod_on_system_nodes_is_that_of_a_feature_or_of_the_nodes() -> None:
     rows = {row["when"] for row in tables.read("node_pods").rows if row["nodes"] == "system"}
     added = set[str]().union(*(find_system_pods(with_example(feature)) for feature in FEATURES))

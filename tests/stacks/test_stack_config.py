@@ -77,6 +77,12 @@ def test_an_empty_section_has_its_defaults() -> None:
     assert config(cluster=None, budget={}, **{"gpu-nodes": None}) == config()
 
 
+def test_the_defaults_are_allowed_values() -> None:
+    defaults = {"cluster": config().cluster, "budget": config().budget}
+    written = {key: section.model_dump(by_alias=True) for key, section in defaults.items()}
+    assert config(**written) == config()
+
+
 def test_every_key_of_the_file_is_described() -> None:
     assert [path for path, field in fields().items() if not field.description] == []
 
@@ -282,7 +288,7 @@ def test_provider_keys_are_read_from_the_file_and_from_pulumi(tmp_path: Path) ->
     found = judge_file(file).plan().config
     assert (found.profile, found.assume_roles[0].role_arn, found.assume_roles[0].session_name) == ("work", CI, "up")
     assert found.allowed_account_ids == ["111122223333", "000000012345", "000000000007"]
-    assert found.default_tags.tags == {"team": "ml"}
+    assert found.merged_tags() == {"team": "ml"}
     assert under_pulumi(as_pulumi_passes_it(file.read_text())).model_dump() == found.model_dump()
 
 
