@@ -26,8 +26,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXT, SLOTS = 2048, 8
 MPS_THREADS = {"mps": None, "mps-100": 100}
 """Percent of the GPU's threads for each model under MPS. None is the plugin's way: its part of them."""
-STOPPED = "stopped at the end of the run"
-"""The error of a request that only kept the load until all others were done (tandem/bench/stream.py)."""
 CREATE_SECONDS, BENCH_SECONDS = 180, 420
 NEEDED = ("httpcore", "httpx", "pydantic", "rich")
 """Packages that `tandem bench` imports."""
@@ -89,7 +87,6 @@ class Pair:
             "context": CONTEXT,
             "slots": SLOTS,
             "summary": summary,
-            "idle_seconds": idle_seconds(json.loads(out.read_text(encoding="utf-8"))["runs"]),
             "gpu_mib": used,
             # Their ids have no meaning later.
             "processes": [{key: process[key] for key in ("program", "mib")} for process in processes],
@@ -141,25 +138,6 @@ class Pair:
                 _run(create, {**os.environ, **environment}, CREATE_SECONDS)
             server.ask("/api/generate", {"model": shape.model.name, "stream": False}, timeout=START_SECONDS)
             yield server
-
-
-def idle_seconds(runs: Sequence[Result]) -> float:
-    """The longest time that one model had no request in progress before the other one had its last counted reply.
-
-    Otherwise the other would have been measured alone for that time. `runs` are those of a file of `tandem bench`.
-    """
-
-    def end(row: Result) -> int:
-        return int(row["sent_us"] + max(row["arrivals_us"], default=0))
-
-    longest = 0
-    for run in runs:
-        last = max((end(row) for row in run["rows"] if row["counted"]), default=0)
-        for endpoint in run["endpoints"]:
-            rows = [row for row in run["rows"] if row["endpoint"] == endpoint]
-            until = max((last if row["error"] == STOPPED else end(row) for row in rows), default=0)
-            longest = max(longest, last - until)
-    return round(longest / 1e6, 2)
 
 
 def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:

@@ -13,15 +13,12 @@ from sharing.files import write_whole
 from tests.gpu.build import PINNED
 from tests.gpu.daemon_restart import describe_restarts
 from tests.gpu.identity import without_identity
-from tests.gpu.kernels import KERNELS, describe_kernels
 from tests.gpu.memory import measured_mib
-from tests.gpu.plan import BUILD
 from tests.gpu.progress import Result, State, Step
 from tests.gpu.readings import gpu_mib
 
 PARTS = {"weights": ("model",), "kv": ("KV", "RS"), "compute": ("compute", "output")}
 """Parts of the prediction, and the engine's buffers that belong to each."""
-MOST_IDLE_SECONDS = 0.1
 NONE = "–"
 MEMORY = """
 ## Memory
@@ -64,7 +61,7 @@ def keep(
 
     None of them names the GPU or the machine.
     """
-    if not state.having("result").keys() - {BUILD}:
+    if not state.having("result"):
         return []
     host = socket.gethostname()
     found = without_identity(collect(state, machine, planned, today), host)
@@ -93,12 +90,11 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "machine": machine,
         # What a person adds, by section of the report: what a reader must know to use its figures.
         "notes": {},
-        "engine": done.get(BUILD, {"version": "not built", "pinned": PINNED}),
+        "engine": state.engine or {"version": "not given", "pinned": PINNED},
         "memory": list(of("memory").values()),
         "shares": of("shares"),
         "pairs": of("pair"),
         "restarts": of("restarts"),
-        "kernels": done.get(KERNELS, {}),
         "skipped": state.having("skipped"),
         "failed": state.having("failed"),
         "left": [step.key for step in state.left_of(planned)],
@@ -117,8 +113,8 @@ def describe(found: Result) -> str:
     missing = [f"- {key}: skipped, {reason}" for key, reason in found["skipped"].items()]
     missing += [f"- {key}: failed, {reason.splitlines()[0]}" for key, reason in found["failed"].items()]
     missing += [f"- {key}: not run yet" for key in found["left"]]
-    # Results that are older than these steps lack them.
-    parts += [*describe_restarts(found.get("restarts", {})), *describe_kernels(found.get(KERNELS, {}))]
+    # Results that are older than this step lack it.
+    parts += describe_restarts(found.get("restarts", {}))
     return "\n".join([*parts, *(["", "## Not measured", "", *missing] if missing else [])]) + "\n"
 
 
@@ -212,9 +208,7 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
         errors = sum(result["summary"]["errors"].values())
         failed = f" {errors} requests failed." if errors else ""
         used = f"{_mib(result['gpu_mib'])} MiB of the GPU in use with both models loaded"
-        idle = result.get("idle_seconds", 0.0)
-        waited = f" One model was idle for {idle:g} s while the other was measured." if idle > MOST_IDLE_SECONDS else ""
-        yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}{waited}"
+        yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}"
         # `tandem bench` writes percentages without a space.
         yield from (f"- {mode}: {re.sub(r'(?<=[0-9])%', ' %', warning)}" for warning in result["summary"]["warnings"])
 
