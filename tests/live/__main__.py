@@ -1,8 +1,6 @@
 """The live checklist, `make test-live`: docs/how-to/run-the-live-checklist.md explains it."""
 
 import argparse
-import datetime
-import json
 import os
 import re
 import shutil
@@ -16,10 +14,8 @@ from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.live.attend import GROUPS, Asker, Record, attend, from_the_account, planned_values
 from tests.live.cloud import ROOT, Cloud, StepError, account, emulated
 from tests.live.questions import QUESTIONS, Question
-from tests.live.readings import Answer
 from tests.live.sessions import RETRY_HOURS, SESSIONS, RefusedError, Session, check_cap
 
-ANSWERS = Path(__file__).resolve().parent / "answers"
 TOOLS = ("pulumi", "aws", "kubectl", "helm", "curl")
 DRY_HOURS = 2.0
 SAMPLE = {"cluster": "c", "group": "g"}
@@ -31,10 +27,8 @@ def main(arguments: list[str]) -> int:
     parsed = _parser().parse_args(arguments)
     if parsed.list:
         for question in QUESTIONS:
-            print(f"{question.id} ({question.kind}): {question.text}")
-            print(
-                f"  doubt: {question.doubt}\n  asked: {question.session}, {question.step}; changes: {question.changes}"
-            )
+            print(f"{question.id}: {question.text}")
+            print(f"  asked: {question.session}, {question.step}; changes: {question.changes}")
             print("".join(f"  $ {command}\n" for command in question.ask), end="")
         return 0
     chosen = [SESSIONS[name] for name in parsed.sessions or SESSIONS]
@@ -89,11 +83,11 @@ def rehearse(cloud: Cloud) -> Asker:
     """Makes and checks a question's commands in place of running them. Raises StepError for a refused stack file."""
     values = {**SAMPLE, **planned_values(cloud)}
 
-    def asker(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
+    def asker(question: Question, cloud: Cloud, took: float, left: float) -> str:
         commands = question.commands(values)
         for command in (GROUPS.format_map(values), *commands):
             check_command(command, cloud.tags)
-        return {"commands": len(commands)}
+        return f"{len(commands)} commands"
 
     return asker
 
@@ -125,7 +119,11 @@ def live(sessions: list[Session], max_usd: float | None, hours: float, provoke: 
         cloud = clouds[session.name]
         cloud.ask(f"pulumi stack select --create {cloud.stack}", 120)
         record = attend(session, cloud, asked, hours, from_the_account)
-        _write(record)
+        answers = cloud.folder / "answers"
+        answers.mkdir(exist_ok=True)
+        for id, answer in record.answers.items():
+            (answers / f"{id}.txt").write_text(answer, encoding="utf-8")
+        print(f"Wrote {len(record.answers)} answers to {answers}")
         _report(record)
         well = well and record.is_deleted and not record.errors and not record.unanswered
         if not record.is_deleted:
@@ -153,18 +151,8 @@ def _check_costs(sessions: list[Session], clouds: dict[str, Cloud], hours: float
     )
 
 
-def _write(record: Record) -> None:
-    ANSWERS.mkdir(exist_ok=True)
-    today = datetime.date.today().isoformat()
-    texts = {question.id: question.text for question in QUESTIONS}
-    for id, answer in record.answers.items():
-        content = {"id": id, "question": texts[id], "asked": today, "answer": answer}
-        (ANSWERS / f"{id}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def _report(record: Record) -> None:
-    for id, answer in record.answers.items():
-        print(f"{id}: {json.dumps(answer)}")
+    print(f"{len(record.answers)} questions answered")
     for id, reason in record.unanswered.items():
         print(f"{id}: not answered, {reason}")
     for error in record.errors:

@@ -12,13 +12,12 @@ from types import FrameType
 
 from tests.live.cloud import DESTROYS, Cloud, StepError
 from tests.live.questions import Question
-from tests.live.readings import Answer
 from tests.live.sessions import RESERVE_HOURS, Session, longest_hours
 
 LEFTOVERS_SECONDS = 600
 BEFORE = "before"
 """Questions of this step need no stack."""
-Asker = Callable[[Question, Cloud, float, float], Answer]
+Asker = Callable[[Question, Cloud, float, float], str]
 """Answers a question, given its cloud, how long the step took, and how much time is left."""
 GROUPS = "aws eks list-nodegroups --region {region} --cluster-name {cluster} --output json"
 
@@ -27,7 +26,7 @@ GROUPS = "aws eks list-nodegroups --region {region} --cluster-name {cluster} --o
 class Record:
     """The results of a session."""
 
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
     """Reasons by the id of the question."""
     errors: list[str] = field(default_factory=list)
@@ -72,14 +71,14 @@ def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours:
     return record
 
 
-def from_the_account(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
-    """Asks `kubectl` and `aws`. Raises StepError."""
+def from_the_account(question: Question, cloud: Cloud, took: float, left: float) -> str:
+    """Asks `kubectl` and `aws`: each command, and what it printed. Raises StepError."""
     if not question.ask:
-        return question.answer([str(took)])
+        return f"{took:.0f} seconds\n"
     values = planned_values(cloud)
     if question.step != BEFORE:
         values |= _deployed_values(cloud, left)
-    return question.answer([cloud.ask(command, left) for command in question.commands(values)])
+    return "".join(f"$ {command}\n{cloud.ask(command, left)}\n" for command in question.commands(values))
 
 
 def planned_values(cloud: Cloud) -> dict[str, str]:

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,8 @@ TAGS = {"llama2:7b", "mistral:7b"}
 SAMPLE = {"region": "us-east-1", "kubernetes": "1.36", "cluster": "c", "group": "g", "model": "llama2:7b"}
 
 
-def nothing(question: Question, cloud: Cloud, took: float, left: float) -> dict[str, Any]:
-    return {}
+def nothing(question: Question, cloud: Cloud, took: float, left: float) -> str:
+    return ""
 
 
 @pytest.fixture
@@ -134,3 +133,11 @@ def test_the_commands_of_every_question_can_be_made_and_belong_to_a_step() -> No
             checklist.check_command(command, TAGS)
             assert "<" not in command.replace("</", ""), question.id
             assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, question.id
+
+
+def test_questions_that_the_documents_name_are_asked() -> None:
+    text = (ROOT / "docs" / "reference" / "emulation.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("## Without a source")
+    named = {name for row in table.splitlines() for name in re.findall(r"`([a-z0-9-]+)`", row.rpartition(" | ")[2])}
+    assert named
+    assert named <= {question.id for question in QUESTIONS}
