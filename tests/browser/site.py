@@ -21,19 +21,9 @@ class Quiet(SimpleHTTPRequestHandler):
         """Prints nothing."""
 
 
-def build(folder: Path, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
     """Builds the site as `make site` does."""
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--config-file",
-        str(config),
-        "--site-dir",
-        str(folder),
-    ]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 

@@ -1,14 +1,12 @@
 """The documentation site in a browser, at the width of a desktop and of a phone, and its strict build."""
 
 import json
-import re
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from tests.browser.chromium import Browser
-from tests.browser.site import ROOT, build, served
+from tests.browser.site import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -59,42 +57,3 @@ def test_the_search_leaves_out_decisions_that_are_no_longer_valid(site: str) -> 
     assert {page for page in pages if page.startswith("decisions/0")} == {
         f"decisions/{path.stem}.html" for path in DOCS.glob("decisions/0*.md")
     } - superseded
-
-
-def test_what_the_checks_look_for_is_found(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text("<div style='width:2000px'>x</div><img src=no.png><script>nope()</script>")
-    with served(tmp_path) as address:
-        found = browser.visit(f"{address}/page.html", width=390)
-    assert found.width >= 2000
-    assert found.broken == [f"{address}/no.png"]
-    assert len(found.errors) >= 2  # the script, and the image
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[away](nowhere.md)", "nowhere.md"),
-        ("[away](index.md#nowhere)", "nowhere"),
-        ("::: tandem.Nowhere", "Nowhere"),
-    ],
-)
-def test_the_build_fails_on_what_leads_nowhere(generator: None, tmp_path: Path, text: str, said: str) -> None:
-    assert said in failure(tmp_path, {"index.md": f"# Start\n\n{text}\n"}, "[index.md]")
-
-
-def test_the_build_fails_on_a_page_that_the_navigation_lacks(generator: None, tmp_path: Path) -> None:
-    assert "lost.md" in failure(tmp_path, {"index.md": "# Start\n", "lost.md": "# Lost\n"}, "[index.md]")
-
-
-def failure(folder: Path, pages: dict[str, str], nav: str) -> str:
-    """What our configuration says of other pages; fails where it builds them."""
-    (folder / "docs").mkdir()
-    for name, text in pages.items():
-        (folder / "docs" / name).write_text(text, encoding="utf-8")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[0]
-    config = re.sub(r"^docs_dir: .*$", "docs_dir: docs", config, flags=re.MULTILINE)
-    config = config.replace("paths: [.]", f"paths: [{ROOT}]").replace("hooks: [", f"hooks: [{ROOT}/")
-    (folder / "mkdocs.yml").write_text(f"{config}\nnav: {nav}\n", encoding="utf-8")
-    done = build(folder / "site", folder / "mkdocs.yml")
-    assert done.returncode != 0, done.stderr
-    return done.stderr
