@@ -5,9 +5,8 @@ import json
 import re
 import socket
 from collections.abc import Iterable, Sequence
-from itertools import compress
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 from sharing.files import write_whole
 from tests.gpu.build import PINNED
@@ -38,13 +37,6 @@ the sum of what each does alone.
 """
 FIGURES = """
 Each model, with the median of its requests.
-"""
-FIRST_TOKEN = """\
-The parts of the time to the first token are means: waiting for a slot, the prompt's evaluation, and the rest.
-"""
-MATCHED = """
-The same number of requests on the GPU, for one model that has the entire GPU and divided between both. The first is the
-mean of the models, in tokens per second:
 """
 
 
@@ -194,14 +186,9 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
     yield _titled(PAIRS, notes)
     yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
     if figures := [_figure(mode, figure) for mode, result in found.items() for figure in result["summary"]["figures"]]:
-        titles = ("first token, ms", "its parts, ms", "between tokens, ms", "tokens per second")
+        titles = ("first token, ms", "between tokens, ms", "tokens per second")
         yield FIGURES
-        if any(figure.get("first_token") for result in found.values() for figure in result["summary"]["figures"]):
-            yield FIRST_TOKEN
         yield from _table(["sharing", "model", "at a time", *titles], figures)
-    if matched := list(_matched(found)):
-        yield MATCHED
-        yield from _table(["sharing", "requests", "one model", "both", "both / one"], matched)
     yield ""
     for mode, result in found.items():
         held = ", ".join(f"{one['program']} {_mib(one['mib'])}" for one in result["processes"])
@@ -216,30 +203,12 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
 def _figure(mode: str, one: Result) -> list[str]:
     first, between = (f"{one[name]['p50']:,.{digits}f}" for name, digits in (("ttft_ms", 0), ("itl_ms", 2)))
     who = f"{one['endpoint']}, {'together' if one['together'] else 'alone'}"
-    split = one.get("first_token") or {}
-    parts = " + ".join(f"{split[f'{part}_ms']:,.0f}" for part in ("waiting", "prompt", "rest") if split) or NONE
-    return [mode, who, f"{one['workload']['level']:g}", first, parts, between, f"{one['tokens_per_s']['median']:.0f}"]
-
-
-def _matched(found: Result) -> Iterable[list[str]]:
-    """Rows with as many requests for one model as for both; without the entire GPU for one, there are none."""
-    alone: dict[float, list[float]] = {}
-    for one in found.get("time-slicing", {"summary": {"figures": []}})["summary"]["figures"]:
-        if not one["together"]:
-            alone.setdefault(one["workload"]["level"], []).append(one["tokens_per_s"]["median"])
-    for mode, result in found.items():
-        for row in result["summary"]["sharing"]:
-            requests = len(row["slowdown"]) * row["workload"]["level"]
-            if dedicated := alone.get(requests):
-                one, both = mean(dedicated), row["tokens_per_s"]
-                yield [mode, f"{requests:g}", f"{one:.0f}", f"{both:.0f}", f"{both / one:.2f}"]
+    return [mode, who, f"{one['workload']['level']:g}", first, between, f"{one['tokens_per_s']['median']:.0f}"]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Without the columns that have no value in any row."""
-    kept = [not rows or any(row[column] != NONE for row in rows) for column in range(len(head))]
     for cells in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(compress(cells, kept))} |"
+        yield f"| {' | '.join(cells)} |"
 
 
 def _settings(row: Result) -> str:
