@@ -1,14 +1,13 @@
 """`python -m tests.browser`: writes the screenshots of the documentation.
 
-They are those of docs/how-to/work-on-the-documentation.md, of monitor-gpus-and-models.md if the metrics store is built,
-and of chat-in-a-browser.md if Open WebUI is installed.
+They are those of docs/how-to/work-on-the-documentation.md, and of chat-in-a-browser.md if Open WebUI is installed.
 """
 
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser import chat_page, dashboard
+from tests.browser import chat_page
 from tests.browser.chromium import VARIABLE, Browser, find_browser, opened_browser
 from tests.browser.site import ROOT, build, served
 
@@ -19,7 +18,7 @@ SHOTS = {
 
 
 ASSETS = ROOT / "docs" / "assets"
-CHAT_PAGE, DASHBOARD = "chat-page.webp", "dashboard.webp"
+CHAT_PAGE = "chat-page.webp"
 
 
 def main() -> int:
@@ -28,7 +27,7 @@ def main() -> int:
     if program is None:
         print(f"error: no browser was found. Set {VARIABLE} to one.", file=sys.stderr)
         return 1
-    for name in (*SHOTS, CHAT_PAGE, DASHBOARD):
+    for name in (*SHOTS, CHAT_PAGE):
         (ASSETS / name).touch()  # the build fails on an image that is missing
     with tempfile.TemporaryDirectory() as folder:
         done = build(Path(folder, "site"))
@@ -39,20 +38,9 @@ def main() -> int:
             for name, (page, width, height, dark) in SHOTS.items():
                 browser.visit(f"{address}/{page}", width=width, height=height, dark=dark)
                 (ASSETS / name).write_bytes(browser.screenshot())
-            if tools := dashboard.find_store():
-                photograph_dashboard(browser, tools, Path(folder))
             if open_webui := chat_page.find_program():
                 photograph_chat_page(browser, open_webui, Path(folder))
     return 0
-
-
-def photograph_dashboard(browser: Browser, tools: Path, folder: Path) -> None:
-    """All panels, without the page's own menus."""
-    with dashboard.running(tools, folder) as address:
-        browser.visit(address, width=dashboard.WIDTH, height=dashboard.HEIGHT)
-        browser.wait_for(dashboard.DRAWN)
-        browser.evaluate(dashboard.ONLY_PANELS)
-        (ASSETS / DASHBOARD).write_bytes(browser.screenshot())
 
 
 def photograph_chat_page(browser: Browser, program: str, folder: Path) -> None:
