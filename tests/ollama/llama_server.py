@@ -6,9 +6,8 @@ Beside it lie `places` (how many layers it claims to put on its GPU: full, parti
 llama.cpp's form.
 
 It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as it is asked for; a prompt with
-`DIE` in it ends the process in the middle, one with `LONG` makes each word 64 KiB. Three files beside it change that:
-while there is `hold`, answers wait; while there is `loading`, the model loads; with `lost`, the GPU is lost, and the
-process ends when it uses it.
+`LONG` in it makes each word 64 KiB. Three files beside it change that: while there is `hold`, answers wait; while there
+is `loading`, the model loads; with `lost`, the GPU is lost, and the process ends when it uses it.
 
 With LLAMA_ARG_ENDPOINT_METRICS, `/metrics` counts as the real one does (llama.cpp 0c1e57098, tools/server). A prompt
 takes 0.0015 s, and an answer 0.0025 s.
@@ -108,8 +107,6 @@ class Healthy(http.server.BaseHTTPRequestHandler):
             time.sleep(0.01)
         end_if_lost()
         for number in range(count):
-            if "DIE" in prompt and number == count // 2:
-                os._exit(1)
             time.sleep(0.002)
             self.say(f"w{number} ".ljust(65536 if "LONG" in prompt else 0, "w"))
         counted["prompt_tokens_total"] += len(prompt.split())

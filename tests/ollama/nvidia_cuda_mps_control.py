@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for `nvidia-cuda-mps-control`, without a GPU: the daemon with `-f` or `-d`, else the program that asks it.
+"""Stands in for `nvidia-cuda-mps-control`, without a GPU: the daemon with `-f`, else the program that asks it.
 
 The files of the daemon in CUDA_MPS_PIPE_DIRECTORY are the socket `control` and `nvidia-cuda-mps-control.pid`. `quit`
 removes the second one and leaves the first one. A new daemon makes both again. Without a daemon, the program ends
@@ -11,7 +11,6 @@ A file `busy` there keeps the next question from an answer, as a node under load
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,7 +21,6 @@ control, pid, busy = folder / "control", folder / "nvidia-cuda-mps-control.pid",
 
 def serve() -> None:
     control.unlink(missing_ok=True)
-    servers: list[subprocess.Popen[bytes]] = []
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(control))
         listening.listen()
@@ -30,21 +28,10 @@ def serve() -> None:
         while True:
             with listening.accept()[0] as client:
                 order = client.recv(100).decode().strip()
-                if not [one for one in servers if one.poll() is None]:
-                    servers.append(subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL))
-                client.sendall(f"{servers[-1].pid}\n".encode() if order == "get_server_list" else b"50.0\n")
+                client.sendall(b"50.0\n")
             if order.startswith("quit"):
-                servers[-1].kill()
                 pid.unlink()
                 return
-
-
-def serve_in_the_background() -> None:
-    silent = subprocess.DEVNULL
-    control.unlink(missing_ok=True)
-    subprocess.Popen([sys.executable, __file__, "-f"], stdin=silent, stdout=silent, stderr=silent)
-    while not pid.exists():
-        time.sleep(0.01)
 
 
 def ask() -> None:
@@ -61,4 +48,4 @@ def ask() -> None:
 
 
 if __name__ == "__main__":
-    {"-f": serve, "-d": serve_in_the_background}.get(sys.argv[-1], ask)()
+    serve() if sys.argv[-1] == "-f" else ask()

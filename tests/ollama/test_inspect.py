@@ -54,9 +54,3 @@ def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: 
     assert by_tag == inspected(capsys, str(file))
     assert (by_tag["swa_layers"], by_tag["swa_kv_heads"], by_tag["kv_heads"]) == (4, 2, 1)
     assert (by_tag["shared_kv_layers"], by_tag["projector_bytes"]) == (1, 128)
-
-
-def test_a_tag_that_ollama_has_not_pulled_is_named(server: Server, capsys: Printed) -> None:
-    url = f"http://{server.environment['OLLAMA_HOST']}"
-    assert main(["models", "inspect", "none:1b", "--ollama", url]) == 1
-    assert "has no model none:1b. Run `ollama pull none:1b` there." in capsys.readouterr().err

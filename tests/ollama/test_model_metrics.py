@@ -1,11 +1,11 @@
 """The exporter of metrics against the real Ollama server, with a stand-in for its engine."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from components.ollama_pair.model_metrics import Source, collect, render
 from components.ollama_pair.values import metrics_container
 from sharing.models.catalogue import models
 from sharing.models.served import ServedModel
+from tests.gpu.engine import free_port
 from tests.ollama.test_model_start import OWN, FakeGpu, Server, engine_arguments, fake_gpu
 from tests.ollama.test_model_watch import ask, engine
 
@@ -87,28 +88,6 @@ def test_nothing_is_loaded_then_a_model_is_on_the_gpu_and_its_tokens_are_counted
     )
 
 
-def test_a_spilled_model_has_less_on_the_gpu_than_in_total(with_metrics: FakeGpu) -> None:
-    server = with_metrics("partial", 14900)
-    server.start()
-    found = read(server)
-    assert 0 < found["tandem_model_size_vram_bytes"] < found["tandem_model_size_bytes"]
-
-
-def test_counters_begin_again_after_a_reload(with_metrics: FakeGpu) -> None:
-    server = with_metrics("full", 14900)
-    server.start()
-    ask(server, num_predict=40).join()
-    before = read(server)
-    server.ollama("stop", OWN)
-    while (gone := read(server))["tandem_model_loaded"]:
-        time.sleep(0.02)
-    assert not ENGINE & set(gone)
-    ask(server, num_predict=3).join()
-    after = read(server)
-    assert set(after) == set(before)
-    assert before["tandem_tokens_predicted_total"] >= 40 > after["tandem_tokens_predicted_total"] == 3
-
-
 def test_a_request_that_the_engine_works_on_is_counted_and_one_that_waits_in_ollama_is_not(
     with_metrics: FakeGpu,
 ) -> None:
@@ -125,18 +104,9 @@ def test_a_request_that_the_engine_works_on_is_counted_and_one_that_waits_in_oll
         client.join()
 
 
-def test_without_the_setting_the_engine_reports_nothing(fake_gpu: FakeGpu) -> None:
-    server = fake_gpu("full", 14900)
-    server.start()
-    found = read(server)
-    assert found["tandem_model_loaded"] == 1
-    assert not ENGINE & set(found)
-
-
-@pytest.fixture
-def exporter(with_metrics: FakeGpu, tmp_path: Path) -> Iterator[str]:
-    """The sidecar's program with the environment of its container, on a port of this machine. Returns its URL."""
-    server = with_metrics("full", 14900)
+def test_the_sidecar_serves_it_until_it_is_stopped(with_metrics: FakeGpu, tmp_path: Path) -> None:
+    """Its program with the environment of its container, on a port of this machine."""
+    server, port = with_metrics("full", 14900), free_port()
     server.start()
     (tmp_path / "ready").touch()
     given = metrics_container(ServedModel.of(models()["llama3.2:1b"], id="tiny", context=8192, slots=1))
@@ -144,32 +114,18 @@ def exporter(with_metrics: FakeGpu, tmp_path: Path) -> Iterator[str]:
         "MODEL": OWN,
         "SERVER": f"http://{server.environment['OLLAMA_HOST']}",
         "READY": str(tmp_path / "ready"),
-        "PORT": "0",
+        "PORT": str(port),
     }
-    program = [sys.executable, "-u", "-B", str(SCRIPT)]
-    process = subprocess.Popen(program, env={"PATH": os.environ["PATH"], **environment})
+    process = subprocess.Popen([sys.executable, "-u", "-B", SCRIPT], env={"PATH": os.environ["PATH"], **environment})
     try:
-        yield f"http://127.0.0.1:{listening_port(process)}"
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            assert process.poll() is None
+            time.sleep(0.02)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            found = values(answer.read().decode())
         process.terminate()
         assert process.wait(20) == 0
     finally:
         process.kill()
-
-
-def listening_port(process: "subprocess.Popen[bytes]") -> int:
-    """The port on which a process listens, by the inodes of its sockets."""
-    while process.poll() is None:
-        owned = [os.readlink(link) for link in Path(f"/proc/{process.pid}/fd").iterdir() if link.is_symlink()]
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in owned:
-                return int(fields[1].rpartition(":")[2], 16)
-        time.sleep(0.02)
-    raise AssertionError(f"it ended with {process.returncode}")
-
-
-def test_the_sidecar_serves_it_until_it_is_stopped(exporter: str) -> None:
-    with urllib.request.urlopen(f"{exporter}/metrics", timeout=60) as answer:
-        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        found = values(answer.read().decode())
     assert (found["tandem_ollama_up"], found["tandem_model_loaded"], found["tandem_model_ready"]) == (1, 1, 1)

@@ -127,11 +127,6 @@ def test_the_folder_of_compiled_kernels_exists_before_the_model_loads(stub: Stub
     assert kernels.is_dir()
 
 
-def test_a_disk_without_room_for_compiled_kernels_does_not_stop_the_model(stub: Stub) -> None:
-    (stub.folder / "models").write_text("no folder")
-    assert stub.start(CUDA_CACHE_PATH=str(stub.folder / "models" / "cuda")).exit_code == 0
-
-
 def test_a_model_is_created_from_itself_with_the_planned_layers_and_batch_and_loaded_with_empty_input(
     stub: Stub,
 ) -> None:
@@ -222,13 +217,6 @@ def test_a_model_that_is_not_entirely_on_the_gpu_fails_the_start(
     assert run.exit_code == 1
     assert message in run.message
     assert processor in run.message
-
-
-def test_logs_that_cannot_be_written_change_nothing(stub: Stub) -> None:
-    nowhere = {"CONTAINER_LOG": "/nowhere/log", "TERMINATION_LOG": "/nowhere/message"}
-    assert stub.start(**nowhere).exit_code == 0
-    stub.shows("100% CPU")
-    assert stub.start(**nowhere).exit_code == 1
 
 
 def test_the_text_has_nothing_that_kubernetes_or_helm_would_replace() -> None:
@@ -352,7 +340,7 @@ def test_a_real_server_without_a_gpu_fails_the_start(server: Server) -> None:
     assert "so using the copy on the disk" in run.log
 
 
-def check_that_starting_again_adds_nothing(server: Server) -> None:
+def test_a_real_server_keeps_the_parameters_once_however_often_it_starts(server: Server) -> None:
     kept = ["PARAMETER num_batch 768", "PARAMETER num_gpu 999", "PARAMETER stop <end>", "PARAMETER temperature 0.5"]
     server.start()
     files = server.files()
@@ -360,10 +348,6 @@ def check_that_starting_again_adds_nothing(server: Server) -> None:
     server.start()
     assert server.parameters() == kept
     assert server.files() == files
-
-
-def test_a_real_server_keeps_the_parameters_once_however_often_it_starts(server: Server) -> None:
-    check_that_starting_again_adds_nothing(server)
 
 
 FakeGpu = Callable[[str, int], Server]

@@ -194,23 +194,6 @@ def test_a_dead_runner_makes_the_pod_unready_and_restarts_the_server_after_three
     assert "failed 3 times in a row" in (server.folder / "message").read_text()
 
 
-def test_a_runner_that_dies_once_makes_the_pod_unready_until_it_answers_again(server: Server, sidecar: Sidecar) -> None:
-    ask(server, "DIE").join()
-    sidecar.wait(lambda: sidecar.has("ready"))
-    ask(server).join()
-    sidecar.wait(lambda: sidecar.has("ready"))
-    assert not sidecar.has("lost")
-    assert server.process.poll() is None
-
-
-def test_a_model_whose_mps_daemon_nobody_checks_is_unloaded(server: Server, sidecar: Sidecar) -> None:
-    (sidecar.folder / "mps").touch()
-    os.utime(sidecar.folder / "mps", (1, 1))
-    sidecar.wait(lambda: "was unloaded. Delete this pod." in sidecar.log())
-    sidecar.wait(lambda: len(server.ollama("ps").splitlines()) == 1)
-    assert not sidecar.has("ready")
-
-
 def test_nothing_is_asked_before_the_model_was_loaded(fake_gpu: FakeGpu) -> None:
     server = fake_gpu("full", 14900)
     sidecar = Sidecar(server)

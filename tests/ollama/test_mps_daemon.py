@@ -217,18 +217,6 @@ def test_one_question_without_an_answer_does_not_stop_the_model(container: Make,
     assert pod.has("started")
 
 
-def test_the_server_ends_with_the_process_that_looks_for_its_daemon(
-    container: Make, daemon: Daemon, stub: Stub
-) -> None:
-    (stub.folder / "bin" / "sleep").write_text('#!/bin/sh\n[ ! -e "$STUB/full" ] || exit 1\nexec /bin/sleep "$@"\n')
-    (stub.folder / "bin" / "sleep").chmod(0o755)
-    pod = container()
-    assert pod.start().exit_code == 0
-    # A container with too many processes cannot start `sleep`.
-    (stub.folder / "full").touch()
-    assert pod.server.wait(60) == -signal.SIGTERM
-
-
 @pytest.mark.real_world(
     behaviour="Each pod of the MPS daemon mounts another /dev/shm, which containers that run already do not see",
     source="k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mount/mount-shm.go; internal/plugin/mps.go",
@@ -271,14 +259,6 @@ def test_a_daemon_that_ends_during_the_load_fails_the_start(container: Make, dae
     assert pod.start().exit_code == 1
     assert pod.termination.read_text() == f"the MPS daemon ended or restarted while {TAG} was loading\n"
     assert not pod.has("started")
-
-
-def test_without_the_program_in_the_container_the_files_count(container: Make, daemon: Daemon, stub: Stub) -> None:
-    (stub.folder / "bin" / "nvidia-cuda-mps-control").unlink()
-    pod = container()
-    assert pod.start().exit_code == 0
-    daemon.quit()
-    assert pod.server.wait(60) == -signal.SIGTERM
 
 
 def test_a_model_that_needs_mps_is_not_loaded_where_the_plugin_gives_no_daemon(container: Make) -> None:
