@@ -75,20 +75,3 @@ def test_a_namespace_takes_its_pods_and_the_next_level_would_not(
         said = refusals(cluster, stricter, wanted)
         cluster.api.apply(namespace)
         assert all(one in said for one in refused), said
-
-
-def test_nobody_mounts_a_directory_of_the_host_in_the_models_namespace(cluster: Deployment, graphs: Graphs) -> None:
-    graph = graphs("timeslice")
-    [namespace] = [one for one in manifests(graph) if one["metadata"]["name"] == "ollama"]
-    intruder = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "intruder", "namespace": "ollama"},
-        "spec": {
-            "containers": [
-                {"name": "shell", "image": "shell", "volumeMounts": [{"name": "host", "mountPath": "/host"}]}
-            ],
-            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
-        },
-    }
-    assert "hostPath volumes" in refusals(cluster, namespace, [intruder])

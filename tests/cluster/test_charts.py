@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.cluster.charts import Render, objects_of
-from tests.cluster.deployment import CHARTS, Deployment, Graphs, manifests, releases
+from tests.cluster.deployment import CHARTS, Graphs, releases
 
 NOT_OURS = frozenset(
     {
@@ -60,14 +60,3 @@ def test_the_charts_make_of_our_values_what_is_written_here(render: Render, grap
         }
         shown = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
         assert not shown, "\n".join(shown)
-
-
-def test_the_server_accepts_what_the_charts_render(
-    cluster: Deployment, render: Render, graphs: Graphs, any_stack: str
-) -> None:
-    for one in manifests(graphs(any_stack)):
-        cluster.api.apply(one)
-    for release in releases(graphs(any_stack), *CHARTS):
-        for one in render(release):
-            one["metadata"].setdefault("namespace", release["namespace"])
-            cluster.api.apply(one, dry_run=True)

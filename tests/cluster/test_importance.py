@@ -1,6 +1,5 @@
 """Models of different importance compete for shares on the real scheduler: who evicts whom."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -69,16 +68,6 @@ def test_the_model_that_comes_last_takes_the_share_of_a_less_important_one(
     assert all(after[id] == before[id] for id in runs & set(before))
 
 
-def test_an_evicted_model_starts_again_as_soon_as_a_share_is_free(cluster: Deployment, graphs: Graphs) -> None:
-    join_a_node(cluster, graphs)
-    found = apply(cluster, pair(one="low", two="normal", three="high"))
-    for release in found.values():
-        cluster.install(release)
-    cluster.wait_for_models("two", "three")
-    cluster.offer(GPU_NODE, "nvidia.com/gpu", 3)
-    cluster.wait_for_models(*TAGS)
-
-
 def test_no_model_evicts_a_pod_of_a_share_check(cluster: Deployment, graphs: Graphs, proof: list[Object]) -> None:
     for one in proof:
         if one["kind"] != "Job":
@@ -94,13 +83,3 @@ def test_no_model_evicts_a_pod_of_a_share_check(cluster: Deployment, graphs: Gra
     assert identities(cluster.pods(NAMESPACE)) == before
     assert job.wait()["type"] == "Complete"
     cluster.wait_for_models("three")
-
-
-def test_two_pairs_in_a_cluster_have_classes_of_their_own_and_none_is_the_default(cluster: Deployment) -> None:
-    for namespace in ("a", "b"):
-        args = OllamaPairArgs(models=[OllamaModel("llama2:7b", importance="low")], namespace=namespace)
-        apply(cluster, run(partial(OllamaPair, "pair", args), project="test", stack="test"))
-    classes = {one["metadata"]["name"]: one for one in cluster.api.list("scheduling.k8s.io/v1", "PriorityClass")}
-    ours = {name: one for name, one in classes.items() if name in ("tandem-a-low", "tandem-b-low")}
-    assert [one["value"] for one in ours.values()] == [-10, -10]
-    assert not any(one.get("globalDefault") for one in classes.values())

@@ -1,18 +1,15 @@
 """Karpenter's own core brings the nodes that our pools expect, no more and no fewer, and takes empty ones away."""
 
-import math
 from typing import Any
 
 import pytest
 
-from components.share_proof.jobs import EVICTED_LAST
-from sharing.names import GPU_TAINT, POOL_LABEL, tolerations
+from sharing.names import GPU_TAINT
 from tests.cluster.deployment import is_ready
-from tests.cluster.karpenter import ALPHA, POOLS, Pools, manifests
+from tests.cluster.karpenter import POOLS, Pools, manifests
 from tests.control_plane.karpenter import Karpenter
 from tests.control_plane.karpenter_types import for_sale
 
-MOST_PODS = 20
 QUARTERS = POOLS["timeslice-4"]
 
 
@@ -51,19 +48,6 @@ def test_the_proof_of_shares_brings_one_node_and_the_models_need_no_other(pools:
     assert pools.nodes(pool) == 1
 
 
-def test_an_overlay_for_a_misspelt_pool_is_called_ready_and_has_no_effect(pools: Pools) -> None:
-    def misspell(manifest: dict[str, Any]) -> None:
-        if manifest["kind"] == "NodeOverlay":
-            manifest["spec"]["requirements"][0]["values"] = ["timeslice4"]
-
-    quarters = pools.make(QUARTERS, misspell)
-    [overlay] = pools.api.list(ALPHA, "NodeOverlay")
-    assert is_ready(overlay)
-    pools.ask(quarters, 4)
-    pools.wait_until_placed()
-    assert pools.nodes(quarters) == 4
-
-
 def test_a_pod_that_wants_no_gpu_brings_no_node(pools: Pools) -> None:
     quarters = pools.make(QUARTERS)
     pools.apply_pod("plain")
@@ -89,15 +73,6 @@ def test_seventeen_pods_at_once_bring_no_more_nodes_than_the_limit(pools: Pools,
         pools.delete_pod(name)
     pools.wait_until_placed()
     assert (pools.nodes(pool), len(waiting)) == (2, 17 - fit)
-
-
-def test_a_pod_that_comes_later_brings_no_node_beyond_the_limit(pools: Pools) -> None:
-    quarters = pools.make(QUARTERS, max_nodes=1)
-    pools.ask(quarters, quarters.shares)
-    pools.wait_until_placed()
-    [one_more] = pools.ask(quarters, 1)
-    assert "limit" in pools.wait_until_karpenter_refuses(one_more)
-    assert pools.nodes(quarters) == 1
 
 
 def test_a_drifted_node_at_the_limit_is_replaced(pools: Pools) -> None:
@@ -170,49 +145,3 @@ def test_an_empty_node_goes_and_one_with_a_model_stays(pools: Pools) -> None:
     [left] = pools.claims(quarters)
     assert left["status"]["nodeName"] == stays
     assert all(map(is_ready, pools.api.list("v1", "Pod", "default")))
-
-
-def test_a_node_that_has_drifted_goes_under_a_pod_of_a_proof(pools: Pools) -> None:
-    """The annotation delays the pod's eviction, not the node's deletion; a proof can expect no more."""
-
-    def shorten(manifest: dict[str, Any]) -> None:
-        if manifest["kind"] == "NodePool":
-            assert manifest["spec"]["template"]["spec"]["terminationGracePeriod"] == "10m"
-            manifest["spec"]["template"]["spec"]["terminationGracePeriod"] = "10s"
-
-    quarters = pools.make(QUARTERS, shorten)
-    pools.apply_pod(
-        "proof",
-        annotations=dict(EVICTED_LAST),
-        nodeSelector={POOL_LABEL: quarters.name},
-        resources={"limits": {quarters.asked: "1"}},
-        tolerations=tolerations(quarters.sharing.config_name),
-    )
-    pools.wait_until_placed()
-    [claim] = pools.claims(quarters)
-    path = f"/apis/karpenter.sh/v1/nodepools/{quarters.name}"
-    drifted = {"spec": {"template": {"metadata": {"labels": {"team": "another"}}}}}
-    pools.api.patch(path, drifted)
-    pools.wait_for("the pod was taken away", lambda: pools.api.get("v1", "Pod", "proof") is None)
-    assert claim["metadata"]["name"] not in [one["metadata"]["name"] for one in pools.claims(quarters)]
-
-
-@pytest.fixture(scope="module")
-def growth(karpenter_at_work: Karpenter) -> dict[str, dict[int, int]]:
-    """Nodes of each pool by the number of its pods, which are added one by one, in all pools at the same time."""
-    pools = Pools(karpenter_at_work)
-    made = {name: pools.make(pool) for name, pool in POOLS.items()}
-    seen: dict[str, dict[int, int]] = {name: {} for name in POOLS}
-    for pods in range(1, MOST_PODS + 1):
-        for pool in made.values():
-            pools.ask(pool, 1)
-        pools.wait_until_placed()
-        for name, pool in made.items():
-            seen[name][pods] = pools.nodes(pool)
-    return seen
-
-
-@pytest.mark.parametrize("name", POOLS)
-def test_one_to_twenty_pods_get_exactly_the_expected_nodes(growth: dict[str, dict[int, int]], name: str) -> None:
-    shares = POOLS[name].shares
-    assert growth[name] == {pods: math.ceil(pods / shares) for pods in range(1, MOST_PODS + 1)}

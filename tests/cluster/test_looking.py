@@ -5,12 +5,9 @@ The test's small server answers on the forwarded ports; commands in pods run on 
 
 import json
 import os
-import signal
 import socket
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +18,6 @@ import httpx
 import pytest
 
 from sandbox.graph import Graph
-from sharing.modes.modes import TimeSlicing
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected, endpoints
 from tandem.deployed.endpoints import NotConnectedError
@@ -115,32 +111,6 @@ def test_a_stack_that_is_well_keeps_every_expectation(stack: Stack, capfd: pytes
     assert overfilling(stack) == []
 
 
-def test_a_node_of_another_mode_is_the_first_broken_expectation(
-    stack: Stack, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stack.cluster.relabel(GPU_NODE, {"nvidia.com/gpu.sharing-strategy": "none"})
-    stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 1)
-    assert run("verify", stack.kubeconfig, "--json") == 1
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["first_broken"]["what"] == "gpu.sharing-strategy"
-    assert shown["first_broken"]["found"] == f"none on {GPU_NODE}"
-    assert [check["what"] for check in shown["checks"] if check["held"] is False] == [
-        "gpu.sharing-strategy",
-        "nvidia.com/gpu per node",
-    ]
-
-
-def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached: Connected) -> None:
-    stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 4)
-    pool = reached.plan.config.pools[0].placed("gpu-nodes", TimeSlicing(replicas=4))
-    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
-    [check] = overfill(reached.cluster, pool, at, "ollama")
-    assert check.held is True
-    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (2 free)"
-    assert "1 Insufficient nvidia.com/gpu" in check.found
-    assert overfilling(stack) == []
-
-
 def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, reached: Connected) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     stack.cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}})
@@ -153,19 +123,6 @@ def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, re
 def delete_pod(stack: Stack, model: str) -> None:
     [pod] = [one["metadata"]["name"] for one in stack.cluster.pods("ollama") if model in one["metadata"]["name"]]
     stack.cluster.api.call("DELETE", f"/api/v1/namespaces/ollama/pods/{pod}", {"gracePeriodSeconds": 0})
-
-
-def test_a_cordoned_node_is_named_by_what_the_scheduler_says(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    node = f"/api/v1/nodes/{GPU_NODE}"
-    stack.cluster.api.patch(node, {"spec": {"unschedulable": True}})
-    delete_pod(stack, "llama2-7b")
-    stack.cluster.wait_until_refused("llama2-7b", "unschedulable")
-    assert run("verify", stack.kubeconfig, "--json") == 1
-    first = json.loads(capsys.readouterr().out)["first_broken"]
-    assert (first["what"], first["fix"]) == (
-        "pod ready",
-        f"Its node is cordoned. Run `kubectl uncordon {GPU_NODE}`.",
-    )
 
 
 def test_a_forwarded_port_finds_the_pod_that_replaces_another(stack: Stack, reached: Connected) -> None:
@@ -187,15 +144,6 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
         answer = client.post(f"{llama.url}/api/generate", json={"model": TAGS[0], "prompt": "x" * 1_000_000})
         assert answer.status_code == 200
         assert len(server.asked[-1][1]["prompt"]) == 1_000_000
-
-
-def test_a_model_without_a_ready_pod_is_reported_by_its_forwarded_port(stack: Stack, reached: Connected) -> None:
-    with connection.forwards(reached) as leads:
-        stack.cluster.api.patch("/apis/apps/v1/namespaces/ollama/deployments/llama2-7b", {"spec": {"replicas": 0}})
-        stack.cluster.wait_for_models("mistral-7b")
-        with pytest.raises(httpx.TransportError):
-            httpx.get(leads["llama2-7b"].url)
-        assert leads["llama2-7b"].trouble == "llama2-7b has no ready pod"
 
 
 def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
@@ -226,18 +174,6 @@ def test_watch_asks_the_plugins_pod_for_the_gpu(stack: Stack, capsys: pytest.Cap
     assert look["trouble"] == []
 
 
-def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
-    command = [sys.executable, "-m", "tandem", "watch", "--kubeconfig", str(stack.kubeconfig), "--interval", "0.2"]
-    root = Path(__file__).parents[2]
-    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout
-    lines = [process.stdout.readline() for _ in range(6)]
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert (process.returncode, said) == (0, "")
-    assert any("5,120 MiB, 100 % on GPU" in line for line in lines)
-
-
 def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     """The error of `verify` when it cannot connect: one line on stderr, exit code 2."""
     assert run("verify", kubeconfig, *options) == 2
@@ -257,16 +193,6 @@ def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster:
     path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
     return path
-
-
-def test_a_user_without_permission_sees_which_one_is_missing_and_the_fix(
-    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    token = stack.cluster.token_of("default")
-    line = refused(stack, kubeconfig_with(stack, tmp_path, {"token": token}), capsys)
-    assert "cannot list resource" in line
-    assert "access entry" in line
-    assert token not in line
 
 
 def test_a_user_who_may_look_and_not_forward_sees_that(
@@ -353,56 +279,3 @@ def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
         with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
             connection.connect(planned(), connection.by_kubeconfig(path, None)).__enter__()
         assert error.value.passing
-
-
-UNDER_MPS = {**FOUND_OUT, "nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
-MPS_DAEMON = "nvidia-device-plugin-gpu-mps-control-daemon"
-
-
-def test_a_new_pod_of_the_mps_daemon_leaves_models_outside_mps_until_they_restart(
-    cluster: Deployment,
-    graphs: Graphs,
-    node_agent: Kubelet,
-    server: FakeOllama,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The chart's own DaemonSet, its controller and kubelet's times; the hook that restarts the server is missing."""
-    server.answers["/api/ps"] = {"models": [loaded(tag) for tag in TAGS]}
-    graph, kubeconfig = graphs("mps"), cluster.plane.kubeconfig
-    for node in nodes(graph):
-        cluster.join(node_agent.of(node))
-    cluster.relabel(GPU_NODE, UNDER_MPS)
-    cluster.deploy(graph, with_nodes=False)
-    cluster.wait_for_daemons(MPS_DAEMON, {GPU_NODE})
-    # Models wait for shares, which the plugin offers once the daemon answers. The fake node has them at once.
-    replace_pods(cluster, "ollama")
-    cluster.wait_for_models("llama2-7b", "mistral-7b")
-
-    def outside() -> list[bool]:
-        run_of("verify", kubeconfig)
-        checks = json.loads(capsys.readouterr().out)["checks"]
-        run_of("watch", kubeconfig, "--once")
-        seen = [bool(model["outside_mps"]) for model in json.loads(capsys.readouterr().out)["models"]]
-        assert [check["held"] is False for check in checks if check["what"] == "in MPS"] == seen
-        return seen
-
-    assert outside() == [False, False]
-    replace_pods(cluster, "nvidia-device-plugin", MPS_DAEMON)
-    cluster.wait_for_daemons(MPS_DAEMON, {GPU_NODE})
-    assert outside() == [True, True]
-    replace_pods(cluster, "ollama", "llama2-7b")
-    cluster.wait_for_models("llama2-7b", "mistral-7b")
-    assert outside() == [False, True]
-
-
-def run_of(command: str, kubeconfig: Path, *options: str) -> int:
-    return main([command, "mps", "--kubeconfig", str(kubeconfig), "--json", *options])
-
-
-def replace_pods(cluster: Deployment, namespace: str, name: str = "") -> None:
-    """Deletes pods whose names begin so; their controllers make others, which start in a later second."""
-    time.sleep(1)
-    for pod in cluster.pods(namespace):
-        if pod["metadata"]["name"].startswith(name):
-            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
-            cluster.api.call("DELETE", path, gracePeriodSeconds="0")

@@ -1,9 +1,6 @@
 """`tandem verify` where models have an importance: it evicts none of them, and says who waits for whom."""
 
-import json
 from typing import Any
-
-import pytest
 
 from components import OllamaPair, OllamaPairArgs
 from components.ollama_pair import OllamaModel
@@ -11,15 +8,13 @@ from sandbox.preview import program
 from tandem.deployed.connection import Connected
 from tandem.verify.overfill import overfill
 from tests.cluster.test_importance import apply
-from tests.cluster.test_looking import GPU_NODE, Stack, overfilling, run
+from tests.cluster.test_looking import GPU_NODE, Stack, overfilling
 from tests.cluster.test_looking import node_agent as node_agent  # fixtures
 from tests.cluster.test_looking import reached as reached
 from tests.cluster.test_looking import server as server
 from tests.cluster.test_looking import stack as stack
-from tests.cluster.test_placement import NO_SHARE_LEFT
 
 LLAMA2, MISTRAL = OllamaModel("llama2:7b", importance="low"), OllamaModel("mistral:7b", importance="low")
-OTHER = OllamaModel("llama3.2:1b", id="other", importance="high")
 
 
 def releases_of(stack: Stack, *models: OllamaModel) -> dict[str, Any]:
@@ -42,16 +37,3 @@ def test_one_pod_too_many_takes_no_share_of_a_less_important_model(stack: Stack,
     assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (0 free)")
     assert {one["metadata"]["uid"] for one in stack.cluster.pods("ollama")} == before
     assert overfilling(stack) == []
-
-
-def test_a_model_that_waits_says_which_more_important_ones_hold_the_shares(
-    stack: Stack, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = releases_of(stack, LLAMA2, OTHER)
-    stack.cluster.install(found["llama2-7b"])
-    stack.cluster.wait_for("the model was of low importance", lambda: ranks(stack) == [-10, 0])
-    stack.cluster.install(found["other"])
-    stack.cluster.wait_until_refused("llama2-7b", NO_SHARE_LEFT)
-    assert run("verify", stack.kubeconfig, "--json") == 1
-    fixes = [check["fix"] for check in json.loads(capsys.readouterr().out)["checks"] if check["held"] is False]
-    assert any(fix.startswith("More important models hold the shares: mistral-7b, other.") for fix in fixes)

@@ -1,4 +1,4 @@
-"""Dashboard and alerts count nothing twice in any sharing mode: Prometheus's engine and the real store evaluate them.
+"""Dashboard and alerts count nothing twice in any sharing mode: Prometheus evaluates both, the real store the first.
 
 The store also reads an exporter through the component's own scrape jobs.
 """
@@ -54,6 +54,17 @@ def tools(programs: Callable[[recipe.Recipe], Path]) -> Path:
     return programs(METRICS)
 
 
+def check_with_promtool(tools: Path, folder: Path, groups: list[dict[str, Any]], test: dict[str, Any]) -> None:
+    """Runs Prometheus's own test of rules on the metrics and the expected alerts of `test`."""
+    (folder / "alerts.yaml").write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
+    head = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "fuzzy_compare": True}
+    whole = {**head, "tests": [{"interval": "15s", **test}]}
+    (folder / "test.yaml").write_text(yaml.safe_dump(whole), encoding="utf-8")
+    command = [str(tools / recipe.PROMETHEUS_TOOL), "test", "rules", str(folder / "test.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, tools: Path, tmp_path: Path) -> None:
     case = CASES[name]
@@ -61,13 +72,16 @@ def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, t
     for group in groups:
         for rule in group["rules"]:
             del rule["annotations"]
-    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
     series = [
         {"series": one.text(), "values": " ".join(["_"] * one.first + [str(value) for _, value in one.readings()])}
         for one in read_series(case.metrics)
     ]
     queries = [
-        {"expr": query.expr, "eval_time": f"{MINUTES}m", "exp_samples": samples(wanted)}
+        {
+            "expr": query.expr,
+            "eval_time": f"{MINUTES}m",
+            "exp_samples": [{"labels": labels, "value": value} for labels, value in wanted.items()],
+        }
         for panel in PANELS.values()
         if case.panels is not None
         for query, wanted in zip(panel.queries, expected(case, panel), strict=True)
@@ -82,12 +96,8 @@ def test_prometheus_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, t
         }
         for alert, rule in alerts_of(case).items()
     ]
-    group = {"interval": "15s", "input_series": series, "promql_expr_test": queries, "alert_rule_test": alerts}
-    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "fuzzy_compare": True, "tests": [group]}
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
-    command = [str(tools / recipe.PROMETHEUS_TOOL), "test", "rules", str(tmp_path / "test.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    test = {"input_series": series, "promql_expr_test": queries, "alert_rule_test": alerts}
+    check_with_promtool(tools, tmp_path, groups, test)
 
 
 @pytest.mark.parametrize(("up", "fires"), [(None, False), (0, False), (1, True)])
@@ -95,7 +105,6 @@ def test_models_that_wait_while_the_stack_is_parked_are_no_alert(
     up: int | None, fires: bool, tools: Path, tmp_path: Path
 ) -> None:
     """`up` of dcgm-exporter: None without GPU nodes, 1 with one. See the case `a pod that waits for a share`."""
-    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump({"groups": rule_groups(parks=True)}), encoding="utf-8")
     waits = {
         'kube_pod_status_phase{namespace="ollama",pod="mistral",phase="Pending"}': 1,
         'kube_pod_container_resource_requests{namespace="ollama",pod="mistral",resource="nvidia_com_gpu"}': 1,
@@ -107,8 +116,7 @@ def test_models_that_wait_while_the_stack_is_parked_are_no_alert(
         key: text.replace("{{ $labels.namespace }}/{{ $labels.pod }}", "ollama/mistral")
         for key, text in alert["annotations"].items()
     }
-    group = {
-        "interval": "15s",
+    test = {
         "input_series": [{"series": name, "values": f"{value}+0x{READINGS - 1}"} for name, value in waits.items()],
         "alert_rule_test": [
             {
@@ -118,15 +126,7 @@ def test_models_that_wait_while_the_stack_is_parked_are_no_alert(
             }
         ],
     }
-    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "15s", "tests": [group]}
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
-    command = [str(tools / recipe.PROMETHEUS_TOOL), "test", "rules", str(tmp_path / "test.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def samples(wanted: dict[str, float]) -> list[dict[str, Any]]:
-    return [{"labels": labels, "value": value} for labels, value in wanted.items()]
+    check_with_promtool(tools, tmp_path, rule_groups(parks=True), test)
 
 
 def test_each_mode_has_a_case_and_each_alert_fires_in_one() -> None:
@@ -141,7 +141,7 @@ def store(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sto
         yield running
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.panels is not None])
 def test_the_store_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, store: Store) -> None:
     case = CASES[name]
     end = int(time.time()) - 60
@@ -150,14 +150,10 @@ def test_the_store_makes_of_the_metrics_what_is_worked_out_by_hand(name: str, st
         for one in read_series(case.metrics)
         for number, value in one.readings()
     )
-    for panel in PANELS.values() if case.panels is not None else ():
+    for panel in PANELS.values():
         for query, wanted in zip(panel.queries, expected(case, panel), strict=True):
             found = {name_of(labels): value for labels, value in store.query(query.expr, end)}
             assert found == pytest.approx({name_of(read_labels(one)): wanted[one] for one in wanted}), query.expr
-    alerts = alerts_of(case)
-    firing = {alert: [labels for labels, _ in store.query(rule["expr"], end)] for alert, rule in alerts.items()}
-    wanted_alerts = {alert: [one["labels"] for one in case.alerts if one["alert"] == alert] for alert in alerts}
-    assert firing == wanted_alerts
 
 
 def name_of(labels: Labels) -> str:

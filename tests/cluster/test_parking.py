@@ -66,10 +66,3 @@ def test_the_job_of_the_schedule_runs_now_and_is_cleaned_up_with_its_cron_job(
     [container] = job["spec"]["template"]["spec"]["containers"]
     [expected] = declared["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["env"]) == (expected["image"], expected["env"])
-
-
-def test_the_schedule_of_one_test_starts_no_pod_during_a_later_one(cluster: Deployment) -> None:
-    apply_schedule(cluster)
-    assert len(cluster.api.list("batch/v1", "CronJob")) == 2
-    cluster.clear()
-    assert cluster.api.list("batch/v1", "CronJob") == []

@@ -89,15 +89,6 @@ def test_models_get_the_slices_of_the_plan_and_wait_until_the_gpu_is_cut(cluster
     cluster.wait_until_refused("third", "Insufficient nvidia.com/mig-2g.48gb")
 
 
-def test_exclusive_gives_each_model_a_node_and_a_third_waits(cluster: Deployment, graphs: Graphs) -> None:
-    graph = graphs("exclusive")
-    cluster.deploy(graph)
-    both = cluster.wait_for_models(*ids(graph))
-    assert set(both.values()) == {GPU_NODE, "tandem-gpu-group-1"}
-    cluster.install(third(graph))
-    cluster.wait_until_refused("third", NO_SHARE_LEFT)
-
-
 def switch(cluster: Deployment, to: Graph) -> None:
     """Switches the node's mode: EKS sets its taints, and the pool's plugin gets its new configuration."""
     group = plain(node_groups(to)["tandem-gpu-group"].inputs)
@@ -112,18 +103,6 @@ def update(cluster: Deployment, to: Graph) -> None:
     """Updates the models, as the switch does once the shares are proved."""
     for release in releases(to, "ollama"):
         cluster.install(release)
-
-
-def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(cluster: Deployment, graphs: Graphs) -> None:
-    before = graphs("exclusive")
-    cluster.deploy(before, nodes_desired=1)
-    cluster.wait_for("one model ran", lambda: len(cluster.models()) == 1)
-    [(first, _)] = cluster.models().items()
-    [second] = set(ids(before)) - {first}
-    cluster.wait_until_refused(second, NO_SHARE_LEFT)
-    switch(cluster, graphs("timeslice"))
-    update(cluster, graphs("timeslice"))
-    assert cluster.wait_for_models(first, second) == {first: GPU_NODE, second: GPU_NODE}
 
 
 def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_and_brings_the_mps_daemon(
@@ -142,18 +121,6 @@ def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_an
     cluster.wait_for_daemons("nvidia-device-plugin-gpu-mps-control-daemon", {GPU_NODE})
     update(cluster, graphs("mps"))
     assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
-
-
-def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_gpus(cluster: Deployment, graphs: Graphs) -> None:
-    graph = graphs("timeslice")
-    cluster.deploy(graph)
-    both = cluster.wait_for_models(*ids(graph))
-    switch(cluster, graphs("exclusive"))
-    cluster.wait_for("both had stopped", lambda: not cluster.models())
-    update(cluster, graphs("exclusive"))
-    cluster.wait_for("one model was back", lambda: len(cluster.models()) == 1)
-    [left_out] = set(both) - set(cluster.models())
-    cluster.wait_until_refused(left_out, NO_SHARE_LEFT)
 
 
 def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(cluster: Deployment, graphs: Graphs) -> None:
@@ -228,18 +195,6 @@ def test_a_changed_model_is_recreated_while_all_shares_are_taken(cluster: Deploy
     cluster.wait_for("the changed model ran again", renewed)
     [other] = set(before) - {release["name"]}
     assert before[other] in {one["metadata"]["uid"] for one in cluster.pods("ollama")}
-
-
-def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(cluster: Deployment, graphs: Graphs) -> None:
-    graph = graphs("timeslice")
-    release = dict(releases(graph, "ollama")[0])
-    cluster.deploy(graph, nodes_desired=0)
-    cluster.install(changed(release, "RollingUpdate", "2048"))
-    cluster.join(next(one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE))
-    cluster.wait_for_models(*ids(graph))
-    cluster.install(changed(release, "RollingUpdate", "1024"))
-    cluster.wait_until_refused(release["name"], NO_SHARE_LEFT)
-    assert len(cluster.pods("ollama")) == 3
 
 
 def test_the_plugins_daemons_run_where_they_are_needed(cluster: Deployment, graphs: Graphs) -> None:

@@ -13,10 +13,9 @@ from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import GPU_RESOURCE, Mps
-from sharing.names import MODE_TAINT, tolerations
-from tests.cluster.deployment import Deployment, Graphs, Object, is_ready, manifests
+from tests.cluster.deployment import Deployment, Graphs, Object, manifests
 from tests.cluster.nodes import nodes
-from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
+from tests.cluster.test_placement import GPU_NODE
 from tests.components.node_reader import read_node
 from tests.control_plane.api import ApiError
 from tests.control_plane.running import HELD
@@ -25,7 +24,6 @@ NAMESPACE = "share-proof"
 T4 = gpus()["t4"]
 ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=T4)
 EXPECTED = expectations(ARGS.sharing, T4, ARGS.gpus_per_node)
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 READER, PROBER = f"system:serviceaccount:{NAMESPACE}:node-prober", f"system:serviceaccount:{NAMESPACE}:share-prober"
 
 
@@ -162,33 +160,6 @@ def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(start:
     assert job.wait(lambda: len(job.running()) == 2)["reason"] == "DeadlineExceeded"
 
 
-def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(start: Start) -> None:
-    job = start(2, activeDeadlineSeconds=4)
-    said: set[str] = set()
-
-    def two_wait() -> bool:
-        for one in job.pods():
-            for condition in one.get("status", {}).get("conditions", []):
-                said.add(condition.get("message", ""))
-        return len(job.running()) == 2 and len(job.pods()) == 4
-
-    ended = job.wait(two_wait)
-    assert (ended["type"], ended["reason"]) == ("Failed", "DeadlineExceeded")
-    assert any(NO_SHARE_LEFT in one for one in said)
-
-
-def test_a_failed_job_does_not_try_again(start: Start) -> None:
-    job = start(2)
-
-    def one_gives_up() -> bool:
-        running = job.running()
-        for one in running[:1]:
-            job.becomes("Failed", one)
-        return bool(running)
-
-    assert job.wait(one_gives_up)["reason"] == "BackoffLimitExceeded"
-
-
 @pytest.mark.real_world(
     behaviour="The Job controller replaces an interrupted pod under the same index, and counts no failure",
     source="kubernetes v1.36 pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy",
@@ -207,23 +178,6 @@ def test_an_interrupted_pod_comes_again_and_the_job_still_completes(start: Start
         )
 
     assert job.wait(replaced)["type"] == "Complete"
-
-
-def test_without_its_failure_policy_an_interruption_fails_the_job(start: Start) -> None:
-    job = start(4, podFailurePolicy=None)
-    job.wait_until_placed()
-    job.interrupt(job.pods()[0], "TerminationByKubelet")
-    assert job.wait()["reason"] == "BackoffLimitExceeded"
-
-
-def test_a_node_without_the_expected_share_gets_no_pod_of_the_proof(
-    deployed: Deployment, graphs: Graphs, proof: list[Object]
-) -> None:
-    for one in nodes(graphs("mps"), desired=0):
-        deployed.join(one)
-    job = Kubelet(deployed, job_of(proof, "shares"))
-    deployed.wait_until_unplaced(NAMESPACE, lambda one: one["metadata"]["labels"]["job-name"] == job.name)
-    assert not any(one["spec"].get("nodeName") for one in job.pods())
 
 
 def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
@@ -272,71 +226,3 @@ def test_the_reader_names_what_it_expects_and_finds_with_the_rights_that_it_has(
     ended, text = read_node(tmp_path, deployed.api.url, GPU_NODE, expected, token=token, limit="1")
     assert ended == status, text
     assert [word for word in words if word not in text] == [], text
-
-
-def rights(cluster: Deployment, user: str) -> set[tuple[str, str]]:
-    """The verbs and resources that a service account may use in all API groups of interest."""
-    allowed = set()
-    for version in ("v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1"):
-        group = version.rpartition("/")[0]
-        root = f"/apis/{version}" if group else f"/api/{version}"
-        for resource in cluster.api.call("GET", root)["resources"]:
-            name, _, subresource = resource["name"].partition("/")
-            for verb in VERBS:
-                attributes = {
-                    "verb": verb, "group": group, "resource": name, "subresource": subresource, "namespace": NAMESPACE
-                }  # fmt: skip
-                if _may(cluster, user, attributes):
-                    allowed.add((verb, resource["name"]))
-    return allowed
-
-
-def _may(cluster: Deployment, user: str, attributes: dict[str, str]) -> bool:
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user,
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"],
-            "resourceAttributes": attributes,
-        },
-    }
-    answer = cluster.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
-
-
-def test_the_reader_may_get_nodes_and_the_pods_on_shares_may_nothing(deployed: Deployment) -> None:
-    deployed.wait_for(
-        "the role was known", lambda: _may(deployed, READER, {"verb": "get", "group": "", "resource": "nodes"})
-    )
-    assert rights(deployed, READER) == {("get", "nodes")}
-    assert rights(deployed, PROBER) == set()
-
-
-def tolerating(name: str, *values: str) -> Object:
-    """A pod that tolerates these modes."""
-    return pod(name, tolerations=[one for value in values for one in tolerations(value)])
-
-
-def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_those_of_the_new(
-    cluster: Deployment, graphs: Graphs
-) -> None:
-    gpu_nodes(cluster, graphs("mps"), 4)
-
-    def taint(mode: str) -> None:
-        cluster.taint(GPU_NODE, [{"key": MODE_TAINT, "value": mode, "effect": "NoExecute"}])
-
-    taint("timeslice")
-    cluster.api.apply(tolerating("old", "timeslice"))
-    cluster.api.apply(tolerating("both", "timeslice", "mps"))
-    cluster.api.apply(tolerating("new", "mps"))
-    assert {place_of(cluster, "old"), place_of(cluster, "both")} == {GPU_NODE}
-    assert "untolerated taint" in cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "new")
-
-    taint("mps")
-    cluster.wait_for("the old pod to be deleted", lambda: cluster.api.get("v1", "Pod", "old") is None)
-    assert place_of(cluster, "new") == GPU_NODE
-    both = cluster.api.get("v1", "Pod", "both") or {}
-    assert is_ready(both)
-    with pytest.raises(ApiError, match="not found"):
-        cluster.api.call("GET", "/api/v1/namespaces/default/pods/old")

@@ -87,15 +87,6 @@ def test_a_waiting_model_starts_on_the_first_pool_that_has_room_again(placed: De
 
 
 @pytest.mark.real_world(
-    behaviour="Pods of a node that does not exist are deleted after 40 seconds, by a controller that looks every 20",
-    source="kubernetes v1.36 pkg/controller/podgc/gc_controller.go, quarantineTime and gcCheckPeriod",
-)
-def test_when_the_spot_node_vanishes_without_notice_its_models_move_all_the_same(placed: Deployment) -> None:
-    placed.api.call("DELETE", f"/api/v1/nodes/{REST}")
-    wait_until_on(placed, {"llama2-7b": STEADY, "llama3-2-1b": STEADY})
-
-
-@pytest.mark.real_world(
     behaviour="The default scheduler spreads pods over the nodes with free shares",
     source="kubernetes v1.36 pkg/scheduler/framework/plugins/noderesources, LeastAllocated; it was run",
 )
@@ -173,51 +164,10 @@ def served(pools: Pools) -> dict[str, str]:
     }
 
 
-def interrupt(pools: Pools, pool: Pool) -> None:
-    """What Karpenter does after a notice of a spot interruption: it deletes the NodeClaim, which drains the node.
-
-    karpenter-provider-aws v1.14.1 pkg/controllers/interruption/controller.go, deleteNodeClaim
-    """
-    [claim] = pools.claims(pool)
-    pools.api.call("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{claim['metadata']['name']}")
-
-
-def add_no_node(manifest: dict[str, Any]) -> None:
-    if manifest["kind"] == "NodePool":
-        manifest["spec"]["limits"] = dict.fromkeys(manifest["spec"]["limits"], "0")
-
-
 @pytest.fixture
 def sell_no_spot(pools: Pools) -> Iterator[Callable[[], None]]:
     yield lambda: pools.karpenter.sell(for_sale(without_spot=[one["name"] for one in for_sale()]))
     pools.karpenter.sell(for_sale())
-
-
-def test_when_karpenters_spot_node_is_lost_its_model_moves_to_an_on_demand_node(
-    pools: Pools, sell_no_spot: Callable[[], None]
-) -> None:
-    spot, steady = pools.make(HALVES, only_buy("spot")), pools.make(HALVES, only_buy("on-demand"))
-    serve(pools, "normal", spot, steady)
-    assert (pools.nodes(spot), pools.nodes(steady)) == (1, 0)
-    before = served(pools)
-    sell_no_spot()
-    interrupt(pools, spot)
-    pools.wait_for("the model ran on another node", lambda: served(pools).get("normal") not in (None, before["normal"]))
-    assert [capacity for capacity, _ in pools.bought(steady)] == ["on-demand"]
-    assert pools.nodes(spot) == 0
-
-
-def test_when_karpenters_on_demand_node_is_lost_high_takes_the_share_of_low_on_spot(pools: Pools) -> None:
-    rest, steady = pools.make(HALVES, max_nodes=1), pools.make(HALVES, only_buy("on-demand"))
-    serve(pools, "high", steady, rest)
-    serve(pools, "normal", rest)
-    serve(pools, "low", rest)
-    before = served(pools)
-    assert before["normal"] == before["low"] != before["high"]
-    pools.change(steady, add_no_node)
-    interrupt(pools, steady)
-    expected = dict.fromkeys(("high", "normal"), before["normal"])
-    pools.wait_for(f"models ran on {expected}", lambda: served(pools) == expected)
 
 
 def test_an_important_model_takes_a_share_at_once_and_karpenter_starts_a_node_for_the_other_one(pools: Pools) -> None:
@@ -265,7 +215,7 @@ def test_a_full_pool_spills_and_each_model_fills_its_own_pool_first(pools: Pools
     assert places == [own["status"]["nodeName"]] * 2 + [other["status"]["nodeName"]]
 
 
-def test_packed_models_leave_a_node_empty_and_karpenter_removes_it(pools: Pools) -> None:
+def test_packed_models_fill_the_node_that_is_in_use(pools: Pools) -> None:
     halves = pools.make(HALVES, only_buy("on-demand"))
     for name in ("one", "two", "three"):
         ask(pools, name, halves, packed=True)
@@ -277,12 +227,3 @@ def test_packed_models_leave_a_node_empty_and_karpenter_removes_it(pools: Pools)
     ask(pools, "four", halves, packed=True)
     pools.wait_until_placed()
     assert pools.place_of("four") == full != other
-
-    def hurry(manifest: dict[str, Any]) -> None:
-        only_buy("on-demand")(manifest)
-        if manifest["kind"] == "NodePool":
-            manifest["spec"]["disruption"]["consolidateAfter"] = "1s"
-
-    pools.change(halves, hurry)
-    pools.wait_for("the empty node was removed", lambda: pools.nodes(halves) == 1)
-    assert pools.place_of("four") == full

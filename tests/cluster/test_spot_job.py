@@ -138,13 +138,6 @@ def test_a_deleted_pod_that_saved_its_checkpoint_is_no_failure(ready: Deployment
     assert job.status().get("failed", 0) == 0
 
 
-def test_a_program_that_fails_is_started_again_as_often_as_the_retries_allow(ready: Deployment) -> None:
-    job = Job(ready, ARGS)
-    for _ in range(ARGS.retries + 1):
-        job.ends(job.wait_for_pod(), 1)
-    ready.wait_for("the Job had failed", lambda: job.conditions().get("Failed") == "BackoffLimitExceeded")
-
-
 def test_a_job_waits_for_a_free_share_beside_less_important_models(ready: Deployment) -> None:
     for release in apply(ready, pair(one="normal", two="low")).values():
         ready.install(release)
@@ -156,29 +149,6 @@ def test_a_job_waits_for_a_free_share_beside_less_important_models(ready: Deploy
     ready.offer(GPU_NODE, GPU_RESOURCE, 3)
     job.ends(job.wait_for_pod(), 0)
     ready.wait_for("the Job was complete", lambda: "Complete" in job.conditions())
-
-
-def test_a_job_of_a_lower_class_makes_room_for_a_model_and_goes_on_later(ready: Deployment) -> None:
-    lowest = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "lowest"},
-        "value": -20,
-    }
-    ready.api.apply(lowest)
-    found = apply(ready, pair(one="normal", two="low"))
-    ready.install(found["one"])
-    ready.wait_for_models("one")
-    job = Job(ready, SpotJobArgs(image=ARGS.image, command=ARGS.command, retries=0, priority_class="lowest"))
-    pod = job.wait_for_pod()
-    ready.install(found["two"])
-    ready.wait_for("the pod of the Job was evicted", lambda: is_being_deleted(ready, pod))
-    job.ends(pod, 143)
-    ready.wait_for_models("one", "two")
-    ready.offer(GPU_NODE, GPU_RESOURCE, 3)
-    job.ends(job.wait_for_pod(), 0)
-    ready.wait_for("the Job was complete", lambda: "Complete" in job.conditions())
-    assert job.status().get("failed", 0) == 0
 
 
 def is_being_deleted(cluster: Deployment, pod: Object) -> bool:
