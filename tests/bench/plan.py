@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sharing.verdict.choices import choose
 from stacks.stack_file.judge import judge, judge_file
@@ -31,7 +32,7 @@ REFUSED = """config:
 """
 TANDEM = (sys.executable, "-m", "tandem")
 PAIR = ["llama2:7b", "mistral:7b"]
-ADVISED = {
+ADVISED: dict[str, dict[str, Any]] = {
     "one share too small": {
         "sharing": {"mode": "mps", "replicas": 4},
         "models": [{"name": name, "context": 2048} for name in PAIR],
