@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from sharing.speed.estimate import Estimate
     from stacks.stack_file.judge import Judged
 
 FINE, FAILED, USAGE = 0, 1, 2
@@ -279,6 +280,11 @@ def print_rows(
             say(console, before, style, word=bold)
             if last:
                 say(console, " " * (indent + 2) + last, hang=0)
+
+
+def in_range(estimate: "Estimate", digits: int = 0) -> str:
+    """A forecast with its range: `38 (30–47)`."""
+    return f"{estimate.value:,.{digits}f} ({estimate.low:,.{digits}f}–{estimate.high:,.{digits}f})"
 
 
 def _fold(text: str, width: int, indent: int) -> str:

@@ -5,7 +5,7 @@ that a token uses, the KV cache at half of the context, and the states. `docs/ex
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from statistics import median
 from typing import Literal, Protocol
 
@@ -60,6 +60,11 @@ class Speed:
     """Until the first token after a prompt of `PROMPT_TOKENS`, or of the whole context, while the others are idle."""
     basis: Basis = "forecast"
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether a measurement has replaced a part of it."""
+        return self.basis == "measured"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
@@ -69,6 +74,7 @@ class _Part:
     compute: float = 1.0
 
 
+@lru_cache(maxsize=4096)
 def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed | None:
     """The speed on a share of `gpu`, which `busy` models use, this one included.
 

@@ -7,10 +7,12 @@ from sharing.fit.shares import Placement, place_models
 from sharing.hardware.system_instances import system_types
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
+from sharing.speed.forecast import Speed
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.rules import table as compatibility
 from sharing.verdict.rules.budget import Limits, limits_of
+from sharing.verdict.speed import speed_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class Fit:
     served: ServedModel
     pool: GpuPool
     placement: Placement
+    speed: Speed | None
+    """None for an embedding model, and on a GPU whose speed is unknown."""
     advice: tuple[str, ...] = ()
     """Changes after which all models of the pool fit, the cheapest first; empty if this model fits, or no
     change helps.
@@ -80,8 +84,10 @@ def is_judgeable(pool: GpuPool) -> bool:
 
 
 def _fits(config: StackConfig, pool: GpuPool) -> list[Fit]:
-    placed = zip(config.models_of(pool), place_models(config, pool), strict=True)
-    return [Fit(served=served, pool=pool, placement=placement) for served, placement in placed]
+    return [
+        Fit(served=served, pool=pool, placement=placement, speed=speed_of(config, pool, placement))
+        for served, placement in zip(config.models_of(pool), place_models(config, pool), strict=True)
+    ]
 
 
 def _is_news(config: StackConfig, fit: Fit) -> bool:

@@ -12,6 +12,7 @@ from sharing.cost.quotas import needs
 from sharing.stack.pools import GpuPool
 from sharing.stack.startup import cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
+from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
 
 # Imports that only an accepted stack needs are where they are used.
@@ -99,6 +100,29 @@ class PoolReport(Report):
     mode: str
 
 
+class SpeedReport(Report):
+    """A forecast of a model's speed with its range, or a measurement."""
+
+    tokens_per_s: Tenths = at("tokens_per_s.value")
+    """One request, while the other models of the GPU are idle."""
+    low: Tenths = at("tokens_per_s.low")
+    """Nine of ten readings lie between `low` and `high`."""
+    high: Tenths = at("tokens_per_s.high")
+    busy_tokens_per_s: Tenths = at("busy_tokens_per_s.value")
+    """One request, while each other model of the GPU works on one, too."""
+    busy_low: Tenths = at("busy_tokens_per_s.low")
+    busy_high: Tenths = at("busy_tokens_per_s.high")
+    full_tokens_per_s: Tenths = at("full_tokens_per_s.value")
+    """All slots of the model in total, while all slots of all models are in use."""
+    full_low: Tenths = at("full_tokens_per_s.low")
+    full_high: Tenths = at("full_tokens_per_s.high")
+    first_token_ms: Whole = at("first_token_ms.value")
+    """Until the first token after a prompt of 500 tokens, while the other models are idle."""
+    first_token_low: Whole = at("first_token_ms.low")
+    first_token_high: Whole = at("first_token_ms.high")
+    basis: Literal["forecast", "measured"]
+
+
 class ModelReport(Report):
     """A model: the memory that it needs and gets, in MiB."""
 
@@ -119,6 +143,8 @@ class ModelReport(Report):
     """Extended resource that its pod requests."""
     share_mib: int | None = at("placement.share_mib")
     fits: bool = at("placement.fits")
+    speed: SpeedReport | None
+    """Null for an embedding model, and on a GPU whose speed is unknown."""
     advice: list[str]
 
 
@@ -281,6 +307,22 @@ class SwitchReport(Report):
     """Data that the outputs of an older program lack; the plan assumes that it does not change."""
 
 
+class UsdReport(Report):
+    """A forecast of dollars; nine of ten readings lie between `low` and `high`."""
+
+    value: Cents
+    low: Cents
+    high: Cents
+
+
+class TokenPriceReport(Report):
+    """Dollars of the whole stack per million tokens, while no pool is parked."""
+
+    full_load: UsdReport
+    """All slots of all models in use, all the time."""
+    ten_percent_load: UsdReport
+
+
 class PlanReport(Report):
     """A whole plan. Fields that a refused file leaves unknown are empty or null."""
 
@@ -293,6 +335,8 @@ class PlanReport(Report):
     pools: list[PoolReport] = Field(default_factory=list)
     models: list[ModelReport] = Field(default_factory=list)
     cost: CostReport | None = None
+    usd_per_million_tokens: TokenPriceReport | None = None
+    """Null if no model generates tokens."""
     scale_to_zero: ScaleToZeroReport | None = None
     """Null if models run without requests."""
     quotas: list[QuotaReport] = Field(default_factory=list)
@@ -328,9 +372,16 @@ def _of_rules(plan: Plan, *, accepted: bool) -> dict[str, object]:
         "pools": [_pool(pool, plan.config.nodes_of(pool)) for pool in (plan.config.pools if accepted else judged_on)],
         "models": plan.verdict.fits,
         "cost": plan.verdict.cost,
+        "usd_per_million_tokens": _token_price(plan),
         "scale_to_zero": _scaling(plan),
         "quotas": needs(plan.config) if plan.verdict.cost else [],
     }
+
+
+def _token_price(plan: Plan) -> dict[str, object] | None:
+    speeds = [fit.speed for fit in plan.verdict.fits]
+    full, tenth = (usd_per_million_tokens(speeds, plan.verdict.cost, load) for load in (1.0, 0.1))
+    return {"full_load": full, "ten_percent_load": tenth} if full else None
 
 
 def _scaling(plan: Plan) -> dict[str, object] | None:

@@ -16,18 +16,20 @@ from sharing.stack.pools import GpuPool
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS
 from sharing.verdict.quick import Fit
+from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
-from tandem.terminal import CallError, has_room, hint_at_columns, say
+from tandem.terminal import CallError, hint_at_columns, in_range, say
 
 SCHEMA_VERSION = 1
-HEAD = ("", "$/hour", "$/month", "ready in", "isolation", "shares", "margin", "GPUs")
-LESS_IMPORTANT = ("isolation", "margin")
-"""Columns that a narrow terminal does not get."""
-TO_THE_RIGHT = ("$/hour", "$/month", "ready in", "shares", "margin")
+HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")
+LESS_IMPORTANT = ("shares", "margin", "isolation", "ready in", "$/million", "tokens/s")
+"""Columns that a narrow terminal does not get, those that it lacks first in front."""
+GAP, CHEAPEST = "  ", "cheapest"
+TO_THE_RIGHT = ("$/hour", "$/month", "tokens/s", "$/million", "ready in", "shares", "margin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +185,7 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
 
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
-    hidden: tuple[str, ...] = () if has_room(console) else LESS_IMPORTANT
-    if not any(option.bill and option.bill.week for option in options):
-        hidden += ("$/month",)
-    shown = [at for at, name in enumerate(HEAD) if name not in hidden]
-    rows = [tuple(row[at] for at in shown) for row in (HEAD, *map(_cells, options))]
+    rows = _fitting(console, options)
     head = rows[0]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     best = cheapest(options)
@@ -199,7 +197,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
         ]
         is_best = option in best
         style = "green" if is_best else "" if option else "bold"
-        say(console, "  ".join([*cells, row[-1], "cheapest" * is_best]), style, fold=False)
+        say(console, GAP.join([*cells, row[-1], CHEAPEST * is_best]), style, fold=False)
     hint_at_columns(console)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
@@ -207,6 +205,8 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
         )
         origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
         say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
+        if any(fit.speed for option in options for fit in option.judged.verdict.fits):
+            say(console, "tokens/s: forecast for the slowest model while all are busy; $/million at full load.")
     for option in options:
         for problem in option.judged.problems:
             say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
@@ -215,11 +215,36 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
                 say(console, f"{option.name}: {warning}", "yellow", word=f"{option.name}:")
 
 
+def _fitting(console: Console, options: Sequence[Option]) -> list[tuple[str, ...]]:
+    """The head and a row for each plan, with the columns for which there is room."""
+    hidden = set() if any(option.bill and option.bill.week for option in options) else {"$/month"}
+    every = [HEAD, *map(_cells, options)]
+    for dropped in (None, *LESS_IMPORTANT):
+        hidden |= {dropped} if dropped else set()
+        rows = [tuple(cell for name, cell in zip(HEAD, row, strict=True) if name not in hidden) for row in every]
+        width = sum(max(map(len, column)) + len(GAP) for column in zip(*rows, strict=True))
+        if width + len(CHEAPEST) <= console.width:
+            break
+    return rows
+
+
 def _cells(option: Option) -> tuple[str, ...]:
     if option.bill is None or option.planned is None:
         return option.name, "refused", *("" for _ in HEAD[2:])
     later = "on request" if option.judged.config.awake else "parked"
     ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
-    usd = f"{option.bill.usd_per_hour:.3f}"
-    month = f"{option.bill.usd_per_month:.2f}"
-    return option.name, usd, month, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus
+    speeds = [fit.speed for fit in option.judged.verdict.fits if fit.speed]
+    slowest = min((speed.busy_tokens_per_s for speed in speeds), key=lambda each: each.value, default=None)
+    million = usd_per_million_tokens(speeds, option.bill)
+    return (
+        option.name,
+        f"{option.bill.usd_per_hour:.3f}",
+        f"{option.bill.usd_per_month:.2f}",
+        in_range(slowest) if slowest else "",
+        in_range(million, 2) if million else "",
+        ready,
+        option.isolation,
+        str(option.shares),
+        f"{option.tightest:.0%}",
+        option.gpus,
+    )

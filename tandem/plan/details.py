@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from sandbox.graph import STACK_TYPE, Graph, Resource
 from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost, Week
+from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.modes.modes import Shares
@@ -17,12 +18,13 @@ from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.full import Fit
+from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
 from tandem.plan.screen import bill_of, dollars
-from tandem.terminal import count, in_markup, print_rows, say
+from tandem.terminal import count, in_markup, in_range, in_words, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
 
@@ -32,6 +34,7 @@ def show(console: Console, plan: Plan, planned: Planned) -> None:
     for pool in plan.config.pools:
         if fits := [fit for fit in plan.verdict.fits if fit.pool == pool]:
             _memory(console, pool, fits, plan.config.region)
+    _speed(console, plan)
     _cost(console, plan.config, bill_of(plan))
     _quotas(console, plan.config)
     if planned.starts_models:
@@ -61,6 +64,38 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
             f"{choice.instance_type} {choice.layout} ${choice.usd_per_hour:.2f}" for choice in in_mig(models, region)
         ]
         say(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
+
+
+def _speed(console: Console, plan: Plan) -> None:
+    """What the first screen has no room for: all slots in use, little load, and the hosts."""
+    speeds = [fit.speed for fit in plan.verdict.fits]
+    if not any(speeds):
+        return
+    _title(console, "Speed: forecasts, and the range of nine in ten readings")
+    rows = [
+        (
+            fit.served.model.name,
+            f"{in_range(fit.speed.full_tokens_per_s)} tokens/s in {_slots(fit)} while all are in use",
+        )
+        for fit in plan.verdict.fits
+        if fit.speed
+    ]
+    print_rows(console, rows)
+    for load, words in ((1.0, "full load"), (0.1, "a tenth of it")):
+        if usd := usd_per_million_tokens(speeds, plan.verdict.cost, load):
+            say(console, f"  ${in_range(usd, 2)} per million tokens at {words}")
+    for name in dict.fromkeys(served.model.name for served in plan.config.models):
+        if offer := hosted_price(name):
+            usd_range = dollars(offer.lowest, offer.highest, 2)
+            hosts = in_words([*offer.providers[:2], *[f"{len(offer.providers) - 2} more"] * (len(offer.providers) > 2)])
+            say(
+                console,
+                f"  Hosted, {offer.model} costs {usd_range} per million tokens: {hosts} (litellm's list, {offer.date})",
+            )
+
+
+def _slots(fit: Fit) -> str:
+    return count(fit.served.effective_slots, "slot")
 
 
 def _share_count(shares: Shares) -> str:

@@ -5,18 +5,21 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from sharing.cost.bill import Cost, Line
+from sharing.cost.hosted import HostedPrice, hosted_price
 from sharing.fit.shares import place_guests
 from sharing.hardware.prices import FRESH_DAYS
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
+from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.features import features_of
 from sharing.verdict.full import Fit
+from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
-from tandem.terminal import KEPT_SPACE, count, in_words, print_rows, say
+from tandem.terminal import KEPT_SPACE, count, in_range, in_words, print_rows, say
 
 TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
 """Names of the sharing modes within a sentence."""
@@ -24,6 +27,8 @@ MOST_NAMED = 3
 """The verdict names this many models; of more, it only gives the number."""
 BAR = 24
 """Characters of a bar that stands for an entire GPU."""
+MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", "first token of 500")
+"""Of the row of a model: memory, then one request alone, each model busy, and a prompt of 500 tokens."""
 FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
@@ -39,10 +44,10 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.config.pools:
         _memory(console, plan.config, pool, [fit for fit in plan.verdict.fits if fit.pool == pool])
+    _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
     _features(console, plan.config)
-    console.print()
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
@@ -107,7 +112,24 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
         say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
-    print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
+    print_rows(console, [MODEL_HEAD, *map(_model_row, fits)], right=range(1, 5), bold=MODEL_HEAD[1])
+
+
+def _token_price(console: Console, plan: Plan) -> None:
+    """What a million tokens cost at full load, here and at hosts: one line, or two."""
+    full = usd_per_million_tokens([fit.speed for fit in plan.verdict.fits], plan.verdict.cost)
+    if full is None:
+        return
+    price = f"${in_range(full, 2)} per million tokens at full load"
+    offers = [offer for served in plan.config.models if (offer := hosted_price(served.model.name))]
+    hosted = f"; hosted, {_describe(min(offers, key=lambda offer: offer.lowest), full)}" if offers else ""
+    say(console, f"  {price}{hosted}", word=price)
+
+
+def _describe(offer: HostedPrice, full: Estimate) -> str:
+    """What hosts ask for one of the models, and whether that is less."""
+    cheaper = ": cheaper at any load" if offer.highest < full.low else ""
+    return f"{offer.model} costs {dollars(offer.lowest, offer.highest, 2)} ({offer.date}){cheaper}"
 
 
 def _placement(console: Console, config: StackConfig) -> None:
@@ -163,17 +185,17 @@ def _draw_bar(parts: Sequence[float], width: int) -> str:
     return bar + FREE * (width - len(bar))
 
 
-def _model_row(fit: Fit) -> tuple[str, str, str]:
-    served, placement = fit.served, fit.placement
-    need, slots = placement.need, served.effective_slots
+def _model_row(fit: Fit) -> tuple[str, ...]:
+    served, placement, speed = fit.served, fit.placement, fit.speed
+    slots = served.effective_slots
     is_whole = placement.shares.per_gpu == 1 and not placement.shares.profile
     limit = "" if placement.share_mib is None or is_whole else f" of {_gib(placement.share_mib)}"
     context = f"{f'{slots} × ' if slots > 1 else ''}{served.effective_context:,}"
-    # What is shown adds up: buffers and the margin take the rounding.
-    weights, kv = (round(mib / 1024, 1) for mib in (need.weights, need.kv))
-    rest = round(need.bound / 1024, 1) - weights - kv
-    parts = f"weights {weights:.1f}, KV {kv:.1f}, rest {rest:.1f}; context {context}"
-    return served.model.name, f"{_gib(need.bound)}{limit} GiB", parts
+    speeds: tuple[str, ...] = ("", "", "")
+    if speed:
+        alone, busy = in_range(speed.tokens_per_s), in_range(speed.busy_tokens_per_s)
+        speeds = alone, busy, f"{in_range(speed.first_token_ms.times(0.001), 1)} s{', measured' * speed.is_measured}"
+    return served.model.name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
 
 
 def _gib(mib: float) -> str:

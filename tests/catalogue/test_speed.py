@@ -1,6 +1,7 @@
 """The constants of the forecast: how far left-out readings lie from it."""
 
 import csv
+from math import log
 from statistics import median
 
 import pytest
@@ -26,7 +27,7 @@ def test_the_formula_is_better_than_one_efficiency_for_all_gpus() -> None:
     ours = median(error for _, error in decodes)
     for efficiency in (LLMFIT, AICONFIGURATOR):
         theirs = median(
-            abs(speed.log(efficiency * reading.chip.gb_s * 1e9 / reading.read_bytes / reading.tokens_per_s))
+            abs(log(efficiency * reading.chip.gb_s * 1e9 / reading.read_bytes / reading.tokens_per_s))
             for reading, _ in decodes
         )
         assert ours < theirs / 1.5

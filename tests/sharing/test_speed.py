@@ -93,7 +93,8 @@ def test_an_embedding_model_has_no_speed() -> None:
 
 @given(some.sampled_from(GENERATING), some.sampled_from(["t4", "l4", "a10g", "h100"]), some.integers(1, 8), some.data())
 def test_more_work_is_never_faster(tag: str, gpu: str, slots: int, data: some.DataObject) -> None:
-    mode = data.draw(some.sampled_from([Exclusive(), TimeSlicing(replicas=4), Mps(replicas=4)]))
+    modes: list[Sharing] = [Exclusive(), TimeSlicing(replicas=4), Mps(replicas=4)]
+    mode = data.draw(some.sampled_from(modes))
     short, long = (of(served(tag, context=context, slots=slots), gpu, mode) for context in (512, 8192))
     for speed in (short, long):
         for estimate in (speed.tokens_per_s, speed.busy_tokens_per_s, speed.full_tokens_per_s, speed.first_token_ms):
