@@ -85,7 +85,7 @@ def is_judgeable(pool: GpuPool) -> bool:
 
 def _fits(config: StackConfig, pool: GpuPool) -> list[Fit]:
     return [
-        Fit(served=served, pool=pool, placement=placement, speed=speed_of(config, pool, placement))
+        Fit(served=served, pool=pool, placement=placement, speed=speed_of(config, pool, served, placement.shares))
         for served, placement in zip(config.models_of(pool), place_models(config, pool), strict=True)
     ]
 

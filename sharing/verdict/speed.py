@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from sharing.cost.bill import Cost
-from sharing.fit.shares import Placement
 from sharing.models.catalogue import full_name
+from sharing.models.served import ServedModel
+from sharing.modes.modes import Shares
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed, forecast
 from sharing.speed.measured import find
@@ -12,12 +13,12 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
 
-def speed_of(config: StackConfig, pool: GpuPool, placement: Placement) -> Speed | None:
+def speed_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Shares) -> Speed | None:
     """The speed of one model: measured, or a forecast; None for an embedding model and for an unknown GPU.
 
     Its neighbours are as many as may meet on one GPU or slice.
     """
-    served, shares, gpu = placement.served, placement.shares, pool.smallest.gpu
+    gpu = pool.smallest.gpu
     generating = sum(not each.model.encoder for each in config.models_of(pool))
     speed = forecast(served, gpu, shares, min(generating, shares.sharers))
     if speed is None or not config.circumstances.measured:

@@ -6,7 +6,7 @@ Each model is read from the object that it reports. A field has the name of an a
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from sharing.cost.quotas import needs
 from sharing.stack.pools import GpuPool
@@ -14,6 +14,8 @@ from sharing.stack.startup import cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
+from tandem.dry_run.report_parts import Cents, Price, Report, Tenths, Whole, at
+from tandem.dry_run.speed_report import SpeedReport, TokenPriceReport
 
 # Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
@@ -28,22 +30,7 @@ def _masked(value: object) -> object:
     return masked(value)
 
 
-Tenths = Annotated[float, AfterValidator(lambda value: round(value, 1))]
-Cents = Annotated[float, AfterValidator(lambda value: round(value, 2))]
-Price = Annotated[float, AfterValidator(lambda value: round(value, 4))]
-Whole = Annotated[int, BeforeValidator(round)]
 Values = Annotated[dict[str, Any], BeforeValidator(_masked)]
-
-
-def at(path: str) -> Any:
-    """A field whose value is at that path of attributes."""
-    return Field(validation_alias=AliasPath(*path.split(".")))
-
-
-class Report(BaseModel):
-    """A part of the report."""
-
-    model_config = ConfigDict(from_attributes=True, frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 class PlaceReport(Report):
@@ -98,29 +85,6 @@ class PoolReport(Report):
     shares: list[SharesReport]
     capacity: str
     mode: str
-
-
-class SpeedReport(Report):
-    """A forecast of a model's speed with its range, or a measurement."""
-
-    tokens_per_s: Tenths = at("tokens_per_s.value")
-    """One request, while the other models of the GPU are idle."""
-    low: Tenths = at("tokens_per_s.low")
-    """Nine of ten readings lie between `low` and `high`."""
-    high: Tenths = at("tokens_per_s.high")
-    busy_tokens_per_s: Tenths = at("busy_tokens_per_s.value")
-    """One request, while each other model of the GPU works on one, too."""
-    busy_low: Tenths = at("busy_tokens_per_s.low")
-    busy_high: Tenths = at("busy_tokens_per_s.high")
-    full_tokens_per_s: Tenths = at("full_tokens_per_s.value")
-    """All slots of the model in total, while all slots of all models are in use."""
-    full_low: Tenths = at("full_tokens_per_s.low")
-    full_high: Tenths = at("full_tokens_per_s.high")
-    first_token_ms: Whole = at("first_token_ms.value")
-    """Until the first token after a prompt of 500 tokens, while the other models are idle."""
-    first_token_low: Whole = at("first_token_ms.low")
-    first_token_high: Whole = at("first_token_ms.high")
-    basis: Literal["forecast", "measured"]
 
 
 class ModelReport(Report):
@@ -305,22 +269,6 @@ class SwitchReport(Report):
     """Running models that the file no longer has."""
     untold: list[str]
     """Data that the outputs of an older program lack; the plan assumes that it does not change."""
-
-
-class UsdReport(Report):
-    """A forecast of dollars; nine of ten readings lie between `low` and `high`."""
-
-    value: Cents
-    low: Cents
-    high: Cents
-
-
-class TokenPriceReport(Report):
-    """Dollars of the whole stack per million tokens, while no pool is parked."""
-
-    full_load: UsdReport
-    """All slots of all models in use, all the time."""
-    ten_percent_load: UsdReport
 
 
 class PlanReport(Report):

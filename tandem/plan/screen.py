@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from sharing.cost.bill import Cost, Line
-from sharing.cost.hosted import HostedPrice, hosted_price
+from sharing.cost.hosted import hosted_price
 from sharing.fit.shares import place_guests
 from sharing.hardware.prices import FRESH_DAYS
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
-from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.features import features_of
@@ -116,20 +115,16 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
 
 
 def _token_price(console: Console, plan: Plan) -> None:
-    """What a million tokens cost at full load, here and at hosts: one line, or two."""
+    """What a million tokens cost at full load, and the cheapest host of one of the models if it asks for less."""
     full = usd_per_million_tokens([fit.speed for fit in plan.verdict.fits], plan.verdict.cost)
     if full is None:
         return
-    price = f"${in_range(full, 2)} per million tokens at full load"
-    offers = [offer for served in plan.config.models if (offer := hosted_price(served.model.name))]
-    hosted = f"; hosted, {_describe(min(offers, key=lambda offer: offer.lowest), full)}" if offers else ""
+    price = f"${in_range(full, 2)} per million tokens"
+    offers = filter(None, (hosted_price(served.model.name) for served in plan.config.models))
+    cheaper = [offer for offer in offers if offer.lowest < full.low]
+    best = min(cheaper, key=lambda offer: offer.lowest, default=None)
+    hosted = f"; cheaper hosted: {best.model} from ${best.lowest:.2f}" if best else ""
     say(console, f"  {price}{hosted}", word=price)
-
-
-def _describe(offer: HostedPrice, full: Estimate) -> str:
-    """What hosts ask for one of the models, and whether that is less."""
-    cheaper = ": cheaper at any load" if offer.highest < full.low else ""
-    return f"{offer.model} costs {dollars(offer.lowest, offer.highest, 2)} ({offer.date}){cheaper}"
 
 
 def _placement(console: Console, config: StackConfig) -> None:
@@ -204,7 +199,6 @@ def _gib(mib: float) -> str:
 
 def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     """What costs most, line by line; small items are one line."""
-    console.print()
     say(console, "Cost per hour", "bold", fold=False)
     rows = [_cost_row(line.item, [line]) for line in bill.lines if not line.short]
     small = [line for line in bill.lines if line.short]

@@ -13,6 +13,8 @@ TABLES = sorted(path.name.removesuffix(".csv") for path in files("sharing").join
 KEYS = {
     **dict.fromkeys(("gpu_prices", "regional_prices", "spot_prices"), ("region", "instance_type")),
     **{"artifacts": ("name", "version"), "mig_profiles": ("gpu", "profile"), "service_prices": ("region", "item")},
+    "hosted_prices": ("model", "provider"),
+    "shared_speed": ("what", "setup"),
     "zones": ("zone_id",),
 }
 """Columns that identify a row, where the first one alone does not."""
@@ -22,7 +24,7 @@ KEYS = {
 def test_every_table_has_a_source_a_date_and_one_row_for_each_key(name: str) -> None:
     table = tables.read(name)
     assert len(table.source) > 20
-    assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(table.date) <= datetime.date(2026, 11, 22)
+    assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(table.date) <= datetime.date(2026, 11, 26)
     keys = [tuple(row[key] for key in KEYS.get(name, [*row][:1])) for row in table.rows]
     assert keys
     assert len(keys) == len(set(keys))

@@ -20,6 +20,7 @@ def model_of(row: dict[str, str]) -> Model:
     sizes = {key.replace("_mib", "_bytes"): round(float(row[key] or 0) * MIB) for key in BYTES}
     return Model(
         name=row["model"],
+        quant="",
         architecture=row["architecture"],
         encoder=row["encoder"] == "yes",
         source="tests/sharing/figures",

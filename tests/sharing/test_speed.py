@@ -71,7 +71,7 @@ def test_a_slice_has_its_part_of_the_bandwidth() -> None:
     """NVIDIA's MIG user guide: 3g.40gb of an H100 has 4 of 8 memory slices."""
     model, h100 = served("llama3.1:70b"), gpus()["h100"]
     whole = forecast(model, h100, Exclusive().offers(h100)[0], 1)
-    half = forecast(model, h100, Mig(layout=[{"profile": "3g.40gb", "count": 2}]).offers(h100)[0], 1)
+    half = forecast(model, h100, Mig(layout="all-3g.40gb").offers(h100)[0], 1)
     assert whole
     assert half
     assert half.tokens_per_s.value == pytest.approx(whole.tokens_per_s.value / 2, rel=0.15)  # the fixed time stays

@@ -14,7 +14,6 @@ from sharing.stack.park import ParkSettings
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
-from tandem.deployed.planned import what_would_fit
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.servers import Outcome, Server
 from tests.conftest import Golden

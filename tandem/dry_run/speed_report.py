@@ -1,0 +1,44 @@
+"""The speed of a model, and the price of a million tokens, in the output of `tandem plan --json`."""
+
+from typing import Literal
+
+from tandem.dry_run.report_parts import Cents, Report, Tenths, Whole, at
+
+
+class SpeedReport(Report):
+    """A forecast of a model's speed with its range, or a measurement."""
+
+    tokens_per_s: Tenths = at("tokens_per_s.value")
+    """One request, while the other models of the GPU are idle."""
+    low: Tenths = at("tokens_per_s.low")
+    """Nine of ten readings lie between `low` and `high`."""
+    high: Tenths = at("tokens_per_s.high")
+    busy_tokens_per_s: Tenths = at("busy_tokens_per_s.value")
+    """One request, while each other model of the GPU works on one, too."""
+    busy_low: Tenths = at("busy_tokens_per_s.low")
+    busy_high: Tenths = at("busy_tokens_per_s.high")
+    full_tokens_per_s: Tenths = at("full_tokens_per_s.value")
+    """All slots of the model in total, while all slots of all models are in use."""
+    full_low: Tenths = at("full_tokens_per_s.low")
+    full_high: Tenths = at("full_tokens_per_s.high")
+    first_token_ms: Whole = at("first_token_ms.value")
+    """Until the first token after a prompt of 500 tokens, while the other models are idle."""
+    first_token_low: Whole = at("first_token_ms.low")
+    first_token_high: Whole = at("first_token_ms.high")
+    basis: Literal["forecast", "measured"]
+
+
+class UsdReport(Report):
+    """A forecast of dollars; nine of ten readings lie between `low` and `high`."""
+
+    value: Cents
+    low: Cents
+    high: Cents
+
+
+class TokenPriceReport(Report):
+    """Dollars of the whole stack per million tokens, while no pool is parked."""
+
+    full_load: UsdReport
+    """All slots of all models in use, all the time."""
+    ten_percent_load: UsdReport
