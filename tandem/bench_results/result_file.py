@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,6 +16,7 @@ from tandem.terminal import FAILED, CallError
 
 MOST_BYTES = 512 * 2**20
 """Of a result. 350,000 requests with 128 pieces each take 450 MiB."""
+SPACE = re.compile(r"[ \t\r\n]*")
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
@@ -61,9 +61,16 @@ def write(result: Result, path: Path) -> None:
 
 def read(path: Path) -> Result:
     """The result at `path`, from any source; raises `ResultError`."""
-    document = _json(path)
+    return validated(parsed(path), path)
+
+
+def validated(document: object, path: Path) -> Result:
+    """The document at `path` as a result; raises `ResultError`."""
     if not isinstance(document, dict) or document.get("kind") != "tandem bench":
-        raise ResultError(f"{path} is not a `tandem bench` result. Choose a file that `tandem bench` wrote.")
+        raise ResultError(
+            f"{path} is not a result of `tandem bench`, `vllm bench serve`, AIPerf, guidellm or inference-perf. "
+            "Choose a file that one of them wrote."
+        )
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ResultError(
@@ -78,33 +85,55 @@ def read(path: Path) -> Result:
     try:
         result = TypeAdapter(Result).validate_python(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))[:100]
-        errors = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
+        wrong = first_error(error)
     else:
-        errors = list(islice(_contradictions(result), 1))
-    if errors:
-        raise ResultError(f"{path} is damaged ({', '.join(errors)}). Copy it again, or measure again.")
+        wrong = next(_contradictions(result), "")
+    if wrong:
+        raise ResultError(f"{path} is damaged ({wrong}). Copy it again, or measure again.")
     return result
 
 
-def _json(path: Path) -> object:
+def first_error(error: ValidationError) -> str:
+    """The first of the errors, with its place, and how many more there are."""
+    first = error.errors()[0]
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return f"{'.'.join(map(str, first['loc']))[:100]}: {first['msg']}{more}"
+
+
+def parsed(path: Path) -> object:
+    """The JSON at `path`, of any kind: one document, or a list of the documents on its lines; raises `ResultError`."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}. Choose another file.") from error
     if len(content) > MOST_BYTES:
-        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Choose a file that `tandem bench` wrote.")
+        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Choose the result of a benchmark.")
     try:
-        document: object = json.loads(content)
+        documents = _documents(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise ResultError(
             f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may be truncated."
         ) from error
     except (ValueError, RecursionError) as error:  # no text, a number of more than 4,300 digits, or deep nesting
-        raise ResultError(f"{path} cannot be read as JSON. Choose a file that `tandem bench` wrote.") from error
-    return document
+        raise ResultError(f"{path} cannot be read as JSON. Choose the result of a benchmark.") from error
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _documents(text: str) -> list[object]:
+    """The JSON documents that the text contains, one after the other; at least one."""
+    decoder, position = json.JSONDecoder(), 0
+    found: list[object] = []
+    while not found or position < len(text):
+        document, end = decoder.raw_decode(text, _after_space(text, position))
+        found.append(document)
+        position = _after_space(text, end)
+    return found
+
+
+def _after_space(text: str, position: int) -> int:
+    match = SPACE.match(text, position)
+    return match.end() if match else position
 
 
 def _contradictions(result: Result) -> Iterator[str]:

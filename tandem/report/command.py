@@ -3,15 +3,18 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from tandem.arguments import Commands, add_command, amount
+from tandem.bench_results.foreign.load_point import LoadPoint
+from tandem.bench_results.foreign.reading import load_points
 from tandem.bench_results.result import Result, Run
-from tandem.bench_results.result_file import ResultError, read
+from tandem.bench_results.result_file import ResultError, parsed, validated
 from tandem.bench_results.summary import Goals, Summary, compare_costs, summary
 from tandem.report.document import document
+from tandem.report.other_tools import page_of_other_tools
 from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
 
 FOLDER, PAGE = "report", "report.html"
@@ -24,11 +27,12 @@ def add(commands: Commands) -> None:
         "report",
         _run,
         description="Turn one benchmark result, or several of the same load, into one page with figures, "
-        "FOLDER/report.html. It needs no other file and no network.",
+        "FOLDER/report.html. It needs no other file and no network. Results of AIPerf, guidellm, inference-perf and "
+        "`vllm bench serve` are recognised, and get a table of their own.",
         exit_codes={0: "the report was written", 1: "no runs can be compared"},
         json="print the figures as one JSON object; write nothing",
     )
-    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="a result of `tandem bench`")
+    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="a result of `tandem bench` or another tool")
     parser.add_argument(
         "-o", "--output", default=FOLDER, metavar="FOLDER", help=f"where to write the report (default: {FOLDER})"
     )
@@ -37,28 +41,35 @@ def add(commands: Commands) -> None:
         parser.add_argument(f"--{name}-goal", type=amount, metavar="MS", help=help)
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     """Writes the report, or prints its figures; returns the exit code."""
-    results = together([Path(name) for name in parsed.results])
-    goals = _goals(parsed)
-    if parsed.json:
+    results, others = together([Path(name) for name in arguments.results])
+    goals = _goals(arguments)
+    if arguments.json:
         summaries = [summary(result, goals) for result in results]
-        _print(summaries)
+        _print(summaries, others)
     else:
         results = [name_models(result) for result in results]
         summaries = [summary(result, goals) for result in results]
-        page = _write(document(results, summaries, goals), Path(parsed.output))
-        print_line(str(page), sys.stdout)
-    if not any(summary.figures for summary in summaries):
+        text = document(results, summaries, goals, others=others) if results else page_of_other_tools(others)
+        print_line(str(_write(text, Path(arguments.output))), sys.stdout)
+    if results and not any(summary.figures for summary in summaries):
         complain('no run can be compared. Read why under "Excluded runs" in the report.')
         return FAILED
     return FINE
 
 
-def _print(summaries: Sequence[Summary]) -> None:
-    pairs = [{**asdict(pair), "decided": pair.decided} for pair in compare_costs(summaries)]
+def _print(summaries: Sequence[Summary], others: Sequence[LoadPoint]) -> None:
+    pairs = [{**asdict(pair), "decided": pair.decided} for pair in (compare_costs(summaries) if summaries else [])]
     warnings = [f"{each.label}: {each.first_token_warning}" for each in summaries if each.first_token_warning]
-    print_json({"results": [each.as_dict() for each in summaries], "comparisons": pairs, "warnings": warnings})
+    print_json(
+        {
+            "results": [each.as_dict() for each in summaries],
+            "comparisons": pairs,
+            "other_tools": [asdict(point) for point in others],
+            "warnings": warnings,
+        }
+    )
 
 
 def _write(text: str, folder: Path) -> Path:
@@ -75,28 +86,45 @@ def _write(text: str, folder: Path) -> Path:
     return page
 
 
-def together(paths: Sequence[Path]) -> list[Result]:
-    """The results, each under a label of its own; raises `ResultError`, with all reasons, where they do not compare."""
+def together(paths: Sequence[Path]) -> tuple[list[Result], list[LoadPoint]]:
+    """Our results, each under a label of its own, and the figures of other tools.
+
+    Raises `ResultError`, with all reasons, where a file cannot be read or our results do not compare.
+    """
     errors = [f"{path} is given twice. Name each result once." for path, often in Counter(paths).items() if often > 1]
-    results = []
+    results: dict[Path, Result] = {}
+    others: list[LoadPoint] = []
     for path in paths:
         try:
-            results.append(read(path))
+            content = parsed(path)
+            found = load_points(content, path)
+            if found is None:
+                results[path] = validated(content, path)
+            else:
+                others += found
         except ResultError as error:
             errors.append(str(error))
     if errors:
         raise ResultError("\n".join(errors))
-    for path, result in zip(paths[1:], results[1:], strict=True):
-        errors += [f"{path} and {paths[0]} cannot be compared: {why}" for why in _differences(results[0], result)]
+    return _comparable(results), others
+
+
+def _comparable(results: Mapping[Path, Result]) -> list[Result]:
+    errors = [
+        f"{path} and {first} cannot be compared: {why}"
+        for first in list(results)[:1]
+        for path in list(results)[1:]
+        for why in _differences(results[first], results[path])
+    ]
     if errors:
         raise ResultError("\n".join(errors))
-    often = Counter(result.label for result in results)
-    names = [path.stem for path in paths]
+    often = Counter(result.label for result in results.values())
+    names = [path.stem for path in results]
     if len(set(names)) < len(names):
-        names = [str(path) for path in paths]
+        names = [str(path) for path in results]
     return [
         replace(result, label=f"{result.label} ({name})") if often[result.label] > 1 else result
-        for name, result in zip(names, results, strict=True)
+        for name, result in zip(names, results.values(), strict=True)
     ]
 
 

@@ -8,11 +8,13 @@ from typing import Any
 from sharing.printable import one_line
 from tandem.bench_results.comparison import Comparison
 from tandem.bench_results.first_token import FirstToken
+from tandem.bench_results.foreign.load_point import LoadPoint
 from tandem.bench_results.measures import MIB, Span, Spread
 from tandem.bench_results.result import Result
 from tandem.bench_results.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
 from tandem.report.caveats import caveats, meanings
 from tandem.report.figures import draw, number
+from tandem.report.other_tools import section_of_other_tools
 from tandem.report.page import bullets, frame, paragraph, picture, table
 from tandem.terminal import count, in_words
 
@@ -22,7 +24,13 @@ MOST_NAMED = 3
 """Runs that are named where many are left out for one reason."""
 
 
-def document(results: Sequence[Result], shown: Sequence[Summary], goals: Goals | None = None, note: str = "") -> str:
+def document(
+    results: Sequence[Result],
+    shown: Sequence[Summary],
+    goals: Goals | None = None,
+    note: str = "",
+    others: Sequence[LoadPoint] = (),
+) -> str:
     """The whole page; `note` is HTML below its title. A result may come from anybody: its text stays text."""
     figures = draw(shown)
     # No text needs the rows, which are many.
@@ -42,6 +50,7 @@ def document(results: Sequence[Result], shown: Sequence[Summary], goals: Goals |
         *_setup(results),
         *_figures(shown, goals),
         *_first_tokens(shown),
+        *section_of_other_tools(others),
         *_fit(results),
         *_excluded(shown),
         "<h2>Caveats</h2>",

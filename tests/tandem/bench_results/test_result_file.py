@@ -30,7 +30,7 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path, monkeypatch:
     read(path)
     path.write_bytes(bytes(2 * 2**20 + 1))
     monkeypatch.setattr(result_file, "MOST_BYTES", 2 * 2**20)
-    with pytest.raises(ResultError, match=r"r\.json has more than 2 MiB\. Choose a file that `tandem bench` wrote\."):
+    with pytest.raises(ResultError, match=r"r\.json has more than 2 MiB\. Choose the result of a benchmark\."):
         read(path)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tandem.bench_results.result import Memory, Result
 from tandem.bench_results.result_file import read, write
 from tests.command import Ended, call
+from tests.tandem.bench_results.test_foreign import SAMPLES
 from tests.tandem.report.reader import Reader
 from tests.tandem.results import SPILLED, exclusive, mps, session, shared, timed
 
@@ -96,12 +98,12 @@ def test_each_file_that_is_not_a_result_is_refused_with_its_reason(tmp_path: Pat
     shown = refusal(good, *(tmp_path / f"{name}.json" for name in names))
     for name, why in {
         "cut": "is not complete JSON (line ",
-        "other": "is not a `tandem bench` result.",
+        "other": "is not a result of `tandem bench`, `vllm bench serve`, AIPerf, guidellm or inference-perf. Choose a",
         "newer": "has schema version 3, and this tandem reads 2.",
         "wrong": "is damaged (load.seed: ",
         "twice": "is damaged (load.requests: Input should be greater than or equal to 1, and 1 more). Copy it again",
         "lacks": "is damaged (sessions: ",
-        "list": "is not a `tandem bench` result.",
+        "list": "is not a result of `tandem bench`",
         "bytes": "cannot be read as JSON.",
         "absent": "cannot be read: No such file or directory.",
     }.items():
@@ -234,6 +236,53 @@ def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
     same = dict.fromkeys(("lowest", "ratio", "highest"), pytest.approx(0.8573, abs=1e-4))
     assert compared == {"best": "exclusive", "other": "mps", "decided": True, **same}
     assert not (tmp_path / "out").exists()
+
+
+def test_results_of_other_tools_have_a_page_of_their_own(tmp_path: Path) -> None:
+    """Two files of one name are told apart by their folders; the names of folders are not the reader's otherwise."""
+    paths = [SAMPLES / "vllm.json", tmp_path / "alone" / "r.json", tmp_path / "together" / "r.json"]
+    for path, name in zip(paths[1:], ("aiperf", "inference-perf"), strict=True):
+        path.parent.mkdir()
+        shutil.copyfile(SAMPLES / f"{name}.json", path)
+    assert call("report", *map(str, paths), "-o", str(tmp_path / "out")).returncode == 0
+    seen = Reader((tmp_path / "out" / "report.html").read_text())
+    assert seen.lines[0] == "# Measured by vLLM, AIPerf 0.13.0 and inference-perf"
+    assert seen.below("Results of other tools")[2:] == [
+        "| vllm.json | vLLM | qwen3:4b | 2 at a time | 61.6 | 222 | 298 | 26.9 | 1 of 10 ",
+        f"| {paths[1]} (concurrency_2) | AIPerf 0.13.0 | qwen3:4b | 2 at a time | 61.6 | 222 | 297 | 26.9 | 1 of 10 ",
+        f"| {paths[2]} | inference-perf | not recorded | not recorded | 61.7 | 222 | 297 | 26.9 | 1 of 10 ",
+    ]
+
+
+def test_other_tools_stand_beside_our_results_in_the_page_and_in_json(tmp_path: Path) -> None:
+    """Their text stays text, and a p95 that is missing names the option that writes it."""
+    write(mps(), tmp_path / "r.json")
+    document = {**json.loads((SAMPLES / "vllm.json").read_text()), "label": "<script>", "model_id": "<b>"}
+    del document["p95_ttft_ms"]
+    (tmp_path / "v.json").write_text(json.dumps(document))
+    paths = [str(tmp_path / "v.json"), str(tmp_path / "r.json")]
+    assert call("report", *paths, "-o", str(tmp_path / "out")).returncode == 0
+    seen = Reader((tmp_path / "out" / "report.html").read_text())
+    assert seen.lines[0] == "# llama2:7b and mistral:7b: mps"
+    _, _, row, hint = seen.below("Results of other tools")
+    assert row == "| v.json (<script>) | vLLM | <b> | 2 at a time | 61.6 | 222 | – | 26.9 | 1 of 10 "
+    assert hint.endswith("Pass --metric-percentiles 50,95,99 to vllm bench serve.")
+    printed = call("report", *paths, "--json").json
+    assert [each["label"] for each in printed["results"]] == ["mps"]
+    [point] = printed["other_tools"]
+    assert (point["file"], point["tokens_per_s"], point["answered"]) == (paths[0], pytest.approx(61.641, abs=1e-3), 9)
+    assert call("report", paths[0], "--json").json["results"] == []
+
+
+def test_errors_of_all_tools_files_come_together(tmp_path: Path) -> None:
+    text = (SAMPLES / "guidellm.json").read_text()
+    (tmp_path / "cut.json").write_text(text[:-9])
+    (tmp_path / "newer.json").write_text(text.replace('"version": 2', '"version": 3'))
+    shown = refusal(tmp_path / "cut.json", tmp_path / "newer.json", SAMPLES / "vllm.json")
+    cut, newer = shown.splitlines()
+    assert cut.startswith(f"error: {tmp_path / 'cut.json'} is not complete JSON (line ")
+    why = "is no report of guidellm that tandem reads (metadata.version: Input should be 1 or 2). Choose a "
+    assert newer == f"error: {tmp_path / 'newer.json'} {why}`benchmarks.json` of guidellm 0.8.1."
 
 
 def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
