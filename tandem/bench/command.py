@@ -101,6 +101,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: bench-LABEL-DATE-TIME.json)")
     parser.add_argument(
+        "--export",
+        choices=["vllm"],
+        metavar="FORMAT",
+        help="also write a file per model, RESULT-NAME.vllm.jsonl: vllm = as `vllm bench serve --append-result` does",
+    )
+    parser.add_argument(
         "--allow-cpu", action="store_true", help="also measure models outside the GPU; reports do not compare them"
     )
 

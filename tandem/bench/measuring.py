@@ -5,7 +5,7 @@ import asyncio
 import datetime
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,7 @@ from tandem.bench.conditions import describe, now
 from tandem.bench.run import Bench, Case, cases
 from tandem.bench.screen import Progress, show
 from tandem.bench.stream import LATE
+from tandem.bench_results.foreign.vllm_export import append_run, export_files
 from tandem.bench_results.measures import reason_against_place
 from tandem.bench_results.result import Load, Memory, Plan, Result, Run
 from tandem.bench_results.result_file import NotWrittenError, reserve, write
@@ -37,6 +38,9 @@ def measure(parsed: argparse.Namespace) -> int:
     label = parsed.label or (plan or {}).get("mode") or "servers"
     path = _path(parsed.output, label)
     with reserve(path), connected(parsed) as endpoints, ExitStack() as opened:
+        files = export_files(path, [endpoint.id for endpoint in endpoints]) if parsed.export else {}
+        for file in files.values():
+            opened.enter_context(reserve(file))
         servers = [opened.enter_context(Ollama(_with_model(endpoint))) for endpoint in endpoints]
         result = Result(
             label=label,
@@ -47,7 +51,7 @@ def measure(parsed: argparse.Namespace) -> int:
             usd_per_hour=parsed.usd_per_hour or ((plan or {}).get("cost") or {}).get("usd_per_hour"),
             plan=cast("Plan | None", plan),
         )
-        return _Measuring(parsed, path, result, servers).run()
+        return _Measuring(parsed, path, files, result, servers).run()
 
 
 def _path(output: str | None, label: str) -> Path:
@@ -78,8 +82,15 @@ def _load(parsed: argparse.Namespace) -> Load:
 class _Measuring:
     """One benchmark. Its result is written after every run."""
 
-    def __init__(self, parsed: argparse.Namespace, path: Path, result: Result, servers: Sequence[Ollama]) -> None:
-        self._parsed, self._path, self._result = parsed, path, result
+    def __init__(
+        self,
+        parsed: argparse.Namespace,
+        path: Path,
+        files: Mapping[str, Path],
+        result: Result,
+        servers: Sequence[Ollama],
+    ) -> None:
+        self._parsed, self._path, self._files, self._result = parsed, path, files, result
         self._asked = {server.endpoint.id: server for server in servers}
         self._cases = cases(result.load, self._asked)
         self._written_runs = 0
@@ -159,6 +170,12 @@ class _Measuring:
         self._result.ended, self._result.complete = now(), complete
         write(self._result, self._path)
         self._written_runs = len(self._result.runs)
+        if self._files:
+            append_run(self._result, self._result.runs[-1], self._files)
+
+    def _exported(self) -> list[str]:
+        """The exported files that have a run."""
+        return [str(file) for file in self._files.values() if file.stat().st_size]
 
     def _kept(self) -> str:
         runs = self._written_runs
@@ -169,6 +186,7 @@ class _Measuring:
         if self._parsed.json:
             warnings = list(filter(None, [measured.first_token_warning]))
             state = {"result": str(self._path), "complete": result.complete, "warnings": warnings}
+            state |= {"exported": self._exported()} if self._files else {}
             print_json({**state, **({"error": failure} if failure else {}), **measured.as_dict()})
             return
         if result.runs:
@@ -177,6 +195,8 @@ class _Measuring:
             complain(failure)
         elif result.runs:
             print_line(f"Result: {self._path}", sys.stdout)
+            for file in self._exported():
+                print_line(f"In vLLM's format: {file}", sys.stdout)
 
 
 def _plan(stack: str) -> dict[str, Any]:

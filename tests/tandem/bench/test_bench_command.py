@@ -63,6 +63,27 @@ def test_a_result_has_everything_needed_to_repeat_it(servers: Servers) -> None:
     assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
 
 
+def test_the_runs_are_also_written_as_vllm_does(servers: Servers) -> None:
+    """An exported file is as safe from being overwritten as the result, and nothing is left of a refused call."""
+    ended = servers.bench("--export", "vllm")
+    assert ended.returncode == 0
+    files = [servers.path.with_name(f"r-{name}.vllm.jsonl") for name in "ab"]
+    assert ended.stdout.endswith("".join(f"In vLLM's format: {file}\n" for file in files))
+    for file in files:
+        alone, together = map(json.loads, file.read_text().splitlines())
+        assert (alone["company"], together["company"]) == ("alone", "together")
+        assert (alone["completed"], alone["total_input_tokens"], alone["max_concurrency"]) == (3, 21, 2)
+    servers.path.unlink()
+    files[0].unlink()
+    kept = files[1].read_bytes()
+    refused = servers.bench("--export", "vllm")
+    assert refused == Ended(2, "", f"error: {files[1]} already exists. Choose another file with -o.\n")
+    assert [path.name for path in servers.path.parent.iterdir()] == [files[1].name]
+    assert files[1].read_bytes() == kept
+    printed = servers.bench("--export", "vllm", "--json", names="a").json
+    assert printed["exported"] == [str(files[0])]
+
+
 def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tandem` belongs to another author on the package index, and the metadata of a checkout may be outdated."""
     of_the_checkout = servers.path.with_name("of-the-checkout.json")
