@@ -113,7 +113,8 @@ def parsed(path: Path) -> object:
         documents = _documents(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise ResultError(
-            f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may be truncated."
+            f"{path} is not complete JSON (line {error.lineno}: {error.msg}). "
+            "Copy it again if it was cut off, or choose another file."
         ) from error
     except (ValueError, RecursionError) as error:  # no text, a number of more than 4,300 digits, or deep nesting
         raise ResultError(f"{path} cannot be read as JSON. Choose the result of a benchmark.") from error

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         _run,
         description="Turn one benchmark result, or several of the same load, into one page with figures, "
         "FOLDER/report.html. It needs no other file and no network. Results of AIPerf, guidellm, inference-perf and "
-        "`vllm bench serve` are recognised, and get a table of their own.",
+        "`vllm bench serve` are recognized, and get a table of their own.",
         exit_codes={0: "the report was written", 1: "no runs can be compared"},
         json="print the figures as one JSON object; write nothing",
     )

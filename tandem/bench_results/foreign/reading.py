@@ -1,4 +1,4 @@
-"""Reads a result of any of these tools, recognised by its content."""
+"""Reads a result of any of these tools, recognized by its content."""
 
 from collections.abc import Iterator
 from pathlib import Path

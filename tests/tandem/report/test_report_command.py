@@ -239,7 +239,7 @@ def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_results_of_other_tools_have_a_page_of_their_own(tmp_path: Path) -> None:
-    """Two files of one name are told apart by their folders; the names of folders are not the reader's otherwise."""
+    """Only files of one name have their folders, which are not the reader's."""
     paths = [SAMPLES / "vllm.json", tmp_path / "alone" / "r.json", tmp_path / "together" / "r.json"]
     for path, name in zip(paths[1:], ("aiperf", "inference-perf"), strict=True):
         path.parent.mkdir()
