@@ -182,7 +182,7 @@ def _kept_threads(sharers: int) -> Estimate:
 
 
 def _more_slots(slots: int) -> Estimate:
-    """The total speed of so many requests, in that of one."""
+    """The total speed of that many requests, in that of one."""
     longer = _shared("slots")
     return Estimate(slots ** (1 - longer.value), slots ** (1 - longer.high), slots ** (1 - longer.low))
 

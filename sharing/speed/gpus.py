@@ -33,13 +33,13 @@ class GpuSpeed:
     """The same for prompts."""
 
     def token_seconds(self, *, layers: int, has_experts: bool, read_bytes: float, quantization: str) -> float:
-        """Time per token of one request that reads so many bytes."""
+        """Time per token of one request, in seconds, if it reads `read_bytes` for each."""
         efficiency = self.plain_efficiency if quantization in PLAIN else self.efficiency
         fixed = self.us_per_layer * 1e-6 * layers * (EXPERT_LAYERS if has_experts else 1)
         return fixed + read_bytes / (efficiency * self.gb_s * 1e9)
 
     def prompt_seconds(self, *, tokens: float, weights: float) -> float:
-        """Time to evaluate a prompt by a model of which a token passes so many weights."""
+        """Time to evaluate a prompt, in seconds, if a token passes `weights` weights of the model."""
         return 2 * weights * tokens / (self.prompt_tflops * 1e12)
 
 

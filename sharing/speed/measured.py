@@ -41,5 +41,5 @@ class Measurement:
 
 
 def find(measurements: Iterable[Measurement], key: tuple[object, ...]) -> Measurement | None:
-    """The last measurement of the same thing."""
+    """The last measurement with that key."""
     return next((each for each in reversed(list(measurements)) if each.key == key), None)
