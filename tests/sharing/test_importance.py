@@ -3,6 +3,7 @@
 import pytest
 
 from sharing.models.importance import PRIORITIES, priority_class, used
+from tests.sharing.builders import served, setup
 
 NONE_OF_OURS = 0
 """Priority of a pod without a PriorityClass, unless the cluster has a default (kubernetes pkg/apis/scheduling)."""
@@ -27,3 +28,9 @@ def test_models_are_ranked_below_all_other_pods_and_still_get_nodes() -> None:
 )
 def test_a_model_without_an_importance_is_normal_once_another_has_one(written: list[str], expected: list[str]) -> None:
     assert used(written) == expected  # type: ignore[arg-type]
+
+
+def test_one_model_with_an_importance_is_enough() -> None:
+    plain, low = served(), served().changed(importance="low")
+    assert not setup(models=[plain]).has_importance
+    assert setup(models=[plain, low]).has_importance

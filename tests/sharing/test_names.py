@@ -54,3 +54,7 @@ def test_a_pod_tolerates_one_mode_or_all() -> None:
 )
 def test_an_id_begins_with_a_letter_and_has_no_dots(tag: str, expected: str) -> None:
     assert model_id(tag) == expected
+
+
+def test_the_console_shows_a_resource_by_its_tag_name() -> None:
+    assert names.with_name({"a": "b"}, "x") == {"a": "b", "Name": "x"}

@@ -6,6 +6,7 @@ from hypothesis import strategies as some
 
 from sharing.hardware.gpus import gpus, instance_types
 from sharing.models.catalogue import models
+from sharing.models.kv_cache import bytes_read
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.speed.estimate import Estimate, within
@@ -84,6 +85,12 @@ def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
     speed = forecast(served("llama2:7b", context=256), gpu, Exclusive().offers(gpu)[0], 1)
     assert speed
     assert speed.tokens_per_s.low <= 11.84 <= speed.tokens_per_s.high
+
+
+def test_an_encoder_reads_no_cache() -> None:
+    assert bytes_read(served("nomic-embed-text:latest"), 512) == 0
+    # Keys and values of 32 layers with 4,096 values each, in 16 bits.
+    assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2
 
 
 def test_an_embedding_model_has_no_speed() -> None:

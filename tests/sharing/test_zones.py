@@ -2,7 +2,17 @@
 
 import pytest
 
-from sharing.stack.zones import Demand, Group, NoZoneError, choose_for_pool, choose_for_stack, most, system_demand
+from sharing.stack.zones import (
+    Demand,
+    Group,
+    NoZoneError,
+    choose_for_pool,
+    choose_for_stack,
+    demands,
+    most,
+    system_demand,
+)
+from tests.sharing.builders import pool, setup
 
 ZONES = ("a", "b", "d", "e", "f")
 SYSTEM = system_demand(["t3.medium"])
@@ -123,3 +133,10 @@ def test_a_region_has_the_zones_that_aws_lists_minus_those_that_eks_does_not_use
     region: str, zones: int | None
 ) -> None:
     assert most(region) == zones
+
+
+def test_a_stack_demands_zones_for_its_system_nodes_first() -> None:
+    whole = setup(pools=[pool("g4dn.xlarge", provisioner="karpenter")])
+    system, gpu = demands(whole)
+    assert (system.types, system.every) == (tuple(whole.cluster.system_nodes.instance_types), True)
+    assert (gpu.path, gpu.types, gpu.every) == ("gpu-nodes.instance-types", ("g4dn.xlarge",), False)

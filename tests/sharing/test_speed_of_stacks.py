@@ -1,0 +1,100 @@
+"""The speed of the models of a stack, what its tokens cost, and what hosts ask."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharing.cost.hosted import hosted_price
+from sharing.modes.modes import Exclusive, Mps, TimeSlicing
+from sharing.speed.estimate import Estimate
+from sharing.speed.forecast import Speed
+from sharing.speed.measured import Measurement
+from sharing.stack.config import Circumstances, StackConfig
+from sharing.verdict.quick import judge_quickly
+from sharing.verdict.speed import usd_per_million_tokens
+from tests.sharing.builders import TODAY, served, stack
+
+PAIR = served("llama2:7b"), served("mistral:7b")
+BUSY = Measurement(
+    model="llama2:7b",
+    gpu="t4",
+    mode="timeslice",
+    sharers=2,
+    profile="",
+    slots=1,
+    tokens_per_s=None,
+    busy_tokens_per_s=Estimate(23, 22, 24),
+    full_tokens_per_s=None,
+    first_token_ms=None,
+)
+
+
+def speeds(config: StackConfig) -> list[Speed | None]:
+    return [fit.speed for fit in judge_quickly(config).fits]
+
+
+def test_an_embedding_neighbour_takes_no_time_for_tokens() -> None:
+    alone, embedding = speeds(
+        stack("g4dn.xlarge", TimeSlicing(), served("llama2:7b"), served("nomic-embed-text:latest"))
+    )
+    assert embedding is None
+    assert alone
+    assert alone.busy_tokens_per_s == alone.tokens_per_s
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"gpu": "l4"}, {"mode": "mps"}, {"sharers": 3}, {"slots": 2}, {"model": "llama2:13b"}]
+)
+def test_a_measurement_replaces_the_forecast_of_the_same_setup_only(other: dict[str, object]) -> None:
+    config = stack("g4dn.xlarge", TimeSlicing(), *PAIR)
+    measured = replace(BUSY, **other)  # type: ignore[arg-type]
+    before, after = (
+        speeds(each)[0] for each in (config, config.under(Circumstances(today=TODAY, measured=(measured,))))
+    )
+    assert before
+    assert after
+    if other:
+        assert after == before
+    else:
+        assert after == replace(before, busy_tokens_per_s=Estimate(23, 22, 24), basis="measured")
+        assert after.is_measured
+
+
+def test_the_last_of_two_measurements_counts() -> None:
+    newer = replace(BUSY, busy_tokens_per_s=Estimate(25, 24, 26))
+    config = stack("g4dn.xlarge", TimeSlicing(), *PAIR).under(Circumstances(today=TODAY, measured=(BUSY, newer)))
+    first = speeds(config)[0]
+    assert first
+    assert first.busy_tokens_per_s.value == 25
+
+
+def test_tokens_cost_the_price_of_an_hour_over_the_tokens_of_an_hour() -> None:
+    verdict = judge_quickly(stack("g4dn.xlarge", TimeSlicing(), *PAIR))
+    known = [replace(speed, full_tokens_per_s=Estimate(25, 20, 50)) for fit in verdict.fits if (speed := fit.speed)]
+    assert verdict.cost
+    usd = usd_per_million_tokens(known, replace(verdict.cost, awake_usd_per_hour=0.36))
+    assert usd
+    # 50 tokens per second are 180,000 per hour: $0.36 buys 0.18 million.
+    assert (usd.value, usd.low, usd.high) == pytest.approx((2.0, 1.0, 2.5))
+    tenth = usd_per_million_tokens(known, verdict.cost, 0.1)
+    full = usd_per_million_tokens(known, verdict.cost)
+    assert tenth
+    assert full
+    assert tenth.value == pytest.approx(10 * full.value)
+
+
+def test_tokens_have_no_price_where_none_are_generated_or_the_bill_is_unknown() -> None:
+    embedding = judge_quickly(stack("g4dn.xlarge", Exclusive(), served("nomic-embed-text:latest")))
+    assert usd_per_million_tokens([fit.speed for fit in embedding.fits], embedding.cost) is None
+    pair = judge_quickly(stack("g4dn.xlarge", Mps(), *PAIR))
+    assert usd_per_million_tokens([fit.speed for fit in pair.fits], None) is None
+
+
+def test_a_hosted_model_has_the_prices_of_its_hosts() -> None:
+    """Amazon Bedrock asks $0.22 for Llama 3.1 8B (its offer file of us-east-1, which litellm names as the source)."""
+    llama = hosted_price("llama3.1:8b")
+    assert llama
+    assert llama.highest == 0.22
+    assert llama.providers[-1] == "AWS Bedrock"
+    assert llama.lowest < llama.highest
+    assert hosted_price("llama2:7b") is None
