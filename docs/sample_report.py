@@ -9,9 +9,9 @@ from tandem.report.document import document
 
 MODELS = {"synthetic-a:7b": 14.0, "synthetic-b:7b": 18.0}
 """Milliseconds between tokens alone, one request at a time. Made up, like every number below."""
-MODES = {"timeslice": (1.5, 0.06, 0.38), "mps": (1.4, 0.05, 0.38), "exclusive": (1.0, 0.01, 0.61)}
+MODES = {"timeslice": (2.1, 0.06, 0.38), "mps": (1.7, 0.05, 0.38), "exclusive": (1.0, 0.01, 0.61)}
 """The slowdown together, the relative difference of repeats, and dollars per hour."""
-WORDS, LEVELS, REPEATS, REQUESTS, TOKENS = (64, 512), (1.0, 4.0), 3, 8, 64
+WORDS, LEVELS, REPEATS, REQUESTS, TOKENS = (64, 512), (1.0, 2.0, 4.0), 3, 8, 64
 NOTE = (
     "<blockquote><p><strong>Synthetic.</strong> Nobody measured these numbers: <code>docs/sample_report.py</code> made "
     "them up, as a sample of a report.</p></blockquote>"

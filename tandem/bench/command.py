@@ -7,7 +7,8 @@ from tandem.arguments import Commands, add_command, add_servers, amount, amounts
 PROMPT_WORDS = "64,512"
 FEWEST_WORDS = 8
 """With a vocabulary of 200 words, no two of many thousand prompts are equal."""
-CONCURRENCY = "1,4"
+CONCURRENCY = "1,2,4,8"
+"""Each level has its double: two models at 4 are compared with one model at 8."""
 OUTPUT_TOKENS, REQUESTS, WARM_UP, REPEATS = 128, 12, 1, 3
 TIMEOUT = 300.0
 

@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,11 +15,12 @@ from tandem.bench.conditions import describe, now
 from tandem.bench.run import Bench, Case, cases
 from tandem.bench.screen import Progress, show
 from tandem.bench.stream import LATE
+from tandem.bench_results.equal_load import equal_load
 from tandem.bench_results.foreign.vllm_export import append_run, export_files
 from tandem.bench_results.measures import reason_against_place
 from tandem.bench_results.result import Load, Memory, Plan, Result, Run
 from tandem.bench_results.result_file import NotWrittenError, reserve, write
-from tandem.bench_results.summary import Summary, summary
+from tandem.bench_results.summary import FIGURES_VERSION, Summary, summary
 from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
@@ -187,7 +189,9 @@ class _Measuring:
             warnings = list(filter(None, [measured.first_token_warning]))
             state = {"result": str(self._path), "complete": result.complete, "warnings": warnings}
             state |= {"exported": self._exported()} if self._files else {}
-            print_json({**state, **({"error": failure} if failure else {}), **measured.as_dict()})
+            state |= {"error": failure} if failure else {}
+            rows = [asdict(row) for row in equal_load([measured])]
+            print_json({"schema_version": FIGURES_VERSION, **state, "equal_load": rows, **measured.as_dict()})
             return
         if result.runs:
             show(measured)

@@ -7,6 +7,7 @@ from rich import progress as bars
 from rich.console import Console
 
 from tandem.bench.run import Case
+from tandem.bench_results.equal_load import equal_load
 from tandem.bench_results.measures import Spread, answered, reasons_against, tokens_per_s
 from tandem.bench_results.result import Run
 from tandem.bench_results.summary import Summary
@@ -76,12 +77,16 @@ def show(summary: Summary) -> None:
                 table.add_row(in_markup(who), *times, speed, str(row.errors))
         console.print(table)
     _show_first_tokens(console, summary)
-    for shared in summary.sharing:
-        cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
-        speed = f"models at {shared.speed:.0%} of their speed alone, " if shared.speed else ""
-        text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.0%}{cost}"
-        title = f"{shared.workload}, together:"
-        say(console, f"{title} {text}", "bold", word=title, fold=console.is_terminal)
+    for load in equal_load([summary]):
+        title = f"{load.on_gpu} on the GPU:" if load.on_gpu else f"{load.workload}, together:"
+        speed = f"{load.tokens_per_s.median:.1f}" if load.tokens_per_s else "–"
+        part = f"{load.of_dedicated.median:.0%} of one model alone, " if load.of_dedicated else ""
+        kept = [f"{model.model} {model.of_own_gpu.median:.0%}" for model in load.models if model.of_own_gpu]
+        each = f"; each keeps, of its tokens/s alone: {', '.join(kept)}" if kept else ""
+        cost = f"; ${load.usd_per_million.median:.2f} per million tokens" if load.usd_per_million else ""
+        remark = f"; {load.remark}" if load.remark else ""
+        text = f"{title} {part}{speed} tokens/s combined{each}{cost}{remark}"
+        say(console, text, "bold", word=title, fold=console.is_terminal)
     if summary.excluded:
         reasons = sorted({reason for _, run_reasons in summary.excluded for reason in run_reasons})
         text = f"{len(summary.excluded)} of {summary.runs} runs are excluded: {'; '.join(reasons)}"

@@ -1,6 +1,6 @@
 """The definitions of the figures. Times are in milliseconds. Only completely answered requests have them.
 
-aiperf, inference-perf and guidellm share them; the comparisons of alone and together are ours.
+aiperf, inference-perf and guidellm share them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -127,12 +127,6 @@ def goodput(rows: Sequence[Row], most_ttft_ms: float, most_itl_ms: float) -> flo
         if ttft_ms(row) <= most_ttft_ms and (not has_itl(row) or itl_ms(row) <= most_itl_ms)
     ]  # fmt: skip
     return len(met) / ((frame[1] - frame[0]) / 1e6)
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Jain's fairness index: (sum)² / (n × sum of squares). 1 when all are equal, 1/n when one has everything."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def usd_per_million(usd_per_hour: float, tokens_a_second: float) -> float:

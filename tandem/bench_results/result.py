@@ -145,12 +145,22 @@ class PlannedGpu(TypedDict):
     name: str
 
 
+class PlannedShares(TypedDict):
+    """Equal shares of a pool of the plan."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    total: Count
+    per_gpu: Positive
+
+
 class PlannedPool(TypedDict):
     """A pool of nodes of the plan."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     nodes: Count
     gpu: PlannedGpu
+    shares: NotRequired[list[PlannedShares]]
+    mode: NotRequired[str]
 
 
 class PlannedModel(TypedDict):

@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 
+from tandem.bench_results.equal_load import EqualLoad
 from tandem.bench_results.measures import GOOD_REPEATS
 from tandem.bench_results.result import Result, Run
-from tandem.bench_results.summary import Goals, Summary
+from tandem.bench_results.summary import EXCLUSIVE, Goals, Summary
 from tandem.terminal import count, in_words
 
 GOOD_REQUESTS = 300
 """A p99 of them rests on the three slowest."""
 FASTER = 1.005
-"""The least speed that is shown as above 100%."""
+"""The least part of a model's own GPU that is shown as above 100%."""
+ALL_OF_THE_GPU = (EXCLUSIVE, "timeslice")
+"""Modes in which a model alone has all of the GPU."""
 
 
-def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str]:
+def caveats(results: Sequence[Result], shown: Sequence[Summary], rows: Sequence[EqualLoad]) -> Iterator[str]:
     """What a reader must know before relying on the figures."""
     for result, summary in zip(results, shown, strict=True):
-        yield from (f"{result.label}: {caveat}" for caveat in _of_target(result, summary))
+        own = [row for row in rows if row.target == result.label]
+        yield from (f"{result.label}: {caveat}" for caveat in _of_target(result, summary, own))
     for what, values in (
         ("Ollama's version", [{server.ollama for server in result.servers} for result in results]),
         ("The quantization", [{(server.id, server.quantization) for server in result.servers} for result in results]),
@@ -35,7 +39,7 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary]) -> Iterator[str
     yield "Intervals cover the variation between repeats of one benchmark. Another node or day may differ by more."
 
 
-def _of_target(result: Result, summary: Summary) -> Iterator[str]:
+def _of_target(result: Result, summary: Summary, rows: Sequence[EqualLoad]) -> Iterator[str]:
     if summary.excluded:
         yield f"{len(summary.excluded)} of {count(summary.runs, 'run')} excluded (see above)."
     if not result.complete:
@@ -44,13 +48,22 @@ def _of_target(result: Result, summary: Summary) -> Iterator[str]:
         kinds = "; ".join(f"{often} × {error}" for error, often in sorted(summary.errors.items()))
         yield f"failed requests (excluded from latency figures): {kinds}."
     if few := [figure for figure in summary.figures if figure.repeats < GOOD_REPEATS]:
-        rows = count(len(summary.figures), "row")
-        yield f"{len(few)} of {rows} have fewer than {GOOD_REPEATS} repeats."
+        yield f"{len(few)} of {count(len(summary.figures), 'row')} have fewer than {GOOD_REPEATS} repeats."
     if summary.first_token_warning:
         yield summary.first_token_warning
-    if any(shared.speed and shared.speed > FASTER for shared in summary.sharing):
+    if summary.mode not in ALL_OF_THE_GPU and any(row.compared_with == summary.label for row in rows):
         yield (
-            "a speed above 100% means that models were faster together than alone. Sharing cannot cause that; "
+            "it is compared with its own models alone. Under mps and mig they have only a part of the GPU, so its "
+            f"percentages are too high. Add a result of {EXCLUSIVE}, on the same GPU."
+        )
+    if any(row.of_dedicated and row.remark for row in rows):
+        yield (
+            "rows with more requests than slots are not at equal load: one model works on fewer requests than several "
+            "do, so sharing looks better than it is. Give the models more slots."
+        )
+    if any(model.of_own_gpu and model.of_own_gpu.median > FASTER for row in rows for model in row.models):
+        yield (
+            "over 100% of a model's own GPU means that it was faster together than alone. Sharing cannot cause that; "
             "run-to-run variation can."
         )
     if moved := {endpoint for run in result.runs for endpoint in run.endpoints if _moved(run, endpoint)}:
@@ -86,12 +99,15 @@ def meanings(goals: Goals | None, *, parts: bool) -> Iterator[tuple[str, str]]:
     yield "Request", "from sending a request to its last piece of text."
     yield "Tokens/s", "output tokens divided by the time from the first request to the last answer."
     yield (
-        "Speed",
-        "inter-token latency alone divided by together (median of a repeat, geometric mean of the models). Medians of "
-        "the repeats are shown, so the average may lie outside those of the models.",
+        "Of the dedicated GPU",
+        "tokens/s, compared with one model that has the GPU and all of its requests. Models may differ, so each is "
+        "compared with itself, and the percentages are added up.",
     )
-    yield "Of the sum alone", "combined tokens/s divided by the sum of all models' tokens/s alone on the target."
-    yield "Fairness", "Jain's index of the part of its tokens/s that each model keeps. 100% means equal parts."
+    yield (
+        "Of its own GPU",
+        "the tokens/s of a model among the others, compared with those alone on a GPU with its own requests only. The "
+        "rest to 100% is what the model loses.",
+    )
     yield "$ per million tokens", "hourly price divided by combined tokens per hour."
     yield (
         "Beyond run-to-run variation",

@@ -8,11 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from tandem.arguments import Commands, add_command, amount
+from tandem.bench_results.equal_load import compare_costs, equal_load
 from tandem.bench_results.foreign.load_point import LoadPoint
 from tandem.bench_results.foreign.reading import load_points
 from tandem.bench_results.result import Result, Run
 from tandem.bench_results.result_file import ResultError, parsed, validated
-from tandem.bench_results.summary import Goals, Summary, compare_costs, summary
+from tandem.bench_results.summary import FIGURES_VERSION, Goals, Summary, summary
 from tandem.report.document import document
 from tandem.report.other_tools import page_of_other_tools
 from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
@@ -64,6 +65,8 @@ def _print(summaries: Sequence[Summary], others: Sequence[LoadPoint]) -> None:
     warnings = [f"{each.label}: {each.first_token_warning}" for each in summaries if each.first_token_warning]
     print_json(
         {
+            "schema_version": FIGURES_VERSION,
+            "equal_load": [asdict(row) for row in equal_load(summaries)],
             "results": [each.as_dict() for each in summaries],
             "comparisons": pairs,
             "other_tools": [asdict(point) for point in others],

@@ -7,11 +7,12 @@ from typing import Any
 
 from sharing.printable import one_line
 from tandem.bench_results.comparison import Comparison
+from tandem.bench_results.equal_load import EqualLoad, compare_costs, equal_load, reference
 from tandem.bench_results.first_token import FirstToken
 from tandem.bench_results.foreign.load_point import LoadPoint
 from tandem.bench_results.measures import MIB, Span, Spread
 from tandem.bench_results.result import Result
-from tandem.bench_results.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
+from tandem.bench_results.summary import Figures, Goals, Summary
 from tandem.report.caveats import caveats, meanings
 from tandem.report.figures import draw, number
 from tandem.report.other_tools import section_of_other_tools
@@ -39,10 +40,11 @@ def document(
     title = (
         f"{in_words([server.id for server in results[0].servers])}: {' vs. '.join(summary.label for summary in shown)}"
     )
+    rows = equal_load(shown)
     parts = [
         note,
-        *_answer(shown),
-        *_sharing(shown),
+        *_answer(shown, rows),
+        *_equal_load(rows),
         *(part for figure in figures for part in (f"<h2>{escape(figure.title)}</h2>", picture(figure))),
         "<h2>Glossary</h2>",
         _glossary(goals, shown),
@@ -54,7 +56,7 @@ def document(
         *_fit(results),
         *_excluded(shown),
         "<h2>Caveats</h2>",
-        bullets(caveats(results, shown)),
+        bullets(caveats(results, shown, rows)),
     ]
     return frame(title, filter(None, parts))
 
@@ -72,43 +74,34 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def _answer(shown: Sequence[Summary]) -> Iterator[str]:
+def _answer(shown: Sequence[Summary], rows: Sequence[EqualLoad]) -> Iterator[str]:
     """One sentence for each target at the same, heaviest closed load, and each pair's cost."""
     common = reference(shown)
     if common is None:
         if any(summary.figures for summary in shown):
-            yield paragraph(
-                "<strong>No load was measured both alone and together.</strong> This report cannot show the cost of "
-                "sharing."
-            )
+            yield paragraph("<strong>Models never ran together.</strong> This report cannot show the cost of sharing.")
         else:
             yield paragraph('<strong>No comparable runs.</strong> See "Excluded runs" below.')
         return
     yield paragraph(
         f"Each model gets prompts of {common}. Each number is the median of the repeats, followed by the lowest and "
-        "the highest repeat where they differ. Percentages compare with the same models, each alone on the same target."
+        "the highest repeat where they differ. The dedicated GPU has one model, with as many requests in total."
     )
     yield bullets(
-        _sentence(summary.label, shared) for summary in shown for shared in summary.sharing if shared.workload == common
+        _sentence(row) for summary in shown for row in rows if (row.target, row.workload) == (summary.label, common)
     )
     if compared := compare_costs(shown):
         yield paragraph("Cost per output token of each pair of targets, with its 95% confidence interval:")
         yield bullets(map(_verdict, compared))
 
 
-def _sentence(label: str, shared: Sharing) -> str:
-    each = ", ".join(f"{model} {_share(1 / slower)}" for model, slower in shared.slowdown.items())
-    speed = (
-        f" On average, the models ran at <strong>{_percent(shared.span('speed'))}</strong> of their speed alone "
-        f"({each})."
-        if shared.speed
-        else ""
-    )
-    cost = f" ${_range(shared.span('usd_per_million'), 2)} per million output tokens." if shared.usd_per_million else ""
-    return (
-        f"<strong>{label}</strong>: {_range(shared.span('tokens_per_s'))} tokens/s combined, "
-        f"{_percent(shared.span('throughput_ratio'))} of the sum of the models alone.{speed}{cost}"
-    )
+def _sentence(row: EqualLoad) -> str:
+    where = f" on each of {row.gpus} GPUs" if (row.gpus or 0) > 1 else ""
+    part = f"<strong>{_percent(row.of_dedicated)}</strong> of the dedicated GPU{where}, " if row.of_dedicated else ""
+    kept = ", ".join(f"{model.model} {_percent(model.of_own_gpu)}" for model in row.models if model.of_own_gpu)
+    each = f" Of its own GPU, each model keeps: {kept}." if kept else ""
+    cost = f" ${_range(row.usd_per_million, 2)} per million output tokens." if row.usd_per_million else ""
+    return f"<strong>{row.target}</strong>: {part}{_range(row.tokens_per_s)} tokens/s combined.{each}{cost}"
 
 
 def _verdict(pair: Comparison) -> str:
@@ -129,35 +122,45 @@ def _bounded(ratio: float) -> str:
     return _share(ratio) if ratio <= MANY_TIMES else f"over {_share(MANY_TIMES)}"
 
 
-def _sharing(shown: Sequence[Summary]) -> Iterator[str]:
-    rows = [(shared, summary.label) for summary in shown for shared in summary.sharing]
-    rows.sort(key=lambda row: row[0].workload)
+def _equal_load(rows: Sequence[EqualLoad]) -> Iterator[str]:
     if not rows:
         return
-    yield "<h2>Cost of sharing</h2>"
+    yield "<h2>Cost of sharing, at equal load</h2>"
     yield table(
-        ("load", "target", "tokens/s", "of the sum alone", "speed", "fairness", "$ per million tokens"),
+        (
+            "requests on the GPU", "of each model", "target", "of the dedicated GPU", "tokens/s",
+            "$ per million tokens", "compared with one model of",
+        ),
         (
             (
-                str(shared.workload), label, _range(shared.span("tokens_per_s")),
-                _percent(shared.span("throughput_ratio")), _percent(shared.span("speed")),
-                _percent(shared.span("fairness")), _range(shared.span("usd_per_million"), 2),
+                str(row.on_gpu or "–"), f"{row.workload.level:g}",
+                f"{row.target} ({row.gpus} GPUs)" if (row.gpus or 0) > 1 else row.target, _percent(row.of_dedicated),
+                _range(row.tokens_per_s), _range(row.usd_per_million, 2),
+                f"{row.compared_with}: {row.remark}" if row.remark else row.compared_with,
             )
-            for shared, label in rows
+            for row in rows
         ),
     )  # fmt: skip
-    yield paragraph("Latency together, as a percentage of latency alone (medians of the repeats):")
+    yield paragraph(
+        "What each model keeps of its own GPU, and the medians of its times in milliseconds: alone with all requests "
+        "of the GPU → among the others."
+    )
     yield table(
-        ("load", "target", "model", "between tokens", "first token p95"),
+        ("requests on the GPU", "target", "model", "of its own GPU", "between tokens", "first token"),
         (
             (
-                str(shared.workload), label, model,
-                _share(shared.slowdown.get(model)), _share(shared.ttft_ratio.get(model)),
+                str(row.on_gpu or "–"), row.target, model.model, _percent(model.of_own_gpu),
+                _change(model.itl_alone_ms, model.itl_ms), _change(model.ttft_alone_ms, model.ttft_ms),
             )
-            for shared, label in rows
-            for model in dict.fromkeys([*shared.slowdown, *shared.ttft_ratio])
+            for row in rows
+            if row.on_gpu != row.workload
+            for model in row.models
         ),
     )  # fmt: skip
+
+
+def _change(*times: float | None) -> str:
+    return " → ".join("–" if time is None else number(time) for time in times)
 
 
 def _glossary(goals: Goals | None, shown: Sequence[Summary]) -> str:

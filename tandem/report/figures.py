@@ -11,7 +11,8 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from tandem import svg
-from tandem.bench_results.summary import Figures, Summary, Workload, reference
+from tandem.bench_results.equal_load import reference
+from tandem.bench_results.summary import Figures, Summary, Workload
 
 PANEL = 200
 """Width of a column of panels: two of them fit a phone."""

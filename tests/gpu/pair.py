@@ -77,7 +77,7 @@ class Pair:
         except ValueError:
             said = (done.stdout + done.stderr).strip()[-800:]
             raise FailedError(f"`tandem bench` ended with {done.returncode}: {said}") from None
-        if "sharing" not in summary:
+        if "figures" not in summary:
             raise FailedError(f"`tandem bench` measured nothing: {summary.get('error')}")
         summary.pop("result", None)
         return {

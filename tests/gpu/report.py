@@ -32,8 +32,7 @@ PAIRS = """
 ## Two servers, alone and together
 
 Measured with `tandem bench` against two Ollama servers. Both stayed under load until the slower one had finished.
-Slowdown is the time between two tokens, together over alone. Throughput is that of both together, as a part of
-the sum of what each does alone.
+Two models are compared with one that has as many requests in total.
 """
 FIGURES = """
 Each model, with the median of its requests.
@@ -177,14 +176,16 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
         return
     rows = []
     for mode, result in found.items():
-        for row in result["summary"]["sharing"]:
-            load = f"{row['workload']['prompt_words']} words, {row['workload']['level']:g} at a time"
-            slowdown = ", ".join(f"{name} {factor:.2f}" for name, factor in row["slowdown"].items())
-            rows.append([mode, load, f"{row['tokens_per_s']:.0f}", f"{row['throughput_ratio']:.2f}", slowdown])
+        for row in result["summary"].get("equal_load", []):
+            load, part = row["on_gpu"], row["of_dedicated"]
+            shown = f"{100 * part['median']:.0f} %" if part else row["remark"]
+            words = f"{load['prompt_words']} words, {load['level']:g} at a time"
+            rows.append([mode, words, shown, f"{row['tokens_per_s']['median']:.0f}"])
         for run, reasons in result["summary"]["excluded"]:
-            rows.append([mode, run, f"not compared: {'; '.join(reasons)}", "", ""])
+            rows.append([mode, run, f"not compared: {'; '.join(reasons)}", ""])
     yield _titled(PAIRS, notes)
-    yield from _table(["sharing", "load", "tokens per second", "throughput", "slowdown"], rows)
+    if rows:
+        yield from _table(["sharing", "requests on the GPU", "of one model alone", "tokens per second"], rows)
     if figures := [_figure(mode, figure) for mode, result in found.items() for figure in result["summary"]["figures"]]:
         titles = ("first token, ms", "between tokens, ms", "tokens per second")
         yield FIGURES

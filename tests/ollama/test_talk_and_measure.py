@@ -62,6 +62,6 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Pri
     text = (tmp_path / "report" / "report.html").read_text()
     assert "<h2>Time to first token</h2>" in text
     assert "<strong>stand-in</strong>: " in text
-    assert " tokens/s combined, " in text
+    assert " tokens/s combined. " in text
     assert "per million output tokens" in text
     assert text.count("<svg") == 2

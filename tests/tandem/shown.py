@@ -217,7 +217,8 @@ def bench() -> None:
     printed = shared("both", (10.0, 20.0), (30.0, 25.0), usd_per_hour=0.5754)
     one = replace(printed, runs=[*printed.runs, spilled])
     alone = result("alone", [run(["a"], [failed("a")])], sessions=[session(servers=[server("a", "llama2:7b")])])
-    bench_screen.show(summary(timed(printed, 20.0)))
+    twice = [replace(run, level=8.0) for run in shared("", (5.0, 10.0), (1.0, 1.0)).runs if len(run.endpoints) == 1]
+    bench_screen.show(summary(timed(replace(printed, runs=[*printed.runs, *twice]), 20.0)))
     for each in (one, alone):
         bench_screen.show(summary(each))
         print(laid_out(summary(each).as_dict()))

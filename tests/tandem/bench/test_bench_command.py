@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,6 @@ def test_a_result_has_everything_needed_to_repeat_it(servers: Servers) -> None:
             assert rows[0].prompt_tokens == 7
             assert rows[0].server.eval_ns == 80_000_000
         assert run.client_cpu_s > 0
-    assert "together" in ended.stdout
     assert "per million tokens" in ended.stdout
     assert f"Result: {servers.path}" in ended.stdout
     assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
@@ -127,14 +127,21 @@ def test_a_salt_repeats_the_prompts(servers: Servers) -> None:
 
 
 def test_the_faster_model_continues_until_the_slower_one_is_done(servers: Servers) -> None:
-    servers["b"].first_s = 0.02
-    servers.bench()
-    together = read(servers.path).runs[2]
-    slow = [row for row in together.rows if row.endpoint == "b"]
-    assert [row.error for row in slow if row.counted] == [None, None, None]
-    company = [row for row in together.rows if row.endpoint == "a" and not row.counted]
-    assert company
-    assert max(row.sent_us for row in company) > min(row.sent_us for row in slow)
+    """When its last answer ends, the faster one is still at work: on as many requests as before, or as often."""
+    servers["a"].next_s, servers["b"].next_s = 0.005, 0.05
+    servers.bench("--rate", "100")
+    closed, as_due = (run for run in read(servers.path).runs if len(run.endpoints) > 1)
+    for together in (closed, as_due):
+        slow = [row for row in together.rows if row.endpoint == "b" and row.counted]
+        assert [row.error for row in slow] == [None, None, None]
+        end_us = max(row.sent_us + row.arrivals_us[-1] for row in slow)
+        fast = [row for row in together.rows if row.endpoint == "a"]
+        assert max(row.sent_us + row.arrivals_us[-1] for row in fast if row.counted) < end_us / 2
+        assert all(not row.counted for row in fast[3:])
+        sent_us = sorted(row.sent_us for row in fast)
+        assert max(after - before for before, after in pairwise([*sent_us, end_us])) < end_us / 2
+    stopped = [row for row in closed.rows if row.endpoint == "a" and row.error == "stopped at the end of the run"]
+    assert len(stopped) == 2
 
 
 @pytest.mark.parametrize(
@@ -293,4 +300,7 @@ def test_a_named_stack_adds_its_plan_its_cost_and_its_mode(servers: Servers) -> 
 def test_json_is_the_summary(servers: Servers) -> None:
     ended = servers.bench("--json")
     assert (ended.returncode, ended.json["complete"], ended.stderr) == (0, True, "")
-    assert ended.json["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
+    assert ended.json["schema_version"] == 2
+    [row] = ended.json["equal_load"]
+    assert row["on_gpu"] == {"prompt_words": 8, "loop": "closed", "level": 4.0}
+    assert row["remark"] == "no run of each model alone at 4 (--concurrency 4)"

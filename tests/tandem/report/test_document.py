@@ -8,32 +8,41 @@ import pytest
 from tandem.bench_results.result import Memory, Result
 from tandem.bench_results.summary import Goals
 from tests.conftest import Golden
+from tests.tandem.bench_results.test_equal_load import measured
 from tests.tandem.report.reader import read
 from tests.tandem.report.test_figures import printed
-from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, run, session, shared, timed
+from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, run, session, timed
 
 
 def test_a_whole_report_is_its_golden(golden: Golden) -> None:
     """Several loads, also open ones, in one repeat, with goals, the parts of the first token, and an excluded run."""
     first, second = timed(printed("mps", 1.0, 0.5754), 40.0), printed("exclusive", 0.05, 1.1)
     for each in (first, second):
-        words, levels = [64, 512, 2048], [1, 8]
+        words, levels = [64, 512, 2048], [1, 2]
         each.load = replace(each.load, prompt_words=words, concurrency=levels, rates=[0.5], requests=200, repeats=2)
     planned: Any = PLAN
-    two_pools: Any = {"pools": [*PLAN["pools"], {"nodes": 2, "gpu": {"name": "l4"}}], "models": []}
+    two_pools: Any = {"pools": [*PLAN["pools"], {"nodes": 2, "gpu": {"name": "t4"}}], "models": []}
     first.plan, second.plan, first.complete = planned, two_pools, False
     first.runs.append(run(["a"], [failed("a"), *first.runs[0].rows], repeat=4, memory=SPILLED))
     golden("reports/whole.txt", "\n".join(read(first, second, goals=Goals(120.0, 50.0)).lines) + "\n")
 
 
-def test_the_headline_has_the_range_of_the_repeats() -> None:
-    answer = read(paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36)).lines[2]
-    # Two models of 100 tokens in 99 intervals, after a first one at 0 ms; alone each has 10 ms between tokens.
-    slow, middle, fast = [2 * 100 / (99 * pace / 1000) for pace in (50, 40, 20)]
-    cost = [0.36 / 3600 / speed * 1e6 for speed in (fast, middle, slow)]
-    assert f"{middle:.1f} ({slow:.1f} to {fast:.1f}) tokens/s combined, 25% (20% to 50%) of the sum" in answer
-    assert "at 25% (20% to 50%) of their speed alone (llama2:7b 25%, mistral:7b 25%)" in answer
-    assert f"${cost[1]:.2f} ({cost[0]:.2f} to {cost[2]:.2f}) per million output tokens" in answer
+def test_the_headline_has_percentages_first_and_the_range_of_the_repeats() -> None:
+    dedicated = measured("exclusive", {1.0: 50.0, 2.0: 100.0}, {1.0: 50.0})
+    report = read(measured("mps", {}, {1.0: [30.0, 25.0, 40.0]}, usd_per_hour=0.36), dedicated)
+    assert report.lines[2:4] == [
+        # Two models at 30 make 60 of 100; 0.36 / 3600 / 60 * 1e6.
+        "- mps: 60% (50% to 80%) of the dedicated GPU, 60.0 (50.0 to 80.0) tokens/s combined. Of its own GPU, each "
+        "model keeps: llama2:7b 60% (50% to 80%), mistral:7b 60% (50% to 80%). $1.67 (1.25 to 2.00) per million output "
+        "tokens.",
+        "- exclusive: 100% of the dedicated GPU on each of 2 GPUs, 100.0 tokens/s combined. Of its own GPU, each model "
+        "keeps: llama2:7b 100%, mistral:7b 100%.",
+    ]
+    of_gpu = [row.split(" | ")[:4] for row in report.below("Cost of sharing, at equal load")[1:3]]
+    assert of_gpu == [
+        ["| 64 words, 1 at a time", "1", "exclusive (2 GPUs)", "100%"],
+        ["| 64 words, 2 at a time", "1", "mps", "60% (50% to 80%)"],
+    ]
 
 
 # tests/tandem/bench_results/test_comparison.py tests the intervals.
@@ -68,7 +77,7 @@ def test_a_target_is_only_called_cheaper_if_the_repeats_show_it(
 ) -> None:
     results = [paced(label, pace, usd_per_hour=usd or None) for label, (pace, usd) in targets.items()]
     lines = read(*results).lines
-    said = lines[2 + len(targets) + 1 : lines.index("## Cost of sharing")]
+    said = lines[2 + len(targets) + 1 : lines.index("## Cost of sharing, at equal load")]
     assert [line.startswith(f"- {verdict}") for line, verdict in zip(said, verdicts, strict=True)] == [True] * len(said)
 
 
@@ -76,7 +85,7 @@ def test_without_prices_there_is_no_cost() -> None:
     report = read(mps(usd_per_hour=None), exclusive(usd_per_hour=None))
     assert "per million output tokens" not in report.text
     assert "| not given |" in "\n".join(report.below("Setup"))
-    assert all(row.endswith("| – ") for row in report.below("Cost of sharing")[1:3])
+    assert all("| – | " in row for row in report.below("Cost of sharing, at equal load")[1:3])
 
 
 def test_a_report_without_comparable_runs_says_why() -> None:
@@ -110,8 +119,8 @@ def alone() -> Result:
 
 def test_models_that_ran_only_alone_have_figures_and_no_cost_of_sharing() -> None:
     report = read(alone())
-    assert report.lines[1].startswith("No load was measured both alone and together.")
-    assert "## Cost of sharing" not in report.lines
+    assert report.lines[1].startswith("Models never ran together.")
+    assert "## Cost of sharing, at equal load" not in report.lines
     assert report.below("All figures")[-1].startswith("| x | llama2:7b alone | 100 / 100 / 100 | 20.0 / 20.0 / 20.0 |")
     assert report.below("All figures")[-1].endswith("| 3 of 7 ")
 
@@ -140,8 +149,16 @@ def test_the_caveats_name_what_makes_figures_doubtful() -> None:
         assert f"- {caveat}" in said
     assert "- mps: stopped before its last run.\n" in caveats(mps(complete=False))
     assert "stopped" not in caveats(mps())
-    assert "a speed above 100%" in caveats(shared("fast", (20.0, 40.0), (19.0, 39.0)))
-    assert "a speed above 100%" not in caveats(shared("even", (20.0, 40.0), (19.99, 39.99)))
+    assert "over 100% of a model's own GPU" in caveats(measured("fast", {1.0: 50.0}, {1.0: 50.3}))
+    assert "over 100%" not in caveats(measured("even", {1.0: 50.0}, {1.0: 50.2}))
+
+
+@pytest.mark.parametrize(("mode", "is_named"), [("timeslice", False), ("exclusive", False), ("mps", True), ("x", True)])
+def test_models_alone_with_a_part_of_the_gpu_are_a_caveat(mode: str, is_named: bool) -> None:
+    alone = {1.0: 50.0, 2.0: 100.0}
+    measurement = measured(mode, alone, {1.0: 30.0})
+    assert ("it is compared with its own models alone" in caveats(measurement)) is is_named
+    assert "compared with its own" not in caveats(measurement, measured("exclusive", alone, {}))
 
 
 def test_the_caveats_name_what_differs_between_the_targets() -> None:

@@ -53,7 +53,7 @@ def test_a_page_needs_nothing_but_itself() -> None:
 def test_a_page_has_the_figures_and_all_words_of_the_document() -> None:
     seen = Reader(page(mps()))
     assert seen.tags.count("svg") == 2
-    assert "Cost of sharing" in seen.text
+    assert "Cost of sharing, at equal load" in seen.text
     assert "llama2:7b and mistral:7b: mps" in seen.text
     ids = [value for name, value in seen.attributes if name == "id"]
     assert len(ids) == len(set(ids)) == 4

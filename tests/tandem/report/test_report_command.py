@@ -226,12 +226,16 @@ def test_half_a_goal_is_refused(tmp_path: Path) -> None:
 
 def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
     ended = report(tmp_path, timed(mps(), 40.0), exclusive(), arguments=("--json",))
-    shown, _ = ended.json["results"]
+    assert ended.json["schema_version"] == 2
+    first, _ = ended.json["equal_load"]
     [warning] = ended.json["warnings"]
     assert warning.startswith("mps: a together, 64 words, 4 at a time: 73% of the time to first token (110 of 150 ms)")
     [compared] = ended.json["comparisons"]
     assert ended.returncode == 0
-    assert shown["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
+    assert (first["target"], first["workload"]["level"], first["on_gpu"]["level"]) == ("exclusive", 4, 4)
+    # Four answers of 101 tokens: in 2.1 and 4.1 s alone, in 2.15 and 4.15 s together.
+    kept = [model["of_own_gpu"]["median"] for model in first["models"]]
+    assert kept == pytest.approx([2.1 / 2.15, 4.1 / 4.15])
     # 0.69 / (101/2.15 + 101/4.15) against 0.46 / (101/4.15 + 101/6.15), by hand; each repeat is like the others.
     same = dict.fromkeys(("lowest", "ratio", "highest"), pytest.approx(0.8573, abs=1e-4))
     assert compared == {"best": "exclusive", "other": "mps", "decided": True, **same}
