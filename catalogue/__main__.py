@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from catalogue import speed
+from catalogue import speed_errors
 from catalogue.table import names, table
 
 DATA = Path(__file__).resolve().parent.parent / "sharing" / "data"
@@ -10,4 +10,4 @@ DATA = Path(__file__).resolve().parent.parent / "sharing" / "data"
 if __name__ == "__main__":
     (DATA / "models.csv").write_text(table(), encoding="utf-8", newline="")
     (DATA / "model_names.csv").write_text(names(), encoding="utf-8", newline="")
-    (DATA / "gpu_speed.csv").write_text(speed.table(), encoding="utf-8", newline="")
+    (DATA / "gpu_speed.csv").write_text(speed_errors.table(), encoding="utf-8", newline="")

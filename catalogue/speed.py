@@ -1,14 +1,13 @@
-"""The table of GPU speeds that `sharing` reads: constants of one formula, fitted to published readings.
+"""Constants of one formula for each GPU, fitted to published readings.
 
 `sharing.speed.gpus.GpuSpeed.token_seconds` is the formula. For each GPU, weighted least squares of the relative errors
 give its time per layer and its efficiency, held near those of similar GPUs where there are few readings.
 """
 
 import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 from statistics import fmean, median
@@ -30,20 +29,6 @@ PULL_US, PULL_EFFICIENCY = 0.7, 0.5
 """Its weight, in readings."""
 ENOUGH = 4
 """Readings from which the constants of a GPU are its own."""
-COVERED = 0.9
-"""Part of the left-out readings that a range holds."""
-SAME_CHIP = {"t4g": "t4"}
-COLUMNS = (
-    "gpu",
-    "gb_s",
-    "us_per_layer",
-    "efficiency",
-    "plain_efficiency",
-    "prompt_tflops",
-    "readings",
-    "spread",
-    "prompt_spread",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +40,8 @@ class Chip:
     memory: str
     """`hbm` or `gddr`."""
     compute_capability: float
+    die: str
+    """GPUs of one die have much in common, so they do not stand for GPUs without readings."""
 
     @property
     def is_old(self) -> bool:
@@ -86,6 +73,16 @@ class Reading:
     @property
     def is_small(self) -> bool:
         return self.read_bytes < SMALL_GB * 1e9
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is of an engine of that time."""
+        return self.year in OLD_YEARS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers and hundred millions of weights: readings of one model have different names."""
+        return self.layers, round(self.weights / 1e8)
 
     @property
     def plain_factor(self) -> float:
@@ -124,6 +121,7 @@ def chips() -> dict[str, Chip]:
             gb_s=float(row["gb_s"]),
             memory=row["memory"],
             compute_capability=float(row["compute_capability"]),
+            die=row["die"],
         )
         for row in _rows("gpu_bandwidth")
     }
@@ -154,7 +152,7 @@ def readings() -> tuple[Reading, ...]:
 
 def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> GpuSpeed:
     """The constants of a GPU from its readings; without enough of them, those of `others`, which are similar GPUs."""
-    decodes, prompts = _split(given)
+    decodes, prompts = split(given)
     if len(decodes) >= ENOUGH:
         us_per_layer, efficiency = _least_squares(chip, decodes)
     else:
@@ -169,15 +167,16 @@ def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> Gpu
         gb_s=chip.gb_s,
         us_per_layer=us_per_layer,
         efficiency=efficiency,
-        plain_efficiency=efficiency * PLAIN_FACTOR["before Ampere" if chip.is_old else "since"],
+        plain_efficiency=min(efficiency * PLAIN_FACTOR["before Ampere" if chip.is_old else "since"], 1.0),
         prompt_tflops=tflops,
         readings=len(decodes) if len(decodes) >= ENOUGH else 0,
         spread=0.0,
+        fixed_spread=0.0,
         prompt_spread=0.0,
     )
 
 
-def _split(given: Iterable[Reading]) -> tuple[list[Reading], list[Reading]]:
+def split(given: Iterable[Reading]) -> tuple[list[Reading], list[Reading]]:
     """Readings of decoding, none if all are of small models, and those of prompts.
 
     Prompts of small models show the time per layer, and those of models with experts the choice of experts.
@@ -198,7 +197,7 @@ def _least_squares(chip: Chip, given: Iterable[Reading]) -> tuple[float, float]:
     for reading in given:
         layers = reading.layers * (EXPERT_LAYERS if reading.has_experts else 1)
         read = reading.read_bytes / (chip.gb_s * 1e9) / reading.plain_factor
-        weight = (LITTLE if reading.is_small else 1.0) * (LITTLE if reading.year in OLD_YEARS else 1.0)
+        weight = (LITTLE if reading.is_small else 1.0) * (LITTLE if reading.is_old else 1.0)
         rows.append((weight, layers * 1e-6 * reading.tokens_per_s, read * reading.tokens_per_s))
     # Weighted normal equations of x * us_per_layer + y / efficiency = 1.
     xx, xy, yy = (sum(w * row[i] * row[j] for w, *row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
@@ -216,8 +215,8 @@ def by_chip() -> dict[Chip, list[Reading]]:
 
 
 def similar(chip: Chip) -> list[GpuSpeed]:
-    """Other GPUs with readings and the same kind of memory, on the same side of Ampere if there are any."""
-    alike = [other for other in _measured() if other != chip and other.memory == chip.memory]
+    """GPUs of other dies with readings and the same kind of memory, on the same side of Ampere if there are any."""
+    alike = [other for other in _measured() if other.die != chip.die and other.memory == chip.memory]
     same = [other for other in alike if other.is_old == chip.is_old]
     return [_measured()[other] for other in same or alike]
 
@@ -230,64 +229,5 @@ def _measured() -> dict[Chip, GpuSpeed]:
 
 
 def _has_enough(given: Iterable[Reading]) -> bool:
-    decodes, prompts = _split(given)
+    decodes, prompts = split(given)
     return len(decodes) >= ENOUGH and bool(prompts)
-
-
-def errors_without_model() -> list[tuple[Reading, float]]:
-    """Each reading, forecast without the readings of its model on its GPU, where others are left."""
-    errors = []
-    for chip, given in by_chip().items():
-        for model in {reading.model for reading in given}:
-            decodes, prompts = _split(reading for reading in given if reading.model != model)
-            enough = {"decode": len(decodes) >= ENOUGH, "prompt": bool(prompts)}
-            speed = fit(chip, [*decodes, *prompts], similar(chip))
-            left_out = [each for each in given if each.model == model and not each.is_small and enough[each.what]]
-            errors += [(each, each.error(speed)) for each in left_out]
-    return errors
-
-
-def errors_without_gpu() -> list[tuple[Reading, float]]:
-    """Each reading, forecast without any of its GPU."""
-    speeds = {chip: fit(chip, (), similar(chip)) for chip in by_chip()}
-    return [(each, each.error(speeds[each.chip])) for each in readings() if not each.is_small]
-
-
-def spread(errors: Iterable[tuple[Reading, float]], what: str) -> float:
-    """The absolute error that `COVERED` of the readings do not exceed."""
-    sizes = sorted(abs(error) for reading, error in errors if reading.what == what)
-    return sizes[min(int(COVERED * len(sizes)), len(sizes) - 1)]
-
-
-def table() -> str:
-    """`sharing/data/gpu_speed.csv`."""
-    known, unknown = errors_without_model(), errors_without_gpu()
-    text = io.StringIO()
-    text.write("# source: catalogue/facts/speed_readings.csv and gpu_bandwidth.csv, by `python -m catalogue`\n")
-    text.write("# date: 2026-11-26\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, chip in chips().items():
-        twin = chips()[SAME_CHIP.get(name, name)]
-        decodes, prompts = _split(by_chip()[twin])
-        speed = fit(chip, [*decodes, *prompts], similar(twin))
-        own = name == twin.name
-        spreads = (
-            spread(known if own and len(decodes) >= ENOUGH else unknown, "decode"),
-            spread(known if own and prompts else unknown, "prompt"),
-        )
-        writer.writerow(_cells(name, replace(speed, readings=speed.readings * own), spreads))
-    return text.getvalue()
-
-
-def _cells(name: str, speed: GpuSpeed, spreads: tuple[float, float]) -> Sequence[object]:
-    return (
-        name,
-        f"{speed.gb_s:g}",
-        f"{speed.us_per_layer:.1f}",
-        f"{speed.efficiency:.3f}",
-        f"{speed.plain_efficiency:.3f}",
-        f"{speed.prompt_tflops:.1f}",
-        speed.readings,
-        *(f"{each:.3f}" for each in spreads),
-    )

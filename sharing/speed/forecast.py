@@ -83,13 +83,15 @@ def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed 
     whole = gpu_speeds().get(_chip(gpu))
     if served.model.encoder or whole is None:
         return None
+    if share.profile:
+        whole = whole.of_a_slice()
     part = _hardware_part(gpu, share)
     alone = _tokens_per_s(served, whole, part)
     prompt = _prompt_seconds(served, whole, part)
     if gpu.is_slice:
         alone, prompt = alone.times(_shared("vgpu")), prompt.times(_shared("vgpu-prompt").inverse())
     sharers = min(busy, share.sharers)
-    beside = alone.times(_kept(share, sharers))
+    beside = alone.times(_kept(share, sharers)) if sharers > 1 else alone
     if _limits_threads(share):
         alone = alone.times(_kept_threads(share.sharers))
         # Threads limit computing, and a prompt is computing.
@@ -148,19 +150,23 @@ def _hardware_part(gpu: Gpu, share: Share) -> _Part:
 
 def _tokens_per_s(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Estimate:
     cache_bytes = bytes_read(served, served.effective_context / 2)
+    layers, has_experts = served.model.layers, bool(served.model.experts)
     seconds = speed.token_seconds(
-        layers=served.model.layers,
-        has_experts=bool(served.model.experts),
+        layers=layers,
+        has_experts=has_experts,
         read_bytes=(read_per_token(served.model) + cache_bytes) / part.bandwidth,
         quantization=served.model.quant,
     )
-    return within(1 / seconds, speed.spread)
+    fixed = speed.layer_seconds(layers=layers, has_experts=has_experts) / seconds
+    return within(1 / seconds, speed.fixed_spread if speed.is_mostly_fixed(fixed) else speed.spread)
 
 
 def _prompt_seconds(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Estimate:
     tokens = min(PROMPT_TOKENS, served.effective_context)
     seconds = speed.prompt_seconds(tokens=tokens, weights=weights_per_token(served.model))
-    return within(seconds / part.compute, speed.prompt_spread)
+    dense = within(seconds / part.compute, speed.prompt_spread)
+    # A prompt needs all experts, each for few of its tokens.
+    return dense.times(_shared("expert-prompt").inverse()) if served.model.experts else dense
 
 
 def _limits_threads(share: Share) -> bool:
@@ -170,8 +176,6 @@ def _limits_threads(share: Share) -> bool:
 
 def _kept(share: Share, busy: int) -> Estimate:
     """The part of its speed that a model keeps beside busy neighbours."""
-    if busy == 1:
-        return Estimate(1, 1, 1)
     together = _shared("mps" if _limits_threads(share) else "timeslice")
     return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
 

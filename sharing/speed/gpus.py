@@ -1,12 +1,16 @@
 """The speed of each GPU: `data/gpu_speed.csv`, which `python -m catalogue` makes of published readings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from sharing import tables
 
 EXPERT_LAYERS = 1.4
 """Fixed time of a layer with experts, in that of other layers: the value with the smallest error over all readings."""
+MOSTLY_FIXED = 0.4
+"""Part of the time from which left-out readings lie further off."""
+SPREADS = ("spread", "fixed_spread", "prompt_spread")
+"""The columns with ranges."""
 PLAIN = ("F16", "BF16", "Q8_0", "Q4_0", "MXFP4")
 """Quantizations whose weights take little computing. K-quants are slower than the memory on GPUs before Ampere."""
 
@@ -28,15 +32,31 @@ class GpuSpeed:
     readings: int
     """Readings of this GPU; 0 if its constants are those of similar GPUs."""
     spread: float
-    """Logarithm of the factor within which nine of ten left-out readings lie."""
+    """Logarithm of the factor within which nine of ten left-out readings lie, if most of the time is for reading."""
+    fixed_spread: float
+    """The same where more than `MOSTLY_FIXED` of the time is for the layers: small models, experts, fast GPUs."""
     prompt_spread: float
     """The same for prompts."""
 
     def token_seconds(self, *, layers: int, has_experts: bool, read_bytes: float, quantization: str) -> float:
         """Time per token of one request, in seconds, if it reads `read_bytes` for each."""
         efficiency = self.plain_efficiency if quantization in PLAIN else self.efficiency
-        fixed = self.us_per_layer * 1e-6 * layers * (EXPERT_LAYERS if has_experts else 1)
+        fixed = self.layer_seconds(layers=layers, has_experts=has_experts)
         return fixed + read_bytes / (efficiency * self.gb_s * 1e9)
+
+    def layer_seconds(self, *, layers: int, has_experts: bool) -> float:
+        """The part of that time that does not depend on the bytes."""
+        return self.us_per_layer * 1e-6 * layers * (EXPERT_LAYERS if has_experts else 1)
+
+    def is_mostly_fixed(self, part: float) -> bool:
+        """Whether a token whose time has such a fixed part has the wider range."""
+        return part > MOSTLY_FIXED
+
+    def of_a_slice(self) -> "GpuSpeed":
+        """The same with the ranges of GPUs without readings: no reading of an LLM on a MIG slice is known."""
+        every = gpu_speeds().values()
+        widest = {name: max(getattr(each, name) for each in every) for name in SPREADS}
+        return replace(self, readings=0, **widest)
 
     def prompt_seconds(self, *, tokens: float, weights: float) -> float:
         """Time to evaluate a prompt, in seconds, if a token passes `weights` weights of the model."""

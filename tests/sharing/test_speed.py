@@ -77,6 +77,8 @@ def test_a_slice_has_its_part_of_the_bandwidth() -> None:
     assert half
     assert half.tokens_per_s.value == pytest.approx(whole.tokens_per_s.value / 2, rel=0.15)  # the fixed time stays
     assert half.busy_tokens_per_s == half.tokens_per_s
+    # No speed of an LLM on a slice has been published.
+    assert half.tokens_per_s.high / half.tokens_per_s.value > 1.1 * whole.tokens_per_s.high / whole.tokens_per_s.value
 
 
 def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
@@ -91,6 +93,45 @@ def test_an_encoder_reads_no_cache() -> None:
     assert bytes_read(served("nomic-embed-text:latest"), 512) == 0
     # Keys and values of 32 layers with 4,096 values each, in 16 bits.
     assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2
+
+
+@pytest.mark.parametrize(
+    ("tag", "tokens", "tokens_per_s"), [("gpt-oss:120b", 525, 475.0), ("qwen3-coder:30b", 488, 1520.0)]
+)
+def test_a_prompt_passes_experts_slower_than_other_weights(tag: str, tokens: int, tokens_per_s: float) -> None:
+    """A100 80GB, Ollama, September 2025: gparemsky/48gb4090."""
+    found = of(served(tag), "a100-80gb", Exclusive(), 1).first_token_ms
+    assert found.low <= 500 / tokens_per_s * 1000 <= found.high
+
+
+def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:
+    """A model of 0.6 billion weights on an H100, and one of 70 billion."""
+    small, large = (
+        of(served(tag, context=512), "h100", Exclusive(), 1).tokens_per_s for tag in ("qwen3:0.6b", "llama3.1:70b")
+    )
+    assert small.high / small.value > 1.1 * large.high / large.value
+
+
+def test_mps_threads_are_those_of_all_shares_and_time_slices_those_of_busy_models() -> None:
+    """k8s-device-plugin sets the active thread percentage to 100 / replicas, whoever works."""
+    two_of_four = of(served("llama2:7b"), "l4", Mps(replicas=4), 2)
+    two_of_two = of(served("llama2:7b"), "l4", Mps(replicas=2), 2)
+    assert two_of_four.tokens_per_s.value < two_of_two.tokens_per_s.value
+    slices = [of(served("llama2:7b"), "l4", TimeSlicing(replicas=replicas), 2) for replicas in (2, 4)]
+    assert slices[0] == slices[1]
+
+
+def test_a_slice_that_models_share_is_time_sliced() -> None:
+    alone, turns = (of(served("llama2:7b"), "h100", Mig(layout="all-3g.40gb", replicas=number)) for number in (None, 2))
+    assert turns.tokens_per_s == alone.tokens_per_s
+    assert turns.busy_tokens_per_s.value < 0.6 * alone.busy_tokens_per_s.value
+
+
+def test_a_context_longer_than_the_models_changes_nothing() -> None:
+    """llama2:7b has 4,096 tokens."""
+    assert of(served("llama2:7b", context=100_000), "l4", Exclusive(), 1) == of(
+        served("llama2:7b", context=4096), "l4", Exclusive(), 1
+    )
 
 
 def test_an_embedding_model_has_no_speed() -> None:
