@@ -100,8 +100,9 @@ recording: .venv/site  ## Record the terminal of the README (needs `pulumi`)
 docs: .venv/test  ## Write the files that are generated from the code
 	.venv/bin/python docs/generate.py
 
-bench: .venv/test  ## Measure how long the command takes
-	.venv/bin/python tests/bench/plan.py
+bench: .venv/test  ## Measure how long the command takes, and how good its forecast of speeds is
+	@.venv/bin/python -m tests.bench.speed
+	@.venv/bin/python -m tests.bench.plan
 
 # Reads the offers and prices of AWS by region into sharing/data, with credentials of any account. It changes nothing in AWS.
 refresh: .venv/test  ## Read offers and prices from AWS into the tables
