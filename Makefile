@@ -100,7 +100,7 @@ recording: .venv/site  ## Record the terminal of the README (needs `pulumi`)
 docs: .venv/test  ## Write the files that are generated from the code
 	.venv/bin/python docs/generate.py
 
-bench: .venv/test  ## Measure how long the command takes, and how good its forecast of speeds is
+bench: .venv/test  ## Measure the command, and its forecast of speeds
 	@.venv/bin/python -m tests.bench.speed
 	@.venv/bin/python -m tests.bench.plan
 

@@ -30,8 +30,8 @@ def accuracy() -> Rows:
         ("all GPUs of its die", without_gpu(), unknown),
     ):
         decodes = _decodes(left_out)
-        theirs = (f"{middle_of_peer(decodes, efficiency):.0%}" for efficiency in PEERS.values())
-        rows.append((name, str(len(decodes)), f"{middle(decodes):.0%}", _inside(decodes, ranges), *theirs))
+        theirs = (_percent(middle_of_peer(decodes, efficiency)) for efficiency in PEERS.values())
+        rows.append((name, str(len(decodes)), _percent(middle(decodes)), _inside(decodes, ranges), *theirs))
     return rows
 
 
@@ -43,7 +43,7 @@ def groups() -> Rows:
         cells = [name]
         for left_out in (without_model(), without_source()):
             decodes = [each for each in _decodes(left_out) if belongs(each.reading)]
-            cells += [f"{middle(decodes):.0%}", _inside(decodes, ranges)] if decodes else ["", "none"]
+            cells += [_percent(middle(decodes)), _inside(decodes, ranges)] if decodes else ["", "none"]
         rows.append(tuple(cells))
     return rows
 
@@ -54,12 +54,16 @@ def prompts() -> Rows:
     for name, left_out in (("its source and its model", without_source()), ("all GPUs of its die", without_gpu())):
         of_prompts = [each for each in left_out if each.reading.what == "prompt"]
         error = median(exp(abs(each.error)) - 1 for each in of_prompts)
-        rows.append((name, str(len(of_prompts)), f"{error:.0%}", _inside(of_prompts, spreads(left_out))))
+        rows.append((name, str(len(of_prompts)), _percent(error), _inside(of_prompts, spreads(left_out))))
     return rows
 
 
 def _decodes(left_out: Iterable[LeftOut]) -> list[LeftOut]:
     return [each for each in left_out if each.reading.what == "decode"]
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.0f} %"
 
 
 def _inside(left_out: list[LeftOut], ranges: Spreads) -> str:

@@ -25,9 +25,11 @@ import records
 import regions
 import sample_report
 import samples
+import speeds
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
+from catalogue import speed_report
 from components.ollama_pair.model_metrics import FAMILIES
 from sharing import tables
 from sharing.modes.modes import TimeSlicing, mode_names
@@ -111,6 +113,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs" / schema.FILE, json.dumps(schema.stack_schema(), indent=1) + "\n"
     for scheme in picture.SCHEMES:
         yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", picture.draw(scheme)
+        yield ROOT / "docs" / "assets" / f"speed-{scheme}.svg", speeds.draw(scheme)
     yield ROOT / "docs" / "benchmarks" / "sample-report.html", sample_report.page()
     yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
@@ -132,6 +135,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(REFERENCE / "changes.md", "changes", effects.changes())
     yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", effects.upgrades())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
+    for name, text in speed_tables().items():
+        yield _with_table(ROOT / "docs" / "explanation" / "speed.md", name, text)
 
 
 def dev_stack() -> str:
@@ -179,6 +184,23 @@ def checks_table() -> str:
     rows = [("check", "requirement", "where it looks")]
     rows += [(check.title, check.about, WHERE[check.source]) for check in CHECKS]
     return _markdown(rows)
+
+
+def speed_tables() -> dict[str, str]:
+    """The generated parts of the page about speed, by name."""
+    rows = {
+        "gpus": speeds.gpu_rows(),
+        "shared": speeds.shared_rows(),
+        "accuracy": speed_report.accuracy(),
+        "groups": speed_report.groups(),
+        "prompts": speed_report.prompts(),
+        "constants": speeds.constant_rows(),
+        "sources": speeds.source_rows(),
+    }
+    tables = {name: _markdown(each) for name, each in rows.items()}
+    config = _config("dev", _day())
+    example = speeds.example(config.models[0], config.pools[0].smallest.gpu)
+    return {"example": example, "ranges": speeds.held(), **tables}
 
 
 def metrics_table() -> str:

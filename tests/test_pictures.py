@@ -43,8 +43,21 @@ def test_text_of_the_picture_has_contrast(scheme: str) -> None:
     fills = dict(re.findall(r"\.(\w+)\{fill:(#\w{6})", text))
     for ink in ("title", "line"):
         for ground in ("aws", "eks", "node", "gpu", "step", "model"):
-            lighter, darker = sorted((luminance(fills[ink]), luminance(fills[ground])), reverse=True)
-            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, ground)
+            assert contrast(fills[ink], fills[ground]) >= 4.5, (ink, ground)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dots_and_text_of_the_plot_have_contrast(scheme: str) -> None:
+    """WCAG 2.2, 1.4.3 for text, and 1.4.11 for what a picture needs to be understood: 3 to 1."""
+    text = (ASSETS / f"speed-{scheme}.svg").read_text(encoding="utf-8")
+    fills = dict(re.findall(r"\.(\w+)\{fill:(#\w{6})", text))
+    for ink, least in (("title", 4.5), ("line", 4.5), ("known", 3.0), ("unknown", 3.0)):
+        assert contrast(fills[ink], fills["field"]) >= least, ink
+
+
+def contrast(*colours: str) -> float:
+    lighter, darker = sorted(map(luminance, colours), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def luminance(colour: str) -> float:

@@ -113,7 +113,7 @@ def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:
 
 
 def test_mps_threads_are_those_of_all_shares_and_time_slices_those_of_busy_models() -> None:
-    """k8s-device-plugin sets the active thread percentage to 100 / replicas, whoever works."""
+    """k8s-device-plugin sets the active thread percentage to 100 / replicas, also while others are idle."""
     two_of_four = of(served("llama2:7b"), "l4", Mps(replicas=4), 2)
     two_of_two = of(served("llama2:7b"), "l4", Mps(replicas=2), 2)
     assert two_of_four.tokens_per_s.value < two_of_two.tokens_per_s.value
