@@ -26,7 +26,7 @@ OTHER_BITS = 4.85
 NOT_EXPERTS_BITS = {"MXFP4": 16.0}
 """Bits of the weights that are not experts, where they differ."""
 EXPERTS_PART = 0.9
-"""Part of the weights that are experts, if it is unknown: the median of the catalogue."""
+"""Part of the weights on the GPU that are experts, if it is unknown: the median of the catalogue."""
 SLOWEST_THREADS = 1.0
 """A model with half of the threads keeps half of its speed at least: computing is all that they limit."""
 FASTEST_THREADS = 0.3
@@ -110,19 +110,24 @@ def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed 
 
 def read_per_token(model: Model) -> float:
     """Bytes of weights that one token reads."""
-    if not model.experts:
-        return float(model.weights_bytes - model.embedding_bytes)
-    experts = model.expert_bytes or EXPERTS_PART * model.weights_bytes
-    return model.weights_bytes - model.embedding_bytes - experts * (1 - model.experts_used / model.experts)
+    return sum(_used_bytes(model))
 
 
 def weights_per_token(model: Model) -> float:
     """Weights that one token passes through, about two operations for each."""
+    of_experts, others = _used_bytes(model)
     bits = BITS.get(model.quant, OTHER_BITS)
-    experts = (model.expert_bytes or EXPERTS_PART * model.weights_bytes) if model.experts else 0.0
-    used = experts * model.experts_used / model.experts if model.experts else 0.0
-    others = model.weights_bytes - model.embedding_bytes - experts
-    return 8 * (used / bits + others / NOT_EXPERTS_BITS.get(model.quant, bits))
+    return 8 * (of_experts / bits + others / NOT_EXPERTS_BITS.get(model.quant, bits))
+
+
+def _used_bytes(model: Model) -> tuple[float, float]:
+    """Bytes of the experts and of the other weights that one token uses."""
+    # A custom model may claim that nearly all of it is the embedding.
+    on_gpu = max(float(model.weights_bytes - model.embedding_bytes), 1.0)
+    if not model.experts:
+        return 0.0, on_gpu
+    experts = float(model.expert_bytes) or EXPERTS_PART * on_gpu
+    return experts * model.experts_used / model.experts, on_gpu - experts
 
 
 def _numbers(estimate: Estimate) -> tuple[float, float, float]:

@@ -1,5 +1,7 @@
 """The forecast of the speed: published figures that no constant was fitted to, and what must hold for every model."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -132,6 +134,23 @@ def test_a_context_longer_than_the_models_changes_nothing() -> None:
     assert of(served("llama2:7b", context=100_000), "l4", Exclusive(), 1) == of(
         served("llama2:7b", context=4096), "l4", Exclusive(), 1
     )
+
+
+@pytest.mark.parametrize("embedding_bytes", [0, 2**29, 2**30])
+@pytest.mark.parametrize("experts", [{}, {"experts": 64, "experts_used": 1}])
+def test_a_model_of_which_only_the_needed_keys_are_known_has_a_speed(
+    embedding_bytes: int, experts: dict[str, int]
+) -> None:
+    """Also one that claims to be nothing but its embedding, which stays on the CPU."""
+    shape = dataclasses.replace(
+        models()["llama3.2:1b"],
+        quant="",
+        weights_bytes=2**30,
+        embedding_bytes=embedding_bytes,
+        **experts,
+    )
+    assert 0 < read_per_token(shape) <= shape.weights_bytes
+    assert weights_per_token(shape) > 0
 
 
 def test_an_embedding_model_has_no_speed() -> None:
