@@ -97,11 +97,9 @@ def test_an_encoder_reads_no_cache() -> None:
     assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2
 
 
-@pytest.mark.parametrize(
-    ("tag", "tokens", "tokens_per_s"), [("gpt-oss:120b", 525, 475.0), ("qwen3-coder:30b", 488, 1520.0)]
-)
-def test_a_prompt_passes_experts_slower_than_other_weights(tag: str, tokens: int, tokens_per_s: float) -> None:
-    """A100 80GB, Ollama, September 2025: gparemsky/48gb4090."""
+@pytest.mark.parametrize(("tag", "tokens_per_s"), [("gpt-oss:120b", 475.0), ("qwen3-coder:30b", 1520.0)])
+def test_a_prompt_passes_experts_slower_than_other_weights(tag: str, tokens_per_s: float) -> None:
+    """A100 80GB, Ollama, September 2025, prompts of about 500 tokens: gparemsky/48gb4090."""
     found = of(served(tag), "a100-80gb", Exclusive(), 1).first_token_ms
     assert found.low <= 500 / tokens_per_s * 1000 <= found.high
 
