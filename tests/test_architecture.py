@@ -31,6 +31,7 @@ FLOORS = (
 )
 """The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""
 SHARED = (
+    "columns",
     "installation",
     "markdown",
     "svg",

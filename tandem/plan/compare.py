@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sharing.verdict.quick import Fit
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
+from tandem.columns import Column, lay_out
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
@@ -28,7 +30,6 @@ SCHEMA_VERSION = 1
 HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")
 LESS_IMPORTANT = ("shares", "margin", "isolation", "ready in", "$/million", "tokens/s")
 """Columns that a narrow terminal does not get, those that it lacks first in front."""
-GAP, CHEAPEST = "  ", "cheapest"
 TO_THE_RIGHT = ("$/hour", "$/month", "tokens/s", "$/million", "ready in", "shares", "margin")
 
 
@@ -185,19 +186,23 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
 
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
-    rows = _fitting(console, options)
-    head = rows[0]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     best = cheapest(options)
+    hidden = set() if any(option.bill and option.bill.week for option in options) else {"$/month"}
+    columns: list[Column[tuple[str, ...]]] = [
+        Column(
+            name,
+            itemgetter(at),
+            name in TO_THE_RIGHT,
+            LESS_IMPORTANT.index(name) if name in LESS_IMPORTANT else None,
+        )
+        for at, name in enumerate((*HEAD, ""))
+        if name not in hidden
+    ]
+    rows = [(*_cells(option), "cheapest" * (option in best)) for option in options]
     say(console, title, "bold", fold=False)
-    for row, option in zip(rows, [None, *options], strict=True):
-        cells = [
-            f"{cell:>{width}}" if name in TO_THE_RIGHT else f"{cell:<{width}}"
-            for name, cell, width in zip(head[:-1], row, widths, strict=False)
-        ]
-        is_best = option in best
-        style = "green" if is_best else "" if option else "bold"
-        say(console, GAP.join([*cells, row[-1], CHEAPEST * is_best]), style, fold=False)
+    lines, _ = lay_out(columns, rows, console.width)
+    for line, option in zip(lines, [None, *options], strict=True):
+        say(console, line, "green" if option in best else "" if option else "bold", fold=False)
     hint_at_columns(console)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
@@ -213,19 +218,6 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
         for warning in option.judged.verdict.warnings:
             if option.planned and warning.path.endswith("sharing.mode"):
                 say(console, f"{option.name}: {warning}", "yellow", word=f"{option.name}:")
-
-
-def _fitting(console: Console, options: Sequence[Option]) -> list[tuple[str, ...]]:
-    """The head and a row for each plan, with the columns for which there is room."""
-    hidden = set() if any(option.bill and option.bill.week for option in options) else {"$/month"}
-    every = [HEAD, *map(_cells, options)]
-    for dropped in (None, *LESS_IMPORTANT):
-        hidden |= {dropped} if dropped else set()
-        rows = [tuple(cell for name, cell in zip(HEAD, row, strict=True) if name not in hidden) for row in every]
-        width = sum(max(map(len, column)) + len(GAP) for column in zip(*rows, strict=True))
-        if width + len(CHEAPEST) <= console.width:
-            break
-    return rows
 
 
 def _cells(option: Option) -> tuple[str, ...]:

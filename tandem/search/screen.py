@@ -1,6 +1,7 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -9,11 +10,38 @@ from sharing.stack.config import StackConfig
 from sharing.verdict.choices import Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
+from tandem.columns import Column, lay_out
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, has_room, hint_at_columns, in_words, open_console, say
+from tandem.terminal import count, in_words, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A setup in the table."""
+
+    choice: Choice
+    number: str
+    """By which the user picks it; empty where nobody does."""
+    letters: str
+    """The warnings below the table."""
+
+
+MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 3)
+COLUMNS: tuple[Column[Row], ...] = (
+    Column("", lambda row: row.number),
+    Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True),
+    MONTH,
+    Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
+    Column("mode", lambda row: row.choice.cell.way),
+    Column("capacity", lambda row: row.choice.cell.pool.capacity),
+    Column("isolation", lambda row: row.choice.isolation, importance=2),
+    Column("margin", lambda row: _margin(row.choice), True, 1),
+    Column("", lambda row: row.letters),
+)
+"""From left to right; a narrow terminal lacks those with the least importance."""
 
 
 def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = False) -> None:
@@ -28,20 +56,20 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(choices.fitting)}"
     say(console, f"Cheapest {head}", "bold", word="Cheapest")
-    room = has_room(console)
-    period, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
-    say(
-        console,
-        f"{'$/hour':>8}{period}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
-        "bold",
-        fold=False,
-    )
     doubts = _doubts(shown)
-    for number, choice in enumerate(shown, 1):
-        say(console, _row(choice, doubts, f"{number} " if numbered else "", room), fold=False)
-    hint_at_columns(console)
+    rows = [
+        Row(choice, str(number) * numbered, "".join(doubts[doubt] for doubt in choice.doubts))
+        for number, choice in enumerate(shown, 1)
+    ]
+    # With a schedule, a month is not 730 hours.
+    columns = [replace(each, importance=None) if each is MONTH and config.park else each for each in COLUMNS]
+    lines, left_out = lay_out(columns, rows, console.width)
+    for line in lines:
+        say(console, line, "bold" if line is lines[0] else "", fold=False)
+    if left_out:
+        say(console, f"hint: a wider terminal also shows {in_words(left_out)}")
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    month = ", a month with its schedule" * (config.park is not None and room)
+    month = ", a month with its schedule" * (config.park is not None)
     say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold", word="$")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
@@ -63,17 +91,9 @@ def _dates(oldest: Cost, shown: Sequence[Choice]) -> str:
     return f"{oldest.price_basis} ({oldest.price_age}){' or later' * several}"
 
 
-def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
-    cell, bill, tightest = choice.cell, choice.bill, choice.tightest
-    letters = "".join(doubts[doubt] for doubt in choice.doubts)
-    usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
-    nodes = f"{cell.nodes} × {cell.instance.name}"
-    limit = tightest.unit_mib if tightest.share_mib is None else tightest.share_mib
-    period, isolation = (f" {bill.usd_per_month:>7.0f}", f"{choice.isolation:<9} ") if room else ("", "")
-    return (
-        f"{usd}{period}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} {isolation}{tightest.room / limit:>6.0%} "
-        f"{letters}"
-    )
+def _margin(choice: Choice) -> str:
+    tightest = choice.tightest
+    return f"{tightest.room / (tightest.unit_mib if tightest.share_mib is None else tightest.share_mib):.0%}"
 
 
 def _doubts(shown: Sequence[Choice]) -> dict[str, str]:

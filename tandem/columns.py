@@ -1,0 +1,43 @@
+"""Tables whose columns are declared one by one; a narrow terminal lacks the least important ones."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+GAP = "  "
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column of a table."""
+
+    head: str
+    cell: Callable[[Row], str]
+    to_the_right: bool = False
+    """Numbers."""
+    importance: int | None = None
+    """Where there is no room, the column with the lowest goes first; one without stays."""
+
+
+def lay_out(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int) -> tuple[list[str], list[str]]:
+    """The head with a line for each row, within that width if possible, and the heads of the columns that are left out.
+
+    A column without any cell is not shown.
+    """
+    cells = {column: [column.cell(row) for row in rows] for column in columns}
+    widths = {column: max(map(len, (column.head, *column_cells))) for column, column_cells in cells.items()}
+    kept = [column for column in columns if any(cells[column])]
+    droppable = [column for column in kept if column.importance is not None]
+    dropped: list[str] = []
+    for column in sorted(droppable, key=lambda column: column.importance or 0):
+        if sum(widths[each] for each in kept) + len(GAP) * (len(kept) - 1) <= width:
+            break
+        kept.remove(column)
+        dropped.append(column.head)
+    lines = [[column.head for column in kept], *zip(*(cells[column] for column in kept), strict=True)]
+    return [GAP.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
+
+
+def _padded(column: Column[Row], cell: str, width: int) -> str:
+    return f"{cell:>{width}}" if column.to_the_right else f"{cell:<{width}}"
