@@ -12,6 +12,7 @@ from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
+from tandem.terminal import price_cell, speed_cell
 
 USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",
@@ -28,6 +29,8 @@ ISOLATION = {
     "memory": "memory limit per process",
 }
 """The words of `tandem choose` and `tandem plan` for the isolation of a model, and what they mean."""
+SPEED = ("tokens/s, both busy", "$ per million tokens")
+"""Of the cheapest setup on spot capacity, with the ranges of the forecasts."""
 Found = dict[str, list[Cell]]
 """The setups that hold both models, by sharing mode."""
 
@@ -41,11 +44,10 @@ def find(config: StackConfig) -> Found:
 def overview(found: Found) -> list[tuple[str, ...]]:
     """The rows of the README's table."""
     rows: list[tuple[str, ...]] = [
-        ("sharing mode", "isolation", "shares per GPU", "GPU nodes only, from", "use it for")
+        ("sharing mode", "isolation", "shares per GPU", "GPU nodes only, from", *SPEED, "use it for")
     ]
     for way, planned in found.items():
-        spot = cheapest(planned, "spot")
-        assert spot, "a sharing mode that holds the models nowhere is none"
+        spot = _spot(planned)
         least, most = _bounds(way)
         price = f"${spot.usd_per_hour:.2f} per hour, {spot.nodes} × {spot.instance.name}"
         rows.append(
@@ -54,6 +56,7 @@ def overview(found: Found) -> list[tuple[str, ...]]:
                 ISOLATION[isolation(_shares(planned))],
                 _range(least, max(most.values())),
                 price,
+                *_speed(spot),
                 USE_FOR[way],
             )
         )
@@ -63,11 +66,12 @@ def overview(found: Found) -> list[tuple[str, ...]]:
 def comparison(found: Found) -> list[tuple[str, ...]]:
     """The rows of the reference: also the memory of a share, and the GPUs."""
     head = ("sharing mode", "memory per share", "isolation", "shares per GPU", "GPUs that hold both models")
-    rows: list[tuple[str, ...]] = [(*head, "cheapest, $ per hour", "use it for")]
+    rows: list[tuple[str, ...]] = [(*head, "cheapest, $ per hour", *SPEED, "use it for")]
     for way, planned in found.items():
         shares = _shares(planned)
         limits = (_memory(shares), ISOLATION[isolation(shares)], _counts(way))
-        rows.append((_name(planned), *limits, _gpus(planned), _cheap(planned), USE_FOR[way]))
+        speed = _speed(_spot(planned))
+        rows.append((_name(planned), *limits, _gpus(planned), _cheap(planned), *speed, USE_FOR[way]))
     return rows
 
 
@@ -140,9 +144,18 @@ def _gpu(instance: InstanceType) -> str:
     return instance.gpu.name.partition("/")[0].upper()
 
 
-def _cheap(planned: Sequence[Cell]) -> str:
-    spot, full = cheapest(planned, "spot"), cheapest(planned, "on-demand")
+def _spot(planned: Sequence[Cell]) -> Cell:
+    spot = cheapest(planned, "spot")
     assert spot, "a sharing mode that holds the models nowhere is none"
+    return spot
+
+
+def _speed(cell: Cell) -> tuple[str, str]:
+    return speed_cell(cell.slowest_busy), price_cell(cell.usd_per_million_tokens())
+
+
+def _cheap(planned: Sequence[Cell]) -> str:
+    spot, full = _spot(planned), cheapest(planned, "on-demand")
     assert full, "what fits has a price"
     nodes = [f"{cell.nodes} × {cell.instance.name}" for cell in (spot, full)]
     return f"{spot.usd_per_hour:.2f} spot ({nodes[0]}), {full.on_demand_usd_per_hour:.2f} on demand ({nodes[1]})"

@@ -20,7 +20,9 @@ class Column(Generic[Row]):
     """Where there is no room, the column with the lowest goes first; one without stays."""
 
 
-def lay_out(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int) -> tuple[list[str], list[str]]:
+def lay_out(
+    columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, gap: str = GAP
+) -> tuple[list[str], list[str]]:
     """The head with a line for each row, within that width if possible, and the heads of the columns that are left out.
 
     A column without any cell is not shown.
@@ -31,12 +33,12 @@ def lay_out(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int) -> 
     droppable = [column for column in kept if column.importance is not None]
     dropped: list[str] = []
     for column in sorted(droppable, key=lambda column: column.importance or 0):
-        if sum(widths[each] for each in kept) + len(GAP) * (len(kept) - 1) <= width:
+        if sum(widths[each] for each in kept) + len(gap) * (len(kept) - 1) <= width:
             break
         kept.remove(column)
-        dropped.append(column.head)
+        dropped.insert(0, column.head)
     lines = [[column.head for column in kept], *zip(*(cells[column] for column in kept), strict=True)]
-    return [GAP.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
+    return [gap.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
 
 
 def _padded(column: Column[Row], cell: str, width: int) -> str:

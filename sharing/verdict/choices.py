@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from math import inf
+from typing import Literal
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import Cost
@@ -9,11 +12,16 @@ from sharing.fit.shares import Placement
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
+from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
 from sharing.verdict.quick import Fit, QuickVerdict
 from sharing.verdict.rules.budget import limits_of
+from sharing.verdict.speed import usd_per_million_tokens
+
+By = Literal["price", "tokens", "per-token"]
+"""What setups are ranked by: dollars per month, tokens per second of the slowest model, or dollars per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +62,40 @@ class Choice:
         return (*doubts, *(warning.sentence for warning in self.cell.warnings))
 
     @property
-    def rank(self) -> tuple[bool, float, int, str]:
-        """Sort key: known prices first, then the lower price, then the order of `WAYS`."""
+    def slowest_busy(self) -> Estimate | None:
+        """Tokens per second of the slowest model, while all are busy."""
+        return self.cell.slowest_busy
+
+    def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
+        """The price of a million tokens, of the entire stack."""
+        return usd_per_million_tokens(self.cell.speeds, self.bill, load)
+
+    def rank(self, by: By = "price") -> tuple[bool, float, float, int, str]:
+        """Sort key: known prices first; the best; of equal ones the cheaper or faster; then the order of `WAYS`."""
         # Of a month, in which the schedule of `park` counts.
-        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_month, 6)
-        return bool(self.bill.unpriced), usd, way, self.cell.instance.name
+        usd = round(self.bill.usd_per_month, 6)
+        slowness = -round(self.slowest_busy.value, 6) if self.slowest_busy else 0.0
+        per_token = self.usd_per_million_tokens() if by == "per-token" else None
+        best = {
+            "price": (usd, slowness),
+            "tokens": (slowness, usd),
+            "per-token": (round(per_token.value, 6) if per_token else inf, usd),
+        }
+        return bool(self.bill.unpriced), *best[by], [*WAYS].index(self.cell.way), self.cell.instance.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """All setups that were tried, the cheapest first."""
+    """All setups that were tried, the best first."""
 
     fitting: tuple[Choice, ...]
     """Setups that hold the models and cost no more than the budget. Without a budget, prices may be unknown."""
+    too_slow: tuple[Choice, ...]
+    """Setups that hold the models, but at least one below the speed that was asked for: those within the budget first,
+    the fastest first.
+    """
     over_budget: tuple[Choice, ...]
-    """Setups that hold the models and cost more than the budget."""
+    """Setups that hold the models and cost more than the budget, the cheapest first."""
     not_judged: tuple[Choice, ...]
     """Setups that hold the models, but whose price cannot be compared with the budget."""
     refused: tuple[Cell, ...]
@@ -90,35 +117,54 @@ class Choices:
         return _misfit(nearest, fit)
 
 
-def choose(config: StackConfig, capacities: Sequence[Capacity]) -> Choices:
+def choose(
+    config: StackConfig, capacities: Sequence[Capacity], by: By = "price", least_tokens_per_s: float = 0.0
+) -> Choices:
     """Every setup for the models and the budget of `config`, which has one pool.
 
     Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
+    The slowest model reaches `least_tokens_per_s` while all are busy, by the value of its forecast.
     """
     fitting: list[Choice] = []
+    too_slow: list[tuple[bool, Choice]] = []
     over_budget: list[Choice] = []
     not_judged: list[Choice] = []
     refused: list[Cell] = []
     for tried in _cells(config, capacities):
         limited = replace(tried.verdict, limits=limits_of(config))
+        slowest = tried.slowest_busy
         if not tried.plans:
             refused.append(tried)
+        elif least_tokens_per_s and (slowest is None or slowest.value < least_tokens_per_s):
+            too_slow.append((limited.over_budget, Choice(cell=tried)))
         elif limited.over_budget:
             over_budget.append(Choice(cell=tried))
         elif limited.budget_is_open:
             not_judged.append(Choice(cell=tried))
         else:
             fitting.append(Choice(cell=tried))
+    too_slow.sort(key=lambda each: (each[0], each[1].rank("tokens")))
     return Choices(
-        fitting=_ranked(fitting),
-        over_budget=_ranked(over_budget),
-        not_judged=_ranked(not_judged),
+        fitting=_ranked(fitting, by),
+        too_slow=tuple(choice for _, choice in too_slow),
+        over_budget=_ranked(over_budget, "price"),
+        not_judged=_ranked(not_judged, by),
         refused=tuple(refused),
     )
 
 
-def _ranked(choices: list[Choice]) -> tuple[Choice, ...]:
-    return tuple(sorted(choices, key=lambda choice: choice.rank))
+def first_without_warning(ranked: Sequence[Choice], by: By = "price") -> int:
+    """The place of the first setup, or, if that has a warning, of one that is as good and has none.
+
+    "As good" is by what they are ranked by: of two at the same price, the faster one is first.
+    """
+    best = ranked[0].rank(by)[:2]
+    alike = takewhile(lambda place: ranked[place].rank(by)[:2] == best, range(len(ranked)))
+    return next((place for place in alike if not ranked[place].doubts), 0)
+
+
+def _ranked(choices: list[Choice], by: By) -> tuple[Choice, ...]:
+    return tuple(sorted(choices, key=lambda choice: choice.rank(by)))
 
 
 def isolation(shares: Shares) -> str:

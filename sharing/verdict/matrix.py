@@ -11,6 +11,8 @@ from sharing.models.served import ServedModel
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
+from sharing.speed.estimate import Estimate
+from sharing.speed.forecast import Speed
 from sharing.stack.changes import with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -18,6 +20,7 @@ from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import QuickVerdict, judge_quickly
 from sharing.verdict.rules.table import first_broken, warnings
+from sharing.verdict.speed import price_of_million, slowest_busy
 
 MODELS_FIT = "the models fit"
 """Used as the name of a rule if the only error is the size of the models."""
@@ -101,6 +104,20 @@ class Cell:
         """Warnings about this mode here; those about the entire stack are left out."""
         places = ("sharing", "gpu-nodes", *(served.path for served in self.config.models))
         return tuple(warning for warning in warnings(self.config) if warning.is_within(places))
+
+    @property
+    def speeds(self) -> list[Speed | None]:
+        """The speed of each model, in their order; None for an embedding model."""
+        return [fit.speed for fit in self.verdict.fits]
+
+    @property
+    def slowest_busy(self) -> Estimate | None:
+        """Tokens per second of the slowest model, while all are busy."""
+        return slowest_busy(self.speeds)
+
+    def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
+        """The price of a million tokens, of these nodes alone."""
+        return price_of_million(self.speeds, self.usd_per_hour, load)
 
     @property
     def is_spot(self) -> bool:

@@ -29,15 +29,26 @@ def speed_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Sh
     return measurement.correct(speed) if measurement else speed
 
 
+def slowest_busy(speeds: Iterable[Speed | None]) -> Estimate | None:
+    """Tokens per second of the slowest model, while each model works on one request; None if none generates tokens."""
+    busy = [speed.busy_tokens_per_s for speed in speeds if speed]
+    return min(busy, key=lambda each: each.value, default=None)
+
+
 def usd_per_million_tokens(speeds: Iterable[Speed | None], bill: Cost | None, load: float = 1.0) -> Estimate | None:
     """The price of the whole stack for a million tokens, at a part of its full load.
 
     None if no model generates tokens, or the bill is unknown.
     At full load all slots of all models are in use, on the nodes that run when no pool is parked.
     """
+    return price_of_million(speeds, bill.awake_usd_per_hour, load) if bill else None
+
+
+def price_of_million(speeds: Iterable[Speed | None], usd_per_hour: float, load: float = 1.0) -> Estimate | None:
+    """The price of a million tokens on nodes of that price, at a part of their full load."""
     known = [speed.full_tokens_per_s for speed in speeds if speed]
-    if bill is None or not known:
+    if not known:
         return None
     value, low, high = (sum(numbers) for numbers in zip(*((e.value, e.low, e.high) for e in known), strict=True))
     million_per_hour = Estimate(value, low, high).times(load * 3600 / 1e6)
-    return million_per_hour.inverse().times(bill.awake_usd_per_hour)
+    return million_per_hour.inverse().times(usd_per_hour)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import Commands, add_command, add_region, budget, count
+from tandem.arguments import Commands, add_command, add_region, amount, budget, count
 from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.pools import Capacity
-    from sharing.verdict.choices import Choice, Choices
+    from sharing.verdict.choices import By, Choice, Choices
     from tandem.search.base_stack import BaseStack
 
 SCHEMA_VERSION = 1
@@ -23,6 +23,7 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
+BY: tuple["By", ...] = ("price", "tokens", "per-token")
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 ROWS = 12
@@ -36,7 +37,7 @@ def add(commands: Commands) -> None:
         "choose",
         run,
         description="Plan the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
-        "rank the setups that fit by the price of the whole stack. Needs no AWS account and no network.",
+        "rank the setups that fit by the price of the whole stack, or by speed. Needs no AWS account and no network.",
         exit_codes={0: "at least one setup fits", 1: "no setup fits, or invalid stack file"},
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="an Ollama tag, for example llama2:7b")
@@ -62,49 +63,74 @@ def add(commands: Commands) -> None:
         "with its schedule",
     )
     parser.add_argument(
+        "--min-tokens-per-second",
+        type=amount,
+        metavar="N",
+        help="leave out setups whose forecast gives a model fewer tokens per second while every model works on one "
+        "request; the value counts, not its range",
+    )
+    parser.add_argument(
+        "--by",
+        choices=BY,
+        default="price",
+        help="rank by the price of the stack, by tokens per second of the slowest model while all are busy, or by the "
+        "price per token at full load (default: price; at the same price, the faster setup comes first)",
+    )
+    parser.add_argument(
         "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"
     )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     parser.add_argument(
         "--write",
         metavar="STACK|FILE",
-        help="write the cheapest setup as this stack file, beside the Pulumi.yaml of a project",
+        help="write the first setup, or one that is as good and has no warning, as this stack file, beside the "
+        "Pulumi.yaml of a project",
     )
     parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.verdict.choices import choose
+    from sharing.verdict.choices import choose, first_without_warning
     from tandem.search import new_stack_file
 
     target = _target(parsed)
     base = _base(parsed)
-    choices = choose(base.config, CAPACITIES[parsed.capacity])
+    least = parsed.min_tokens_per_second or 0.0
+    if least and all(served.model.encoder for served in base.config.models):
+        raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
+    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least)
     overwrites = target is not None and target.exists()
-    written = new_stack_file.write(base, choices.fitting[0], target, "choose") if target and choices.fitting else None
+    place = first_without_warning(choices.fitting, parsed.by) if choices.fitting else 0
+    written = (
+        new_stack_file.write(base, choices.fitting[place], target, "choose") if target and choices.fitting else None
+    )
     if parsed.json:
         print_json(as_dict(base, choices, parsed, written))
     else:
         from tandem.search import screen
 
-        screen.table(base.config, choices, parsed.rows)
+        screen.table(base.config, choices, parsed.rows, by=parsed.by, least_tokens_per_s=least)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
             over = " (overwritten)" * overwrites
-            print_line(f"Wrote {new_stack_file.shown(written)}{over}. Run `{plan}` for the whole plan.", sys.stdout)
+            calm = f" It is setup {place + 1}; the first has a warning." * (place > 0)
+            done = f"Wrote {new_stack_file.shown(written)}{over}. Run `{plan}` for the whole plan.{calm}"
+            print_line(done, sys.stdout)
     return FINE if choices.fitting else FAILED
 
 
 def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
-    """The choices as `--json` prints them, the cheapest first; dollars are those of the whole stack."""
-    holds = choices.fitting or choices.over_budget or choices.not_judged
+    """The choices as `--json` prints them, the best first; dollars are those of the whole stack."""
+    holds = choices.fitting or choices.over_budget or choices.not_judged or choices.too_slow
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
         "region": base.config.region,
         "capacity": parsed.capacity,
+        "by": parsed.by,
+        "min_tokens_per_second": parsed.min_tokens_per_second,
         "budget_usd_per_hour": base.config.budget.max_usd_per_hour,
         "budget_usd_per_month": base.config.budget.max_usd_per_month,
         "models": [served.model.name for served in base.config.models],
@@ -113,12 +139,14 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "cheapest_over_budget": _choice(choices.over_budget[0])
         if choices.over_budget and not choices.fitting
         else None,
+        "fastest_too_slow": _choice(choices.too_slow[0]) if choices.too_slow and not choices.fitting else None,
         "nearest_miss": miss.as_json() if miss else None,
         "written": str(written) if written else None,
     }
 
 
 def _choice(choice: "Choice") -> dict[str, Any]:
+    from tandem.dry_run.speed_report import speed_fields
     from tandem.search.base_stack import sharing_values
 
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
@@ -137,6 +165,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "usd_per_month_unparked": round(bill.usd_per_month_unparked, 2),
         "usd_per_week": round(bill.usd_per_week, 2),
         "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),
+        **speed_fields(cell.verdict.fits, choice.usd_per_million_tokens),
         "isolation": choice.isolation,
         "margin_mib": round(tightest.room),
         "margin_of_mib": tightest.unit_mib if tightest.share_mib is None else tightest.share_mib,

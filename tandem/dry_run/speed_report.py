@@ -1,7 +1,10 @@
-"""The speed of a model, and the price of a million tokens, in the output of `tandem plan --json`."""
+"""The speed of a model, and the price of a million tokens, in the output of `--json`."""
 
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
+from sharing.speed.estimate import Estimate
+from sharing.verdict.quick import Fit
 from tandem.dry_run.report_parts import Cents, Report, Tenths, Whole, at
 
 
@@ -42,3 +45,19 @@ class TokenPriceReport(Report):
     full_load: UsdReport
     """All slots of all models in use, all the time."""
     ten_percent_load: UsdReport
+
+
+def speed_fields(fits: Iterable[Fit], price_at: Callable[[float], Estimate | None]) -> dict[str, Any]:
+    """Fields of a setup that a plan has, too; `price_at` has the price of a million tokens at a part of the load."""
+    full, tenth = price_at(1.0), price_at(0.1)
+    price = TokenPriceReport.model_validate({"full_load": full, "ten_percent_load": tenth}) if full else None
+    return {
+        "models": [
+            {
+                "name": fit.served.model.name,
+                "speed": SpeedReport.model_validate(fit.speed).model_dump() if fit.speed else None,
+            }
+            for fit in fits
+        ],
+        "usd_per_million_tokens": price.model_dump() if price else None,
+    }

@@ -13,6 +13,7 @@ from tandem.terminal import FINE, CallError, print_json, short
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.config import StackConfig
+    from sharing.verdict.choices import By
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
@@ -25,6 +26,7 @@ WAYS = {
     "mig-mixed": ("mig-mixed",),
 }
 """The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
+BY: tuple["By", ...] = ("price", "tokens", "per-token")
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
 """The fields of shares in `--json`."""
 PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
@@ -49,6 +51,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--all", action="store_true", help="show every instance type, not only the cheapest per GPU")
     parser.add_argument("--mode", choices=WAYS, help="show only this sharing mode")
+    parser.add_argument(
+        "--by",
+        choices=BY,
+        default="price",
+        help="show in each mode the price of the cheapest nodes; or, on these, tokens per second of the slowest model "
+        "while all are busy; or the price per million tokens at full load (default: price)",
+    )
     parser.add_argument("--provisioner", choices=PROVISIONERS, help="show only this node provisioner")
     add_region(parser, f"the stack file's, or {HOME_REGION}")
 
@@ -71,9 +80,9 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.type:
         show_modes.row(config, tried)
     elif parsed.all:
-        show_modes.grid(config, tried)
+        show_modes.grid(config, tried, parsed.by)
     else:
-        show_modes.overview(config, tried)
+        show_modes.overview(config, tried, parsed.by)
     return FINE
 
 
@@ -97,7 +106,7 @@ def _config(parsed: argparse.Namespace) -> "StackConfig":
 
 
 def as_dict(config: "StackConfig", tried: Sequence["Cell"]) -> dict[str, Any]:
-    """The matrix for `--json`: one entry per cell, dollars per hour for all GPU nodes of the cell."""
+    """The matrix for `--json`: one entry per cell; dollars are for all GPU nodes of the cell."""
     return {
         "schema_version": SCHEMA_VERSION,
         "region": config.region,
@@ -108,6 +117,8 @@ def as_dict(config: "StackConfig", tried: Sequence["Cell"]) -> dict[str, Any]:
 
 
 def _cell(cell: "Cell") -> dict[str, Any]:
+    from tandem.dry_run.speed_report import speed_fields
+
     instance, sharing = cell.instance, cell.pool.sharing
     return {
         "instance_type": instance.name,
@@ -121,6 +132,7 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "capacity": "spot" if cell.is_spot else "on-demand",
         "usd_per_hour": round(cell.usd_per_hour, 4),
         "on_demand_usd_per_hour": round(cell.on_demand_usd_per_hour, 4),
+        **speed_fields(cell.verdict.fits, cell.usd_per_million_tokens),
         "shares": [{key: getattr(shares, key) for key in SHARES} for shares in cell.pool.offers],
         "rule": cell.broken,
         "problem": cell.problem.as_json() if cell.problem else None,

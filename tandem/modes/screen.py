@@ -10,14 +10,25 @@ from sharing.hardware.gpus import InstanceType
 from sharing.hardware.prices import on_demand, spot
 from sharing.modes.modes import Shares
 from sharing.stack.config import StackConfig
+from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
+from tandem.columns import Column, lay_out
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, has_room, in_words, open_console, say
+from tandem.terminal import (
+    PER_MILLION,
+    SPEEDS,
+    TOKENS_PER_S,
+    count,
+    has_room,
+    in_words,
+    open_console,
+    price_cell,
+    say,
+    speed_cell,
+)
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
-LONGEST_MARK = len("13.35*n")
-FAMILY = len("p6-b200") + 2
 COLUMN = 11
 """Width of a sharing mode's column: the longest name and a gap. Five of them fit 80 columns with the types."""
 
@@ -42,31 +53,27 @@ WHY = {
 """What is wrong where a rule is broken, by the rule's name."""
 Place = list[Cell]
 """The cells of one type and one mode: one for each provisioner."""
+Row = tuple[str, dict[str, list[Place]]]
+"""Of the overview: a GPU, and its cheapest places by mode."""
 
 
-def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
+def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     """A row for each GPU, with its lowest price in each sharing mode: one screen of 24 lines."""
     console = open_console()
     groups: dict[str, list[Place]] = {}
     for place in _places(cells):
         groups.setdefault(_gpu(place), []).append(place)
     usable = {gpu: group for gpu, group in groups.items() if any(map(_planned, group))}
-    best = {(gpu, way): some for gpu, group in usable.items() for way, some in _cheapest(group).items()}
-    shown = [place for places in best.values() for place in places]
+    rows = [(gpu, _cheapest(group)) for gpu, group in usable.items()]
+    shown = [place for _, by_way in rows for places in by_way.values() for place in places]
     letters = _letters(shown)
-    _head(console, config, cells)
-    room = has_room(console)
-    widths = {cell.way: max(len(cell.way), LONGEST_MARK) + 1 for cell in cells}
-    names = "".join(f"{way:<{width}}" for way, width in widths.items())
-    title = (max(map(len, groups)) + 2) * room  # on a narrow terminal, the type alone says which GPU it is
-    say(console, f"{'GPU' * room:<{title}}{'type':<{FAMILY}}{names}", "bold", fold=False)
-    for gpu, group in usable.items():
-        cheapest = min((cell for place in group for cell in _planned(place)), key=lambda cell: cell.usd_per_hour)
-        family = _family(cheapest.instance)[0]
-        marks = "".join(f"{_mark_of(best[gpu, way], letters):<{width}}" for way, width in widths.items())
-        say(console, f"{gpu * room:<{title}}{family:<{FAMILY}}{marks}", fold=False)
+    _head(console, config, cells, by)
+    ways = list(dict.fromkeys(cell.way for cell in cells))
+    lines, left_out = lay_out(_columns(ways, letters, by), rows, console.width, gap=" ")
+    for line in lines:
+        say(console, line, "bold" if line is lines[0] else "", fold=False)
     console.print()
-    meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, shown) if mark]
+    meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, shown, by) if mark]
     meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
     if meanings:
         say(console, "; ".join(meanings), hang=0)
@@ -78,7 +85,33 @@ def overview(config: StackConfig, cells: Sequence[Cell]) -> None:
     if unusable:
         said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
         say(console, f"No setup: {said}", hang=0)
-    say(console, "hint: --all lists every type; --type TYPE shows reasons and alternatives")
+    if rows and TOKENS_PER_S not in left_out and by == "price":
+        say(console, f"{SPEEDS} Both are of the cheapest nodes with the GPU.")
+    say(console, "hint: --by tokens shows speeds, --all every type, --type TYPE reasons and fixes")
+
+
+def _columns(ways: Sequence[str], letters: dict[str, str], by: By) -> list[Column[Row]]:
+    """Of the overview: the modes, then speed and price per token of the cheapest nodes with that GPU."""
+
+    def best(row: Row) -> Cell:
+        """Of the cheapest the fastest."""
+        planned = (cell for places in row[1].values() for place in places for cell in _planned(place))
+        return min(
+            planned, key=lambda cell: (cell.usd_per_hour, -(cell.slowest_busy.value if cell.slowest_busy else 0))
+        )
+
+    def mode(way: str) -> Column[Row]:
+        return Column(way, lambda row: _mark_of(row[1][way], letters, by))
+
+    columns: list[Column[Row]] = [
+        Column("GPU", lambda row: row[0], importance=3),
+        Column("type", lambda row: _family(best(row).instance)[0]),
+        *map(mode, ways),
+    ]
+    if by == "price":
+        columns.append(Column(TOKENS_PER_S, lambda row: speed_cell(best(row).slowest_busy), True, 2))
+        columns.append(Column(PER_MILLION, lambda row: price_cell(best(row).usd_per_million_tokens()), True, 1))
+    return columns
 
 
 def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
@@ -92,8 +125,8 @@ def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
     return by_way
 
 
-def _mark_of(places: Sequence[Place], letters: dict[str, str]) -> str:
-    return "/".join(dict.fromkeys(_mark(place, letters) for place in places))
+def _mark_of(places: Sequence[Place], letters: dict[str, str], by: By) -> str:
+    return "/".join(dict.fromkeys(_mark(place, letters, by) for place in places))
 
 
 def _in_brief(meaning: str) -> str:
@@ -123,26 +156,33 @@ def _places(cells: Sequence[Cell]) -> list[Place]:
     return [list(some) for _, some in groupby(there, key=lambda cell: (cell.instance.name, cell.way))]
 
 
-def grid(config: StackConfig, cells: Sequence[Cell]) -> None:
+def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     """A row for each type, grouped by family and GPU; a column for each sharing mode."""
     console = open_console()
     places = _places(cells)
     letters = _letters(places)
-    _head(console, config, cells)
-    ways = dict.fromkeys(cell.way for cell in cells)
+    _head(console, config, cells, by)
+    shown: dict[str, dict[str, str]] = {}
+    for place in places:
+        shown.setdefault(place[0].instance.name, {})[place[0].way] = _mark(place, letters, by)
     room = has_room(console)
-    widths = {way: COLUMN if room else max(len(way), LONGEST_MARK) + 1 for way in ways}
+    least = COLUMN if room and by == "price" else 0
+    widths = {
+        way: max(least, 1 + max(len(way), *(len(marks[way]) for marks in shown.values())))
+        for way in dict.fromkeys(cell.way for cell in cells)
+    }
+    room = room and len("type       GPUs  ") + sum(widths.values()) <= console.width + 1
     names = "".join(f"{way:<{width}}" for way, width in widths.items())
     console.print()
     say(console, f"{'type':<11}{'GPUs  ' if room else ''}{names}", "bold", fold=False)
     for (family, gpu), rows in groupby(places, key=lambda place: _family(place[0].instance)):
         say(console, f"{family}  {gpu}", "bold", fold=False)
-        for instance, row in groupby(rows, key=lambda place: place[0].instance):
-            marks = "".join(f"{_mark(place, letters):<{widths[place[0].way]}}" for place in row)
+        for instance in dict.fromkeys(place[0].instance for place in rows):
+            marks = "".join(f"{mark:<{widths[way]}}" for way, mark in shown[instance.name].items())
             gpus = f"{instance.gpus:>4}  " if room else ""
             say(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}", fold=False)
     console.print()
-    _legend(console, config, cells, letters)
+    _legend(console, config, cells, letters, by)
 
 
 def row(config: StackConfig, cells: Sequence[Cell]) -> None:
@@ -165,14 +205,23 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
         say(console, f"  error: with {by}: {refusal}")
         return
     say(console, f"  ok: works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green", word="ok:")
+    if slowest := same[0].slowest_busy:
+        usd = price_cell(same[0].usd_per_million_tokens())
+        say(console, f"    {speed_cell(slowest)} tokens/s of the slowest, all busy; $/million {usd}")
     for warning in dict.fromkeys(warning for cell in same for warning in cell.warnings):
         say(console, f"  warning: {warning}")
 
 
-def _head(console: Console, config: StackConfig, cells: Sequence[Cell]) -> None:
+def _head(console: Console, config: StackConfig, cells: Sequence[Cell], by: By = "price") -> None:
     models = in_words([served.model.name for served in config.models])
     say(console, f"Models: {models}{context_of(config)}, on as many nodes as they need", "bold", word="Models:")
-    say(console, f"Prices: $ per hour for all GPU nodes, {_prices(config.region, cells)}", "bold", word="Prices:")
+    prices = _prices(config.region, cells)
+    shown, what = {
+        "price": ("Prices:", f"$ per hour for all GPU nodes, {prices}"),
+        "tokens": ("tokens/s:", "forecast for the slowest model while all are busy"),
+        "per-token": ("$/million:", f"forecast at full load for the GPU nodes, spot if known, {prices}"),
+    }[by]
+    say(console, f"{shown} {what}", "bold", word=shown)
 
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
@@ -198,17 +247,20 @@ def _letters(places: Iterable[Place]) -> dict[str, str]:
     return dict(zip(rules, string.ascii_uppercase, strict=False))
 
 
-def _mark(place: Place, letters: dict[str, str]) -> str:
-    """The price, with the provisioner if only one works; or the letters of the rules against it."""
+def _mark(place: Place, letters: dict[str, str], by: By) -> str:
+    """The price, with the provisioner if only one works, or the speed; or the letters of the rules against it."""
     planned = _planned(place)
     if not planned:
         return "/".join(dict.fromkeys(letters[cell.broken] for cell in place))
+    if by != "price":
+        first = planned[0]
+        return (speed_cell(first.slowest_busy) if by == "tokens" else price_cell(first.usd_per_million_tokens())) or "-"
     only = ONLY[planned[0].pool.provisioner] if len(planned) < len(place) else ""
     return f"{planned[0].usd_per_hour:.2f}{'' if planned[0].is_spot else '*'}{only}"
 
 
-def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letters: dict[str, str]) -> None:
-    for mark, meaning in _meanings(config, _places(cells)):
+def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letters: dict[str, str], by: By) -> None:
+    for mark, meaning in _meanings(config, _places(cells), by):
         say(console, f"{mark:<5} {meaning}", "bold", word=mark)
     for rule, letter in letters.items():
         say(console, f"{letter:<5} {_why(rule)}", "bold", word=letter)
@@ -217,8 +269,10 @@ def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letter
     say(console, "hint: for reasons and alternatives, run `tandem modes --type TYPE`")
 
 
-def _meanings(config: StackConfig, places: Sequence[Place]) -> Iterator[tuple[str, str]]:
+def _meanings(config: StackConfig, places: Sequence[Place], by: By) -> Iterator[tuple[str, str]]:
     planned = [cell for place in places for cell in _planned(place)]
+    if by != "price":
+        return
     if any(cell.is_spot for cell in planned):
         yield "0.22", "spot price"
     if not all(cell.is_spot for cell in planned):

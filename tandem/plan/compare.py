@@ -17,14 +17,14 @@ from sharing.stack.pools import GpuPool
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS
 from sharing.verdict.quick import Fit
-from sharing.verdict.speed import usd_per_million_tokens
+from sharing.verdict.speed import slowest_busy, usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
 from tandem.columns import Column, lay_out
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
-from tandem.terminal import CallError, hint_at_columns, in_range, say
+from tandem.terminal import SPEEDS, CallError, hint_at_columns, price_cell, say, speed_cell
 
 SCHEMA_VERSION = 1
 HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")
@@ -211,7 +211,7 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
         origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
         say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
         if any(fit.speed for option in options for fit in option.judged.verdict.fits):
-            say(console, "tokens/s: forecast for the slowest model while all are busy; $/million at full load.")
+            say(console, SPEEDS)
     for option in options:
         for problem in option.judged.problems:
             say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
@@ -225,15 +225,13 @@ def _cells(option: Option) -> tuple[str, ...]:
         return option.name, "refused", *("" for _ in HEAD[2:])
     later = "on request" if option.judged.config.awake else "parked"
     ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
-    speeds = [fit.speed for fit in option.judged.verdict.fits if fit.speed]
-    slowest = min((speed.busy_tokens_per_s for speed in speeds), key=lambda each: each.value, default=None)
-    million = usd_per_million_tokens(speeds, option.bill)
+    speeds = [fit.speed for fit in option.judged.verdict.fits]
     return (
         option.name,
         f"{option.bill.usd_per_hour:.3f}",
         f"{option.bill.usd_per_month:.2f}",
-        in_range(slowest) if slowest else "",
-        in_range(million, 2) if million else "",
+        speed_cell(slowest_busy(speeds)),
+        price_cell(usd_per_million_tokens(speeds, option.bill)),
         ready,
         option.isolation,
         str(option.shares),

@@ -2,20 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import floor
 
 from rich.console import Console
 
 from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
 from sharing.stack.config import StackConfig
-from sharing.verdict.choices import Choice, Choices
+from sharing.verdict.choices import By, Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
 from tandem.columns import Column, lay_out
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, in_words, open_console, say
+from tandem.terminal import (
+    PER_MILLION,
+    SPEEDS,
+    TOKENS_PER_S,
+    count,
+    in_words,
+    open_console,
+    price_cell,
+    say,
+    speed_cell,
+)
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
+BEST: dict[By, str] = {"price": "Cheapest", "tokens": "Fastest", "per-token": "Cheapest per token"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class Row:
     """The warnings below the table."""
 
 
-MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 3)
+MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 30)
 COLUMNS: tuple[Column[Row], ...] = (
     Column("", lambda row: row.number),
     Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True),
@@ -37,25 +49,35 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
     Column("mode", lambda row: row.choice.cell.way),
     Column("capacity", lambda row: row.choice.cell.pool.capacity),
-    Column("isolation", lambda row: row.choice.isolation, importance=2),
-    Column("margin", lambda row: _margin(row.choice), True, 1),
+    Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.slowest_busy), True, 60),
+    Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
+    Column("isolation", lambda row: row.choice.isolation, importance=20),
+    Column("margin", lambda row: _margin(row.choice), True, 10),
     Column("", lambda row: row.letters),
 )
 """From left to right; a narrow terminal lacks those with the least importance."""
 
 
-def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = False) -> None:
+def table(
+    config: StackConfig,
+    choices: Choices,
+    most: int,
+    *,
+    by: By = "price",
+    least_tokens_per_s: float = 0.0,
+    numbered: bool = False,
+) -> None:
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not choices.fitting:
-        _nothing(console, config, choices)
+        _nothing(console, config, choices, least_tokens_per_s)
         return
     shown = choices.fitting[:most]
     tenants = config.models
     names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(choices.fitting)}"
-    say(console, f"Cheapest {head}", "bold", word="Cheapest")
+    say(console, f"{BEST[by]} {head}", "bold", word=BEST[by])
     doubts = _doubts(shown)
     rows = [
         Row(choice, str(number) * numbered, "".join(doubts[doubt] for doubt in choice.doubts))
@@ -71,6 +93,8 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
     say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold", word="$")
+    if any(choice.slowest_busy for choice in shown):
+        say(console, SPEEDS, "bold", word=TOKENS_PER_S)
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
     _peak(console, config, shown[0])
@@ -102,27 +126,58 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
 
 
-def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
-    if not choices.over_budget and not choices.not_judged:
+def _nothing(console: Console, config: StackConfig, choices: Choices, least_tokens_per_s: float) -> None:
+    nearest = choices.over_budget or choices.not_judged
+    if choices.too_slow and not nearest:
+        reason = f"no setup gives every model {least_tokens_per_s:g} tokens/s while all are busy."
+        say(console, f"error: {reason}{_fastest(choices.too_slow[0], limits_of(config))}")
+        return
+    if not nearest:
         refusal = choices.refusal
-        nearest = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
-        reason = f"these models cannot run: {refusal}" if refusal else nearest
+        miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
+        reason = f"these models cannot run: {refusal}" if refusal else miss
         say(console, f"error: {reason}")
         return
     limits = limits_of(config)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
     bill = choices.over_budget[0].bill if choices.over_budget else None
     month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
-    reason = f"no setup fits within the budget of {' and '.join(filter(None, (hour, month)))}."
+    fast = f" with {least_tokens_per_s:g} tokens/s of every model while all are busy" * (least_tokens_per_s > 0)
+    reason = f"no setup{fast} fits within the budget of {' and '.join(filter(None, (hour, month)))}."
     if choices.over_budget:
-        reason += _cheapest(choices.over_budget[0], limits)
+        reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
+        if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
+            reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
     say(console, f"error: {reason}")
     _unpriced(console, config, choices.not_judged)
 
 
-def _cheapest(nearest: Choice, limits: Limits) -> str:
+def _fastest(nearest: Choice, limits: Limits) -> str:
+    """The setup that comes closest to the speed that was asked for."""
+    over = ", and raise the budget" * _is_over_budget(nearest, limits)
+    return (
+        f" The fastest has {speed_cell(nearest.slowest_busy)}: {_named(nearest)}, for "
+        f"${nearest.bill.usd_per_hour:.3f} per hour. Use a smaller model, or {_lower(nearest)}{over}."
+    )
+
+
+def _lower(nearest: Choice) -> str:
+    speed = nearest.slowest_busy.value if nearest.slowest_busy else 0.0
+    enough = floor(speed) if speed >= 10 else floor(speed * 10) / 10
+    return f"lower --min-tokens-per-second to {enough}"
+
+
+def _is_over_budget(choice: Choice, limits: Limits) -> bool:
+    return replace(choice.cell.verdict, limits=limits).over_budget
+
+
+def _named(choice: Choice) -> str:
+    return f"{choice.cell.nodes} × {choice.cell.instance.name}, {choice.cell.way}, {choice.cell.pool.capacity}"
+
+
+def _cheapest(nearest: Choice, limits: Limits, what: str) -> str:
     """A setup that fits the models for more than the budget."""
-    cell, bill = nearest.cell, nearest.bill
+    bill = nearest.bill
     costs, enough, or_else = [], [], ""
     if limits.usd_per_month is not None:
         month = f"${bill.usd_per_month:,.{_digits(limits, bill)}f} per month"
@@ -141,8 +196,8 @@ def _cheapest(nearest: Choice, limits: Limits) -> str:
             if not limits.passed_by(cost(nearest.config.changed(pools=pools))):
                 or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
     return (
-        f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
-        f"{cell.pool.capacity}: {'; '.join(costs)}. Raise the budget to {' and '.join(enough)}{or_else}."
+        f" The cheapest setup that {what} is {_named(nearest)}: {'; '.join(costs)}. "
+        f"Raise the budget to {' and '.join(enough)}{or_else}."
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,69 @@ def test_the_error_names_the_smallest_sufficient_budget(budget: str, found: str,
     assert answered(*PAIR, "--budget", f"{float(enough[1]) - least:.2f}{period}")[0] == 1
 
 
+# Speed.
+
+
+def slowest(setup: dict[str, Any]) -> float:
+    return min(float(model["speed"]["busy_tokens_per_s"]) for model in setup["models"] if model["speed"])
+
+
+def per_token(setup: dict[str, Any]) -> float:
+    return float(setup["usd_per_million_tokens"]["full_load"]["value"])
+
+
+def test_speed_and_price_per_token_are_those_of_the_plan() -> None:
+    arguments = (*PAIR, "--slots", "2", "--by", "tokens", "--budget", "3")
+    first = report(*arguments)["setups"][0]
+    assert answered(*arguments, "--write", "fast")[0] == 0
+    plan = call("plan", "fast", "--json", cwd=Path.cwd()).json
+    assert [model["speed"] for model in first["models"]] == [model["speed"] for model in plan["models"]]
+    assert first["usd_per_million_tokens"] == plan["usd_per_million_tokens"]
+    # All tokens of an hour, for the price of an hour.
+    millions = sum(model["speed"]["full_tokens_per_s"] for model in first["models"]) * 3600 / 1e6
+    assert per_token(first) == pytest.approx(first["usd_per_hour"] / millions, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("by", "value"),
+    [
+        ("price", lambda setup: (setup["usd_per_month"], -slowest(setup))),
+        ("tokens", lambda setup: -slowest(setup)),
+        ("per-token", per_token),
+    ],
+)
+def test_setups_are_ranked_by_price_speed_or_both(by: str, value: Callable[[dict[str, Any]], Any]) -> None:
+    ranked = [value(setup) for setup in report("nomic-embed-text", *PAIR, "--by", by)["setups"]]
+    assert len(set(ranked)) > 20
+    assert ranked == sorted(ranked)
+
+
+def test_every_model_of_every_setup_reaches_the_least_speed() -> None:
+    every = report(*PAIR)["setups"]
+    fast = report(*PAIR, "--min-tokens-per-second", "20")["setups"]
+    assert fast == [setup for setup in every if slowest(setup) >= 20]
+    assert 0 < len(fast) < len(every)
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget", "0.9")])
+def test_the_error_names_a_speed_that_a_setup_reaches(budget: tuple[str, ...]) -> None:
+    code, text, _ = answered(*PAIR, *budget, "--min-tokens-per-second", "500")
+    enough = re.search(r"lower --min-tokens-per-second to (\d+)", " ".join(text.split()))
+    assert code == 1
+    assert enough
+    assert answered(*PAIR, *budget, "--min-tokens-per-second", enough[1])[0] == 0
+    assert answered(*PAIR, *budget, "--min-tokens-per-second", str(int(enough[1]) + 1))[0] == 1
+    found = report(*PAIR, *budget, "--min-tokens-per-second", "500")
+    assert found["setups"] == []
+    assert int(enough[1]) <= slowest(found["fastest_too_slow"]) < int(enough[1]) + 1
+
+
+def test_a_least_speed_is_for_models_that_generate_text() -> None:
+    code, _, wrong = answered("nomic-embed-text", "--min-tokens-per-second", "20")
+    assert (code, wrong.count("\n")) == (2, 1)
+    assert "these only embed. Leave it out." in wrong
+
+
 # Paris, for which the tables have no price of G5, and no spot price at all.
 
 PARIS = (*PAIR, "--region", "eu-west-3")
@@ -174,7 +238,8 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
     code, text, _ = answered(*PAIR, "--budget", "2", "--write", "cheap")
     path = tmp_path / "Pulumi.cheap.yaml"
     assert code == 0
-    assert "Wrote Pulumi.cheap.yaml. Run `tandem plan cheap`" in text
+    text = " ".join(text.split())
+    assert "Wrote Pulumi.cheap.yaml. Run `tandem plan cheap` for the whole plan. It is setup 2; the first has" in text
     assert path.read_text(encoding="utf-8").startswith(
         "# Written by `tandem choose`: 1 × g4dn.xlarge, timeslice, spot, $"
     )

@@ -53,7 +53,7 @@ def written(folder: Path) -> list[str]:
 
 def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
     said = ("", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
-    questions = answers(*said, "400/month", "3")
+    questions = answers(*said, "400/month", "2")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert [re.split(r"[,:(\[]", question)[0].strip() for question in questions] == [
@@ -77,15 +77,26 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
     assert {model.context for model in reading.config.models} == {2048}
     assert reading.config.park is not None
     assert (reading.config.park.times.running_hours, reading.config.park.timezone) == (5 * 12, "Europe/Paris")
-    rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
+    rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+).* \d+ \(\d+–\d+\)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
-    assert reading.config.pools[0].sharing.mode == rows[2][1]
+    assert reading.config.pools[0].sharing.mode == rows[1][1]
     assert (
         screen.index("\n\nWrote Pulumi.mine.yaml")
         < screen.index(". This is its plan:\n\n")
         < screen.index("GPU memory")
     )
     assert screen.rstrip().endswith("Next: `tandem sandbox up mine`, or `pulumi stack init mine`")
+
+
+def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster(
+    project: Path, answers: Answers
+) -> None:
+    """MPS is faster and not officially supported (ollama#9765)."""
+    questions = answers(*[""] * 9)
+    _, screen = on_screen("init", cwd=project)
+    assert re.search(r"^1 +(\d+\.\d{3})  1 × \S+ +mps .*\n2 +\1  1 × \S+ +timeslice ", screen, re.MULTILINE)
+    assert questions[-1] == "Setup [2]: "
+    assert judge_file(project / "Pulumi.mine.yaml").config.pools[0].sharing.mode == "timeslice"
 
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:

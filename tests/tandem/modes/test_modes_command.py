@@ -33,16 +33,20 @@ def report(*arguments: str) -> dict[str, Any]:
     return parsed
 
 
-def rows(text: str) -> dict[str, list[str]]:
-    """The marks of the grid by instance type."""
+def rows_of(text: str) -> dict[str, str]:
+    """The lines of the grid by instance type."""
     found, family = {}, ""
     for line in text.split("\n\n")[1].splitlines()[1:]:
         if line.startswith("  "):
-            size, _, *marks = line.split()
-            found[f"{family}.{size}"] = marks
+            found[f"{family}.{line.split()[0]}"] = line
         else:
             family = line.split()[0]
     return found
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The marks of the grid by instance type, without its size and number of GPUs."""
+    return {name: line.split()[2:] for name, line in rows_of(text).items()}
 
 
 RULES = {
@@ -109,6 +113,29 @@ def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
                 assert (group["verdict"], coming["verdict"]) == ("plans", "refused" if price[3] else "plans")
             else:
                 assert {letters[letter] for letter in mark.split("/")} == {group["rule"], coming["rule"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["tokens", "per-token"])
+def test_the_speeds_of_the_grid_are_those_of_the_report(by: str) -> None:
+    text = printed("--all", "--by", by)
+    assert max(map(len, text.splitlines())) <= 80
+    facts = {(cell["instance_type"], cell["way"], cell["provisioner"]): cell for cell in report()["cells"]}
+    shown = 0
+    for name, line in rows_of(text).items():
+        marks = re.findall(r"([\d.]+) \(([\d.]+)–([\d.]+)\)", line)
+        cells = [cell for way in matrix.WAYS if (cell := facts[name, way, "node-group"])["verdict"] == "plans"]
+        assert len(marks) == len(cells)
+        for numbers, cell in zip(marks, cells, strict=True):
+            slowest = min((model["speed"] for model in cell["models"]), key=lambda speed: speed["busy_tokens_per_s"])
+            usd = cell["usd_per_million_tokens"]["full_load"]
+            tokens = [slowest["busy_tokens_per_s"], slowest["busy_low"], slowest["busy_high"]]
+            wanted = tokens if by == "tokens" else [usd["value"], usd["low"], usd["high"]]
+            assert [float(number) for number in numbers] == pytest.approx(wanted, abs=0.56)
+            millions = sum(model["speed"]["full_tokens_per_s"] for model in cell["models"]) * 3600 / 1e6
+            assert usd["value"] == pytest.approx(cell["usd_per_hour"] / millions, rel=0.01), "the GPU nodes alone"
+            shown += 1
+    assert shown > 100
 
 
 @pytest.mark.slow
