@@ -12,7 +12,7 @@ from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
-from tandem.terminal import price_cell, speed_cell
+from tandem.columns import price_cell, speed_cell
 
 USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",

@@ -14,6 +14,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 REFUSED = "the stack is refused (invalid, does not fit, over budget)"
 EXIT_CODES = {0: "success", 1: REFUSED, 2: "usage error or unreadable input", 130: "interrupted"}
 """What each exit code means, where a command has no words of its own for it."""
+BY = ("price", "tokens", "per-token")
+"""Values of `--by`: dollars, tokens per second of the slowest model while all are busy, dollars per token."""
 Number = TypeVar("Number", int, float)
 
 

@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from sharing.speed.estimate import Estimate
+from tandem.terminal import in_range
+
 GAP = "  "
+TOKENS_PER_S, PER_MILLION = "tokens/s", "$/million"
+SPEEDS = f"{TOKENS_PER_S}: forecast for the slowest model, all busy; {PER_MILLION} at full load."
+"""Below a table with these columns."""
 Row = TypeVar("Row")
 
 
@@ -39,6 +45,16 @@ def lay_out(
         dropped.insert(0, column.head)
     lines = [[column.head for column in kept], *zip(*(cells[column] for column in kept), strict=True)]
     return [gap.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
+
+
+def speed_cell(tokens_per_s: Estimate | None) -> str:
+    """A cell of the column `TOKENS_PER_S`."""
+    return in_range(tokens_per_s, int(tokens_per_s.value < 10)) if tokens_per_s else ""
+
+
+def price_cell(usd: Estimate | None) -> str:
+    """A cell of the column `PER_MILLION`: two digits, as a forecast is no better."""
+    return in_range(usd, (usd.high < 9.95) + (usd.high < 0.995)) if usd else ""
 
 
 def _padded(column: Column[Row], cell: str, width: int) -> str:

@@ -35,9 +35,6 @@ STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
 """What a message begins with, and the style of that on a terminal."""
 COLOURS = {"error": 31, "warning": 33, "hint": 36}
 """The same without rich (ECMA-48, select graphic rendition)."""
-TOKENS_PER_S, PER_MILLION = "tokens/s", "$/million"
-SPEEDS = f"{TOKENS_PER_S}: forecast for the slowest model, all busy; {PER_MILLION} at full load."
-"""Below a table with these columns."""
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
 
@@ -288,16 +285,6 @@ def print_rows(
 def in_range(estimate: "Estimate", digits: int = 0) -> str:
     """A forecast with its range: `38 (30–47)`."""
     return f"{estimate.value:,.{digits}f} ({estimate.low:,.{digits}f}–{estimate.high:,.{digits}f})"
-
-
-def speed_cell(tokens_per_s: "Estimate | None") -> str:
-    """A cell of the column `TOKENS_PER_S`."""
-    return in_range(tokens_per_s, int(tokens_per_s.value < 10)) if tokens_per_s else ""
-
-
-def price_cell(usd: "Estimate | None") -> str:
-    """A cell of the column `PER_MILLION`: two digits, as a forecast is no better."""
-    return in_range(usd, (usd.high < 9.95) + (usd.high < 0.995)) if usd else ""
 
 
 def _fold(text: str, width: int, indent: int) -> str:

@@ -31,11 +31,11 @@ FLOORS = (
 )
 """The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""
 SHARED = (
-    "columns",
     "installation",
     "markdown",
     "svg",
     "terminal",
+    "columns",
     "arguments",
     "lookup",
     "price_cache",

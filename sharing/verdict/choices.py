@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from math import inf
 from typing import Literal
 
@@ -61,11 +60,6 @@ class Choice:
             doubts.append("No spot price is known: the price is on-demand")
         return (*doubts, *(warning.sentence for warning in self.cell.warnings))
 
-    @property
-    def slowest_busy(self) -> Estimate | None:
-        """Tokens per second of the slowest model, while all are busy."""
-        return self.cell.slowest_busy
-
     def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
         """The price of a million tokens, of the entire stack."""
         return usd_per_million_tokens(self.cell.speeds, self.bill, load)
@@ -74,7 +68,7 @@ class Choice:
         """Sort key: known prices first; the best; of equal ones the cheaper or faster; then the order of `WAYS`."""
         # Of a month, in which the schedule of `park` counts.
         usd = round(self.bill.usd_per_month, 6)
-        slowness = -round(self.slowest_busy.value, 6) if self.slowest_busy else 0.0
+        slowness = -round(self.cell.tokens_per_s, 6)
         per_token = self.usd_per_million_tokens() if by == "per-token" else None
         best = {
             "price": (usd, slowness),
@@ -88,17 +82,25 @@ class Choice:
 class Choices:
     """All setups that were tried, the best first."""
 
+    by: By
+    least_tokens_per_s: float
+    """That of the slowest model while all are busy, by the value of its forecast."""
     fitting: tuple[Choice, ...]
     """Setups that hold the models and cost no more than the budget. Without a budget, prices may be unknown."""
     too_slow: tuple[Choice, ...]
-    """Setups that hold the models, but at least one below the speed that was asked for: those within the budget first,
-    the fastest first.
-    """
+    """Setups that hold the models, but not at the speed that was asked for: the fastest within the budget first."""
     over_budget: tuple[Choice, ...]
     """Setups that hold the models and cost more than the budget, the cheapest first."""
     not_judged: tuple[Choice, ...]
     """Setups that hold the models, but whose price cannot be compared with the budget."""
     refused: tuple[Cell, ...]
+
+    @property
+    def proposed(self) -> int:
+        """The place of the first setup, or, if that has a warning, of one that is as cheap or fast and has none."""
+        best = [choice.rank(self.by)[:2] for choice in self.fitting]
+        alike = (place for place, rank in enumerate(best) if rank == best[0])
+        return next((place for place in alike if not self.fitting[place].doubts), 0)
 
     @property
     def refusal(self) -> Problem | None:
@@ -123,7 +125,6 @@ def choose(
     """Every setup for the models and the budget of `config`, which has one pool.
 
     Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
-    The slowest model reaches `least_tokens_per_s` while all are busy, by the value of its forecast.
     """
     fitting: list[Choice] = []
     too_slow: list[tuple[bool, Choice]] = []
@@ -132,10 +133,9 @@ def choose(
     refused: list[Cell] = []
     for tried in _cells(config, capacities):
         limited = replace(tried.verdict, limits=limits_of(config))
-        slowest = tried.slowest_busy
         if not tried.plans:
             refused.append(tried)
-        elif least_tokens_per_s and (slowest is None or slowest.value < least_tokens_per_s):
+        elif tried.tokens_per_s < least_tokens_per_s:
             too_slow.append((limited.over_budget, Choice(cell=tried)))
         elif limited.over_budget:
             over_budget.append(Choice(cell=tried))
@@ -145,22 +145,14 @@ def choose(
             fitting.append(Choice(cell=tried))
     too_slow.sort(key=lambda each: (each[0], each[1].rank("tokens")))
     return Choices(
+        by=by,
+        least_tokens_per_s=least_tokens_per_s,
         fitting=_ranked(fitting, by),
         too_slow=tuple(choice for _, choice in too_slow),
         over_budget=_ranked(over_budget, "price"),
         not_judged=_ranked(not_judged, by),
         refused=tuple(refused),
     )
-
-
-def first_without_warning(ranked: Sequence[Choice], by: By = "price") -> int:
-    """The place of the first setup, or, if that has a warning, of one that is as good and has none.
-
-    "As good" is by what they are ranked by: of two at the same price, the faster one is first.
-    """
-    best = ranked[0].rank(by)[:2]
-    alike = takewhile(lambda place: ranked[place].rank(by)[:2] == best, range(len(ranked)))
-    return next((place for place in alike if not ranked[place].doubts), 0)
 
 
 def _ranked(choices: list[Choice], by: By) -> tuple[Choice, ...]:

@@ -115,6 +115,11 @@ class Cell:
         """Tokens per second of the slowest model, while all are busy."""
         return slowest_busy(self.speeds)
 
+    @property
+    def tokens_per_s(self) -> float:
+        """The same as a number to compare; 0 if no model generates tokens."""
+        return self.slowest_busy.value if self.slowest_busy else 0.0
+
     def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
         """The price of a million tokens, of these nodes alone."""
         return price_of_million(self.speeds, self.usd_per_hour, load)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import Commands, add_command, add_region, amount, budget, count
+from tandem.arguments import BY, Commands, add_command, add_region, amount, budget, count
 from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.pools import Capacity
-    from sharing.verdict.choices import By, Choice, Choices
+    from sharing.verdict.choices import Choice, Choices
     from tandem.search.base_stack import BaseStack
 
 SCHEMA_VERSION = 1
@@ -23,7 +23,6 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
-BY: tuple["By", ...] = ("price", "tokens", "per-token")
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 ROWS = 12
@@ -91,7 +90,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.verdict.choices import choose, first_without_warning
+    from sharing.verdict.choices import choose
     from tandem.search import new_stack_file
 
     target = _target(parsed)
@@ -101,16 +100,15 @@ def run(parsed: argparse.Namespace) -> int:
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least)
     overwrites = target is not None and target.exists()
-    place = first_without_warning(choices.fitting, parsed.by) if choices.fitting else 0
-    written = (
-        new_stack_file.write(base, choices.fitting[place], target, "choose") if target and choices.fitting else None
-    )
+    place = choices.proposed
+    chosen = choices.fitting[place] if choices.fitting else None
+    written = new_stack_file.write(base, chosen, target, "choose") if target and chosen else None
     if parsed.json:
         print_json(as_dict(base, choices, parsed, written))
     else:
         from tandem.search import screen
 
-        screen.table(base.config, choices, parsed.rows, by=parsed.by, least_tokens_per_s=least)
+        screen.table(base.config, choices, parsed.rows)
         if written:
             plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)

@@ -84,7 +84,6 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.verdict.choices import first_without_warning
     from stacks.stack_file.judge import stack_name
     from tandem.init import project
     from tandem.init.questions import Questions, number_of
@@ -98,7 +97,8 @@ def run(parsed: argparse.Namespace) -> int:
     if not choices.fitting:
         return FAILED
     rows = choices.fitting[:ROWS]
-    choice = rows[questions.answer("Setup", f"{first_without_warning(rows) + 1}", number_of(rows)) - 1]
+    proposed = choices.proposed + 1 if choices.proposed < len(rows) else 1
+    choice = rows[questions.answer("Setup", f"{proposed}", number_of(rows)) - 1]
     for file, text in files.items():
         new_stack_file.save(file, text)
     overwrites = path.exists()

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.stack.provisioners import PROVISIONERS
-from tandem.arguments import Commands, add_command, add_region
+from tandem.arguments import BY, Commands, add_command, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
     from sharing.stack.config import StackConfig
-    from sharing.verdict.choices import By
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
@@ -26,7 +25,6 @@ WAYS = {
     "mig-mixed": ("mig-mixed",),
 }
 """The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
-BY: tuple["By", ...] = ("price", "tokens", "per-token")
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
 """The fields of shares in `--json`."""
 PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})

@@ -6,32 +6,18 @@ from itertools import groupby
 
 from rich.console import Console
 
-from sharing.hardware.gpus import InstanceType
+from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import on_demand, spot
 from sharing.modes.modes import Shares
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
-from tandem.columns import Column, lay_out
+from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell
 from tandem.search.base_stack import context_of
-from tandem.terminal import (
-    PER_MILLION,
-    SPEEDS,
-    TOKENS_PER_S,
-    count,
-    has_room,
-    in_words,
-    open_console,
-    price_cell,
-    say,
-    speed_cell,
-)
+from tandem.terminal import count, in_words, open_console, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
-COLUMN = 11
-"""Width of a sharing mode's column: the longest name and a gap. Five of them fit 80 columns with the types."""
-
 NVIDIA_ONLY = "GPUs are NVIDIA's"
 WHY = {
     NVIDIA_ONLY: "the GPU is not NVIDIA's",
@@ -54,7 +40,7 @@ WHY = {
 Place = list[Cell]
 """The cells of one type and one mode: one for each provisioner."""
 Row = tuple[str, dict[str, list[Place]]]
-"""Of the overview: a GPU, and its cheapest places by mode."""
+"""A GPU with its cheapest places by mode, or an instance type with the only one."""
 
 
 def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
@@ -68,8 +54,8 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     shown = [place for _, by_way in rows for places in by_way.values() for place in places]
     letters = _letters(shown)
     _head(console, config, cells, by)
-    ways = list(dict.fromkeys(cell.way for cell in cells))
-    lines, left_out = lay_out(_columns(ways, letters, by), rows, console.width, gap=" ")
+    columns = _columns(_mode_columns(cells, letters, by), by)
+    lines, left_out = lay_out(columns, rows, console.width, gap=" ")
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
     console.print()
@@ -90,23 +76,25 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     say(console, "hint: --by tokens shows speeds, --all every type, --type TYPE reasons and fixes")
 
 
-def _columns(ways: Sequence[str], letters: dict[str, str], by: By) -> list[Column[Row]]:
+def _mode_columns(cells: Sequence[Cell], letters: dict[str, str], by: By) -> list[Column[Row]]:
+    def mode(way: str) -> Column[Row]:
+        return Column(way, lambda row: "/".join(dict.fromkeys(_mark(place, letters, by) for place in row[1][way])))
+
+    return [mode(way) for way in dict.fromkeys(cell.way for cell in cells)]
+
+
+def _columns(modes: Sequence[Column[Row]], by: By) -> list[Column[Row]]:
     """Of the overview: the modes, then speed and price per token of the cheapest nodes with that GPU."""
 
     def best(row: Row) -> Cell:
         """Of the cheapest the fastest."""
         planned = (cell for places in row[1].values() for place in places for cell in _planned(place))
-        return min(
-            planned, key=lambda cell: (cell.usd_per_hour, -(cell.slowest_busy.value if cell.slowest_busy else 0))
-        )
-
-    def mode(way: str) -> Column[Row]:
-        return Column(way, lambda row: _mark_of(row[1][way], letters, by))
+        return min(planned, key=lambda cell: (cell.usd_per_hour, -cell.tokens_per_s))
 
     columns: list[Column[Row]] = [
         Column("GPU", lambda row: row[0], importance=3),
         Column("type", lambda row: _family(best(row).instance)[0]),
-        *map(mode, ways),
+        *modes,
     ]
     if by == "price":
         columns.append(Column(TOKENS_PER_S, lambda row: speed_cell(best(row).slowest_busy), True, 2))
@@ -123,10 +111,6 @@ def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
         working = [place for place in places if _planned(place)]
         by_way[way] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else places
     return by_way
-
-
-def _mark_of(places: Sequence[Place], letters: dict[str, str], by: By) -> str:
-    return "/".join(dict.fromkeys(_mark(place, letters, by) for place in places))
 
 
 def _in_brief(meaning: str) -> str:
@@ -162,25 +146,22 @@ def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     places = _places(cells)
     letters = _letters(places)
     _head(console, config, cells, by)
-    shown: dict[str, dict[str, str]] = {}
+    rows: dict[InstanceType, dict[str, list[Place]]] = {}
     for place in places:
-        shown.setdefault(place[0].instance.name, {})[place[0].way] = _mark(place, letters, by)
-    room = has_room(console)
-    least = COLUMN if room and by == "price" else 0
-    widths = {
-        way: max(least, 1 + max(len(way), *(len(marks[way]) for marks in shown.values())))
-        for way in dict.fromkeys(cell.way for cell in cells)
-    }
-    room = room and len("type       GPUs  ") + sum(widths.values()) <= console.width + 1
-    names = "".join(f"{way:<{width}}" for way, width in widths.items())
+        rows.setdefault(place[0].instance, {})[place[0].way] = [place]
+    columns: list[Column[Row]] = [
+        Column("type", lambda row: f"  {row[0].partition('.')[2]}"),
+        Column("GPUs", lambda row: str(instance_types()[row[0]].gpus), True, 1),
+        *_mode_columns(cells, letters, by),
+    ]
+    named = [(instance.name, by_way) for instance, by_way in rows.items()]
+    (head, *lines), _ = lay_out(columns, named, console.width, gap=" ")
     console.print()
-    say(console, f"{'type':<11}{'GPUs  ' if room else ''}{names}", "bold", fold=False)
-    for (family, gpu), rows in groupby(places, key=lambda place: _family(place[0].instance)):
+    say(console, head, "bold", fold=False)
+    for (family, gpu), some in groupby(zip(rows, lines, strict=True), key=lambda row: _family(row[0])):
         say(console, f"{family}  {gpu}", "bold", fold=False)
-        for instance in dict.fromkeys(place[0].instance for place in rows):
-            marks = "".join(f"{mark:<{widths[way]}}" for way, mark in shown[instance.name].items())
-            gpus = f"{instance.gpus:>4}  " if room else ""
-            say(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}", fold=False)
+        for _, line in some:
+            say(console, line, fold=False)
     console.print()
     _legend(console, config, cells, letters, by)
 

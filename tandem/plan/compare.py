@@ -20,11 +20,11 @@ from sharing.verdict.quick import Fit
 from sharing.verdict.speed import slowest_busy, usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
-from tandem.columns import Column, lay_out
+from tandem.columns import SPEEDS, Column, lay_out, price_cell, speed_cell
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values
-from tandem.terminal import SPEEDS, CallError, hint_at_columns, price_cell, say, speed_cell
+from tandem.terminal import CallError, hint_at_columns, say
 
 SCHEMA_VERSION = 1
 HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")

@@ -11,19 +11,9 @@ from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By, Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
-from tandem.columns import Column, lay_out
+from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell
 from tandem.search.base_stack import context_of
-from tandem.terminal import (
-    PER_MILLION,
-    SPEEDS,
-    TOKENS_PER_S,
-    count,
-    in_words,
-    open_console,
-    price_cell,
-    say,
-    speed_cell,
-)
+from tandem.terminal import count, in_words, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -49,7 +39,7 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
     Column("mode", lambda row: row.choice.cell.way),
     Column("capacity", lambda row: row.choice.cell.pool.capacity),
-    Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.slowest_busy), True, 60),
+    Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True, 60),
     Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
     Column("isolation", lambda row: row.choice.isolation, importance=20),
     Column("margin", lambda row: _margin(row.choice), True, 10),
@@ -58,26 +48,18 @@ COLUMNS: tuple[Column[Row], ...] = (
 """From left to right; a narrow terminal lacks those with the least importance."""
 
 
-def table(
-    config: StackConfig,
-    choices: Choices,
-    most: int,
-    *,
-    by: By = "price",
-    least_tokens_per_s: float = 0.0,
-    numbered: bool = False,
-) -> None:
+def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = False) -> None:
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not choices.fitting:
-        _nothing(console, config, choices, least_tokens_per_s)
+        _nothing(console, config, choices)
         return
     shown = choices.fitting[:most]
     tenants = config.models
     names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(choices.fitting)}"
-    say(console, f"{BEST[by]} {head}", "bold", word=BEST[by])
+    say(console, f"{BEST[choices.by]} {head}", "bold", word=BEST[choices.by])
     doubts = _doubts(shown)
     rows = [
         Row(choice, str(number) * numbered, "".join(doubts[doubt] for doubt in choice.doubts))
@@ -93,7 +75,7 @@ def table(
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
     say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold", word="$")
-    if any(choice.slowest_busy for choice in shown):
+    if any(choice.cell.slowest_busy for choice in shown):
         say(console, SPEEDS, "bold", word=TOKENS_PER_S)
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
@@ -126,10 +108,10 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
 
 
-def _nothing(console: Console, config: StackConfig, choices: Choices, least_tokens_per_s: float) -> None:
+def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
     nearest = choices.over_budget or choices.not_judged
     if choices.too_slow and not nearest:
-        reason = f"no setup gives every model {least_tokens_per_s:g} tokens/s while all are busy."
+        reason = f"no setup gives every model {choices.least_tokens_per_s:g} tokens/s while all are busy."
         say(console, f"error: {reason}{_fastest(choices.too_slow[0], limits_of(config))}")
         return
     if not nearest:
@@ -142,7 +124,8 @@ def _nothing(console: Console, config: StackConfig, choices: Choices, least_toke
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
     bill = choices.over_budget[0].bill if choices.over_budget else None
     month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
-    fast = f" with {least_tokens_per_s:g} tokens/s of every model while all are busy" * (least_tokens_per_s > 0)
+    least = choices.least_tokens_per_s
+    fast = f" with {least:g} tokens/s of every model while all are busy" * (least > 0)
     reason = f"no setup{fast} fits within the budget of {' and '.join(filter(None, (hour, month)))}."
     if choices.over_budget:
         reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
@@ -156,13 +139,13 @@ def _fastest(nearest: Choice, limits: Limits) -> str:
     """The setup that comes closest to the speed that was asked for."""
     over = ", and raise the budget" * _is_over_budget(nearest, limits)
     return (
-        f" The fastest has {speed_cell(nearest.slowest_busy)}: {_named(nearest)}, for "
+        f" The fastest has {speed_cell(nearest.cell.slowest_busy)}: {_named(nearest)}, for "
         f"${nearest.bill.usd_per_hour:.3f} per hour. Use a smaller model, or {_lower(nearest)}{over}."
     )
 
 
 def _lower(nearest: Choice) -> str:
-    speed = nearest.slowest_busy.value if nearest.slowest_busy else 0.0
+    speed = nearest.cell.tokens_per_s
     enough = floor(speed) if speed >= 10 else floor(speed * 10) / 10
     return f"lower --min-tokens-per-second to {enough}"
 
