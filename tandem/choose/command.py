@@ -66,7 +66,7 @@ def add(commands: Commands) -> None:
         type=amount,
         metavar="N",
         help="leave out setups whose forecast gives a model fewer tokens per second while every model works on one "
-        "request; the value counts, not its range",
+        "request; the value counts, not its range; if no setup is left, the error names the fastest",
     )
     parser.add_argument(
         "--by",

@@ -89,3 +89,32 @@ def test_many_models_get_no_more_shares_than_mps_has() -> None:
         [here] = tried.pools
         assert (here.sharing.replicas or 0) <= 48
         assert here.total_shares >= 60
+
+
+def test_setups_below_the_least_speed_are_kept_apart_the_fastest_first() -> None:
+    found = choose(TWO, ["spot"], "per-token", 40.0)
+    slow, fast = ([choice.cell.tokens_per_s for choice in some] for some in (found.too_slow, found.fitting))
+    assert min(fast) >= 40 > max(slow)
+    assert slow == sorted(slow, reverse=True)
+    prices = [usd.value for choice in found.fitting if (usd := choice.usd_per_million_tokens())]
+    assert len(prices) == len(fast)
+    assert prices == sorted(prices)
+
+
+def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warning_proposed() -> None:
+    """MPS is faster than time-slicing, and not officially supported (ollama#9765)."""
+    found = choose(TWO, ["spot"])
+    assert [choice.cell.way for choice in found.fitting[:2]] == ["mps", "timeslice"]
+    assert found.fitting[found.proposed].cell.way == "timeslice"
+    whole, nodes = found.fitting[0].usd_per_million_tokens(), found.fitting[0].cell.usd_per_million_tokens()
+    assert whole
+    assert nodes
+    # Both have the tokens of the same GPU.
+    hour = found.fitting[0].bill.usd_per_hour / found.fitting[0].cell.usd_per_hour
+    assert whole.value / nodes.value == pytest.approx(hour)
+
+
+def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_for() -> None:
+    embedding = setup(models=tenants("nomic-embed-text:latest"))
+    by_price, by_token = (list(map(row, choose(embedding, ["spot"], by).fitting)) for by in ("price", "per-token"))
+    assert by_price == by_token
