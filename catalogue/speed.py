@@ -6,13 +6,18 @@ give its time per layer and its efficiency, held near those of similar GPUs wher
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 from statistics import fmean, median
 
+from catalogue import community
 from catalogue.facts import FACTS
+from sharing.models.catalogue import find_model
+from sharing.models.kv_cache import bytes_read
+from sharing.models.served import ServedModel
+from sharing.speed.forecast import read_per_token, weights_per_token
 from sharing.speed.gpus import EXPERT_LAYERS, PLAIN, GpuSpeed
 
 SMALL_GB = 0.5
@@ -147,7 +152,29 @@ def readings() -> tuple[Reading, ...]:
         )
         for row in _rows("speed_readings")
     )
-    return tuple(reading for reading in every if reading.at_once == 1)
+    return (*(reading for reading in every if reading.at_once == 1), *_of_users())
+
+
+def _of_users() -> Iterator[Reading]:
+    """What users measured of one model alone: `catalogue/community.py`."""
+    for name, file in community.files().items():
+        for shared, figures, tokens_per_s in community.alone(file):
+            served = ServedModel.of(find_model(shared.name), context=shared.context)
+            cached = bytes_read(served, figures.prompt_tokens + file.output_tokens / 2)
+            yield Reading(
+                chip=chips()[shared.gpu],
+                model=shared.name,
+                quantization=shared.quantization,
+                layers=served.model.layers,
+                read_bytes=read_per_token(served.model) + cached,
+                has_experts=bool(served.model.experts),
+                weights=weights_per_token(served.model),
+                what="decode",
+                at_once=1,
+                tokens_per_s=tokens_per_s,
+                year=file.date[:4],
+                source=f"docs/benchmarks/community/{name}",
+            )
 
 
 def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> GpuSpeed:
