@@ -170,6 +170,18 @@ def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's
     parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
 
 
+def add_measured(parser: argparse.ArgumentParser) -> None:
+    """The argument that names results whose figures replace forecasts: `tandem.bench_results.measurements`."""
+    parser.add_argument(
+        "--measured",
+        action="append",
+        default=[],
+        metavar="RESULT.json",
+        help="a result of `tandem bench STACK`: its speeds replace the forecast of the same model, GPU, mode and "
+        "slots; pass it once per file",
+    )
+
+
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """The argument that names an AWS profile."""
     parser.add_argument(

@@ -50,7 +50,7 @@ class BenchedModel(Part):
 
     name: str
     digest: str = Field(pattern=r"^[0-9a-f]{1,64}$")
-    quantization: str
+    quantization: str = Field(pattern=r"^[A-Za-z0-9_]{0,20}$")
     context: Count
     slots: Count
     gpu: str

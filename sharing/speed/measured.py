@@ -11,6 +11,8 @@ from sharing.speed.forecast import Speed
 class Measurement:
     """What a benchmark found out about one model; None for what it did not measure."""
 
+    file: str
+    """Name of its file."""
     model: str
     """Its tag, as `sharing.models.catalogue.full_name` writes it."""
     gpu: str
@@ -21,6 +23,8 @@ class Measurement:
     """Pods that may be on the same GPU or slice."""
     profile: str
     """MIG profile; empty without MIG."""
+    busy: int
+    """Models that may work on that GPU or slice at one time, this one included."""
     slots: int
     tokens_per_s: Estimate | None
     busy_tokens_per_s: Estimate | None
@@ -31,7 +35,12 @@ class Measurement:
     @property
     def key(self) -> tuple[object, ...]:
         """What it is a measurement of."""
-        return self.model, self.gpu, self.mode, self.sharers, self.profile, self.slots
+        return self.model, self.gpu, self.mode, self.sharers, self.profile, self.busy, self.slots
+
+    def __str__(self) -> str:
+        mode = " ".join(filter(None, (self.mode, self.profile)))
+        shares = f"{self.busy} of {self.sharers} shares in use"
+        return f"{self.model} on {self.gpu}, {mode}, {shares}, slots: {self.slots}"
 
     def correct(self, speed: Speed) -> Speed:
         """The forecast with what was measured in its place."""

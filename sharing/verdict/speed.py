@@ -18,14 +18,10 @@ def speed_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Sh
 
     Its neighbours are as many as may meet on one GPU or slice.
     """
-    gpu = pool.smallest.gpu
-    generating = sum(not each.model.encoder for each in config.models_of(pool))
-    speed = forecast(served, gpu, shares, min(generating, shares.sharers))
+    speed = forecast(served, pool.smallest.gpu, shares, _busy(config, pool, shares))
     if speed is None or not config.circumstances.measured:
         return speed
-    tag, slots = full_name(served.model.name), served.effective_slots
-    key = tag, gpu.name, pool.sharing.mode, shares.sharers, shares.profile, slots
-    measurement = find(config.circumstances.measured, key)
+    measurement = find(config.circumstances.measured, key_of(config, pool, served, shares))
     return measurement.correct(speed) if measurement else speed
 
 
@@ -33,6 +29,17 @@ def slowest_busy(speeds: Iterable[Speed | None]) -> Estimate | None:
     """Tokens per second of the slowest model, while each model works on one request; None if none generates tokens."""
     busy = [speed.busy_tokens_per_s for speed in speeds if speed]
     return min(busy, key=lambda each: each.value, default=None)
+
+
+def key_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Shares) -> tuple[object, ...]:
+    """The key of a measurement that replaces the forecast of this model."""
+    of_share = pool.smallest.gpu.name, pool.sharing.mode, shares.sharers, shares.profile, _busy(config, pool, shares)
+    return full_name(served.model.name), *of_share, served.effective_slots
+
+
+def _busy(config: StackConfig, pool: GpuPool, shares: Shares) -> int:
+    generating = sum(not each.model.encoder for each in config.models_of(pool))
+    return min(generating, shares.sharers)
 
 
 def usd_per_million_tokens(speeds: Iterable[Speed | None], bill: Cost | None, load: float = 1.0) -> Estimate | None:

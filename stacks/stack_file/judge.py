@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.problems import Problem, format_problems, near
+from sharing.speed.measured import Measurement
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from stacks.stack_file import form_errors
 from stacks.stack_file.clients import warn_of_clients
@@ -110,6 +111,7 @@ def judge_file(
     today: datetime.date | None = None,
     find_prices: Callable[[object], Book | None] | None = None,
     strict: bool = False,
+    measured: Iterable[Measurement] = (),
 ) -> Judged:
     """Judges the stack file at `path`, with the prices that `find_prices` returns for its `aws:region`.
 
@@ -117,7 +119,7 @@ def judge_file(
     """
     source = read(path, SECTIONS)
     book = find_prices(source.region) if find_prices else None
-    return judge(source, path.name, today=today, book=book, strict=strict)
+    return judge(source, path.name, today=today, book=book, strict=strict, measured=measured)
 
 
 def judge(
@@ -128,15 +130,18 @@ def judge(
     book: Book | None = None,
     strict: bool = False,
     compared_modes: Collection[str] = (),
+    measured: Iterable[Measurement] = (),
 ) -> Judged:
     """Judges the values of a stack file; `name` is the name of the file, for messages.
 
-    Fixes do not suggest `compared_modes`, which the caller judges, too.
+    Fixes do not suggest `compared_modes`, which the caller judges, too. Speeds of `measured` replace forecasts.
     """
     config = _read_form(source)
     if isinstance(config, StackConfig):
         day = today or datetime.date.today()
-        circumstances = Circumstances(today=day, book=book, compared_modes=frozenset(compared_modes))
+        circumstances = Circumstances(
+            today=day, book=book, compared_modes=frozenset(compared_modes), measured=tuple(measured)
+        )
         judged = _apply_rules(name, config.under(circumstances), strict=strict)
     else:
         judged = Judged(name=name, problems=tuple(config), decided=None)

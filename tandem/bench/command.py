@@ -108,6 +108,11 @@ def add(commands: Commands) -> None:
         help="also write a file per model, RESULT-NAME.vllm.jsonl: vllm = as `vllm bench serve --append-result` does",
     )
     parser.add_argument(
+        "--share",
+        action="store_true",
+        help="also write RESULT-NAME.share.json, an anonymous file that you may send to the project; needs a stack",
+    )
+    parser.add_argument(
         "--allow-cpu", action="store_true", help="also measure models outside the GPU; reports do not compare them"
     )
 

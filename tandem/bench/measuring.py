@@ -11,21 +11,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+from sharing.files import write_whole
 from tandem.bench.conditions import describe, now
 from tandem.bench.run import Bench, Case, cases
 from tandem.bench.screen import Progress, show
 from tandem.bench.stream import LATE
+from tandem.bench_results.community import to_share
 from tandem.bench_results.equal_load import equal_load
 from tandem.bench_results.foreign.vllm_export import append_run, export_files
 from tandem.bench_results.measures import reason_against_place
 from tandem.bench_results.result import Load, Memory, Plan, Result, Run
-from tandem.bench_results.result_file import NotWrittenError, reserve, write
+from tandem.bench_results.result_file import NotWrittenError, ResultError, reserve, write
 from tandem.bench_results.summary import FIGURES_VERSION, Summary, summary
 from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.lookup import existing
 from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, print_line
+
+SEND = "send it as a pull request to docs/benchmarks/community/"
 
 
 class PlacementError(CallError):
@@ -36,12 +40,17 @@ class PlacementError(CallError):
 
 def measure(parsed: argparse.Namespace) -> int:
     """Measures; returns the exit code."""
+    if parsed.share and not parsed.stack:
+        raise CallError(
+            "--share needs a stack, whose plan has the GPU and the mode. Write `tandem bench STACK --share`."
+        )
     plan = _plan(parsed.stack) if parsed.stack else None
     label = parsed.label or (plan or {}).get("mode") or "servers"
     path = _path(parsed.output, label)
     with reserve(path), connected(parsed) as endpoints, ExitStack() as opened:
         files = export_files(path, [endpoint.id for endpoint in endpoints]) if parsed.export else {}
-        for file in files.values():
+        share = path.with_name(f"{path.stem}.share.json") if parsed.share else None
+        for file in (*files.values(), *([share] if share else [])):
             opened.enter_context(reserve(file))
         servers = [opened.enter_context(Ollama(_with_model(endpoint))) for endpoint in endpoints]
         result = Result(
@@ -53,7 +62,7 @@ def measure(parsed: argparse.Namespace) -> int:
             usd_per_hour=parsed.usd_per_hour or ((plan or {}).get("cost") or {}).get("usd_per_hour"),
             plan=cast("Plan | None", plan),
         )
-        return _Measuring(parsed, path, files, result, servers).run()
+        return _Measuring(parsed, path, files, share, result, servers).run()
 
 
 def _path(output: str | None, label: str) -> Path:
@@ -89,10 +98,11 @@ class _Measuring:
         parsed: argparse.Namespace,
         path: Path,
         files: Mapping[str, Path],
+        share: Path | None,
         result: Result,
         servers: Sequence[Ollama],
     ) -> None:
-        self._parsed, self._path, self._files, self._result = parsed, path, files, result
+        self._parsed, self._path, self._files, self._share, self._result = parsed, path, files, share, result
         self._asked = {server.endpoint.id: server for server in servers}
         self._cases = cases(result.load, self._asked)
         self._written_runs = 0
@@ -107,6 +117,8 @@ class _Measuring:
         except KeyboardInterrupt:  # asyncio cancels the work where it waits, and then raises this
             is_interrupted = True
         measured = summary(self._result)
+        if self._share and self._result.complete and not failure:
+            failure = self._write_share(self._share)
         self._print(measured, failure)
         if failure:
             return FAILED
@@ -175,9 +187,26 @@ class _Measuring:
         if self._files:
             append_run(self._result, self._result.runs[-1], self._files)
 
+    def _write_share(self, share: Path) -> str:
+        """Writes the file to share; returns why there is none, or nothing."""
+        try:
+            text, left_out = to_share(self._result, self._path)
+            write_whole(share, text)
+        except ResultError as error:
+            return str(error)
+        except OSError as error:
+            return f"{share} cannot be written: {error.strerror}. {self._kept()}"
+        for line in left_out:
+            complain(f"warning: {share.name} leaves out {line}")
+        return ""
+
     def _exported(self) -> list[str]:
         """The exported files that have a run."""
         return [str(file) for file in self._files.values() if file.stat().st_size]
+
+    @property
+    def _is_shared(self) -> bool:
+        return self._share is not None and self._share.stat().st_size > 0
 
     def _kept(self) -> str:
         runs = self._written_runs
@@ -189,6 +218,7 @@ class _Measuring:
             warnings = list(filter(None, [measured.first_token_warning]))
             state = {"result": str(self._path), "complete": result.complete, "warnings": warnings}
             state |= {"exported": self._exported()} if self._files else {}
+            state |= {"share": str(self._share)} if self._is_shared else {}
             state |= {"error": failure} if failure else {}
             rows = [asdict(row) for row in equal_load([measured])]
             print_json({"schema_version": FIGURES_VERSION, **state, "equal_load": rows, **measured.as_dict()})
@@ -201,6 +231,9 @@ class _Measuring:
             print_line(f"Result: {self._path}", sys.stdout)
             for file in self._exported():
                 print_line(f"In vLLM's format: {file}", sys.stdout)
+            if self._is_shared:
+                print_line(f"To share: {self._share}", sys.stdout)
+                print_line(f"It names no machine, account or address. Read it, then {SEND}.", sys.stdout)
 
 
 def _plan(stack: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import BY, Commands, add_command, add_region, amount, budget, count
+from tandem.arguments import BY, Commands, add_command, add_measured, add_region, amount, budget, count
 from tandem.lookup import called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
@@ -79,6 +79,7 @@ def add(commands: Commands) -> None:
         "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"
     )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
+    add_measured(parser)
     parser.add_argument(
         "--write",
         metavar="STACK|FILE",
@@ -99,6 +100,11 @@ def run(parsed: argparse.Namespace) -> int:
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least)
+    if parsed.measured:
+        from tandem.bench_results.measurements import warn_of_unused
+
+        held = (*choices.fitting, *choices.over_budget, *choices.not_judged, *choices.too_slow)
+        warn_of_unused([*(choice.cell for choice in held), *choices.refused])
     overwrites = target is not None and target.exists()
     place = choices.proposed
     chosen = choices.fitting[place] if choices.fitting else None
@@ -196,13 +202,16 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
         raise CallError(_about_arguments(str(error), names)) from None
-    if not parsed.live_prices:
-        return base
-    from sharing.stack.config import Circumstances
-    from tandem import price_cache
+    around = base.config.circumstances
+    if parsed.live_prices:
+        from tandem import price_cache
 
-    book = price_cache.load(base.config.region, today).book
-    return replace(base, config=base.config.under(Circumstances(today=today, book=book)))
+        around = replace(around, book=price_cache.load(base.config.region, today).book)
+    if parsed.measured:
+        from tandem.bench_results.measurements import read_measured
+
+        around = replace(around, measured=read_measured(parsed.measured))
+    return replace(base, config=base.config.under(around))
 
 
 def _about_arguments(message: str, names: dict[str, str]) -> str:

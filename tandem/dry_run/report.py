@@ -70,6 +70,8 @@ class SharesReport(Report):
     profile: str
     """MIG profile of a slice; empty for shares of an entire GPU."""
     per_gpu: int
+    sharers: int
+    """Pods that may be on the same GPU or slice."""
     total: int
     memory_mib: int | None
     enforced: bool

@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.stack.provisioners import PROVISIONERS
-from tandem.arguments import BY, Commands, add_command, add_region
+from tandem.arguments import BY, Commands, add_command, add_measured, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
@@ -58,6 +59,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--provisioner", choices=PROVISIONERS, help="show only this node provisioner")
     add_region(parser, f"the stack file's, or {HOME_REGION}")
+    add_measured(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -65,10 +67,17 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.verdict.matrix import cells
 
     config = _config(parsed)
+    if parsed.measured:
+        from tandem.bench_results import measurements
+
+        measured = measurements.read_measured(parsed.measured)
+        config = config.under(replace(config.circumstances, measured=measured))
     types = [parsed.type] if parsed.type else None
     ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
     tried = list(cells(config, types=types, ways=ways, provisioners=provisioners))
+    if parsed.measured:
+        measurements.warn_of_unused(tried)
     if parsed.json:
         print_json(as_dict(config, tried))
         return FINE

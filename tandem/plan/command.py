@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import REFUSED, Commands, add_command, add_stack
+from tandem.arguments import REFUSED, Commands, add_command, add_measured, add_stack
 from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
@@ -25,6 +26,7 @@ from tandem.terminal import (
 
 if TYPE_CHECKING:
     from sharing.hardware.prices import Book
+    from sharing.speed.measured import Measurement
     from stacks.stack_file.judge import Judged, Plan
     from stacks.stack_file.yaml import Source
     from tandem.plan.switch import Switches
@@ -47,6 +49,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
     parser.add_argument("--compare", metavar="MODES", help="compare sharing modes of the stack, e.g. timeslice,mps")
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
+    add_measured(parser)
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -94,12 +97,15 @@ def _run(parsed: argparse.Namespace) -> int:
         return _compare(parsed)
     try:
         path = existing(parsed.stack)
-        judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+        find_prices, measured = _live_prices if parsed.live_prices else None, _measured(parsed)
+        judged = judge_file(path, find_prices=find_prices, strict=parsed.strict, measured=measured)
     except (CallError, UnreadableError) as error:
         if parsed.format != "github":
             raise
         annotate_error(str(error))
         return USAGE
+    if measured:
+        _warn_of_unused([judged])
     if parsed.format == "github":
         annotate(judged, path)
         return FAILED if judged.refused else FINE
@@ -142,14 +148,17 @@ def _compare(parsed: argparse.Namespace) -> int:
 
     names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
     compared = {name.partition("-")[0] for name in names}
+    measured = _measured(parsed)
 
     def judged(source: "Source", name: str) -> "Judged":
         book = _live_prices(source.region) if parsed.live_prices else None
-        return judge(source, name, book=book, strict=parsed.strict, compared_modes=compared)
+        return judge(source, name, book=book, strict=parsed.strict, compared_modes=compared, measured=measured)
 
     paths = [existing(stack) for stack in (parsed.stack, *parsed.others)]
     with status("Planning", quiet=parsed.json):
         options = compare.compare_modes(paths[0], names, judged) if names else compare.compare_stacks(paths, judged)
+    if measured:
+        _warn_of_unused([option.judged for option in options])
     if parsed.json:
         print_json(compare.as_dict(options))
     else:
@@ -171,6 +180,20 @@ def _not_compared(parsed: argparse.Namespace) -> list[str]:
         "--format": parsed.format != "text",
     }
     return [option for option, is_used in used.items() if is_used]
+
+
+def _measured(parsed: argparse.Namespace) -> "tuple[Measurement, ...]":
+    if not parsed.measured:
+        return ()
+    from tandem.bench_results.measurements import read_measured
+
+    return read_measured(parsed.measured)
+
+
+def _warn_of_unused(every: "Sequence[Judged]") -> None:
+    from tandem.bench_results.measurements import warn_of_unused
+
+    warn_of_unused([judged.decided for judged in every if judged.decided])
 
 
 def _live_prices(region: object) -> "Book | None":

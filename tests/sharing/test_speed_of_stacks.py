@@ -6,6 +6,7 @@ import pytest
 
 from sharing.cost.hosted import hosted_price
 from sharing.modes.modes import Exclusive, Mps, TimeSlicing
+from sharing.speed.community import Figures
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
 from sharing.speed.measured import Measurement
@@ -16,11 +17,13 @@ from tests.sharing.builders import TODAY, served, stack
 
 PAIR = served("llama2:7b"), served("mistral:7b")
 BUSY = Measurement(
+    file="result.json",
     model="llama2:7b",
     gpu="t4",
     mode="timeslice",
     sharers=2,
     profile="",
+    busy=2,
     slots=1,
     tokens_per_s=None,
     busy_tokens_per_s=Estimate(23, 22, 24),
@@ -43,7 +46,7 @@ def test_an_embedding_neighbour_takes_no_time_for_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{}, {"gpu": "l4"}, {"mode": "mps"}, {"sharers": 3}, {"slots": 2}, {"model": "llama2:13b"}]
+    "other", [{}, {"gpu": "l4"}, {"mode": "mps"}, {"sharers": 3}, {"busy": 1}, {"slots": 2}, {"model": "llama2:13b"}]
 )
 def test_a_measurement_replaces_the_forecast_of_the_same_setup_only(other: dict[str, object]) -> None:
     config = stack("g4dn.xlarge", TimeSlicing(), *PAIR)
@@ -58,6 +61,20 @@ def test_a_measurement_replaces_the_forecast_of_the_same_setup_only(other: dict[
     else:
         assert after == replace(before, busy_tokens_per_s=Estimate(23, 22, 24), basis="measured")
         assert after.is_measured
+
+
+def test_a_measurement_says_what_it_measured() -> None:
+    slice_ = replace(BUSY, gpu="h100", mode="mig", sharers=1, profile="3g.40gb", busy=1)
+    assert str(slice_) == "llama2:7b on h100, mig 3g.40gb, 1 of 1 shares in use, slots: 1"
+
+
+@pytest.mark.parametrize("numbers", [(5, 6, 7), (-5, -6, 7), (5, 4, float("inf"))])
+def test_a_shared_figure_lies_in_its_range(numbers: tuple[float, float, float]) -> None:
+    figures = {"neighbours": "idle", "at_once": 1, "repeats": 3, "prompt_words": 64, "prompt_tokens": 90}
+    none = dict.fromkeys(("total_tokens_per_s", "first_token_ms"))
+    assert Figures.model_validate({**figures, **none, "tokens_per_s": Estimate(5, 4, 6)})
+    with pytest.raises(ValueError, match="must be above 0 and in this order"):
+        Figures.model_validate({**figures, **none, "tokens_per_s": Estimate(*numbers)})
 
 
 def test_the_last_of_two_measurements_counts() -> None:

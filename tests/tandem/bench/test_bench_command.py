@@ -84,6 +84,36 @@ def test_the_runs_are_also_written_as_vllm_does(servers: Servers) -> None:
     assert printed["exported"] == [str(files[0])]
 
 
+def test_a_file_to_share_lies_beside_the_result(servers: Servers) -> None:
+    share = servers.path.with_name("r.share.json")
+    for server, model in zip(servers.values(), ("llama2:7b", "mistral:7b"), strict=True):
+        server.models = (model,)
+    ended = servers.bench("timeslice", "--share")
+    assert (ended.returncode, ended.stderr.count("warning")) == (0, 0)
+    assert ended.stdout.endswith(
+        f"To share: {share}\nIt names no machine, account or address. Read it, then send it as a pull request to "
+        "docs/benchmarks/community/.\n"
+    )
+    assert [model["name"] for model in json.loads(share.read_text())["models"]] == ["llama2:7b", "mistral:7b"]
+    servers.path.unlink()
+    refused = servers.bench("timeslice", "--share", "--json")
+    assert (refused.returncode, refused.json["error"]) == (2, f"{share} already exists. Choose another file with -o.")
+
+
+def test_without_a_plan_there_is_nothing_to_share(servers: Servers) -> None:
+    """Nothing is measured then. With models of no plan, the result is kept."""
+    refused = servers.bench("--share")
+    assert (refused.returncode, servers.prompts) == (2, [])
+    assert (
+        "--share needs a stack, whose plan has the GPU and the mode. Write `tandem bench STACK --share`."
+        in refused.stderr
+    )
+    ended = servers.bench("timeslice", "--share")
+    assert ended.returncode == 1
+    assert "r.json has no figures that count. a, tiny:1b: not in the plan" in ended.stderr
+    assert [path.name for path in servers.path.parent.iterdir()] == ["r.json"]
+
+
 def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tandem` belongs to another author on the package index, and the metadata of a checkout may be outdated."""
     of_the_checkout = servers.path.with_name("of-the-checkout.json")
