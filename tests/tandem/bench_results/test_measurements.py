@@ -65,6 +65,16 @@ def test_a_result_replaces_the_forecast(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("stack", ["exclusive", "mps", "mig", "mig-mixed"])
+def test_a_result_of_each_mode_replaces_its_forecast(stack: str, tmp_path: Path) -> None:
+    tags = [model["name"] for model in plan(stack)["models"]]
+    named = session(servers=[server(id, tag) for id, tag in zip("ab", tags, strict=True)])
+    file = measured(tmp_path / "r.json", plan=plan(stack), sessions=[named])
+    ended = call("plan", stack, "--measured", file, "--json")
+    assert ended.stderr == ""
+    assert [model["speed"]["basis"] for model in ended.json["models"]] == ["measured", "measured"]
+
+
 def test_the_screen_says_that_it_is_measured(tmp_path: Path) -> None:
     shown = call("plan", "timeslice", "--measured", measured(tmp_path / "r.json")).stdout
     assert shown.count(", measured") == 2
