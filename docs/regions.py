@@ -13,7 +13,7 @@ For each region, `tandem plan` knows whether it offers an instance type: *yes*, 
 warning, which `--strict` refuses). The prices are AWS's for Linux, in US dollars. If a region has no price for a
 type, the plan shows the price of us-east-1, says so, and does not judge the budget. A spot price is always one of the
 region itself. `tandem prices --region REGION` reads the offers and prices of today for `tandem plan --live-prices`.
-`make refresh` reads them into the tables.
+`make refresh` reads them into the tables, and `make prices` does so every week from AWS's public price files.
 
 AWS may now offer a type that this page does not list for a region. Then write `check-offers: false` under the pool: the
 error becomes a warning, and `pulumi up` asks AWS in which zones it sells the type.
@@ -30,7 +30,7 @@ Sources:
 
 {sources}
 """
-TABLES = ("offerings", "retired_types", "gpu_prices", "regional_prices", "spot_prices")
+TABLES = ("offerings", "retired_types", "gpu_prices", "regional_prices", "spot_prices", "system_prices", "service_prices")
 
 
 def document() -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from sharing.files import write_whole
-from sharing.hardware.prices import Book
+from sharing.hardware.prices import Advice, Book
 from stacks.stack_file.errors import UnreadableError
 from tandem.lookup import regions
 
@@ -26,14 +26,27 @@ class Kept(BaseModel):
     on_demand: dict[str, Dollars]
     spot: dict[str, dict[str, Dollars]]
     offered: list[str] | None = None
-    """The GPU types that the region offers; None in a file of an older version, which did not ask."""
+    """The GPU types that the region offers; None in a file of an older version, which did not ask, and where
+    the public files were read."""
+    advice: dict[str, Advice] | None = None
+    """The Spot Advisor's, by GPU type; None where the spot prices of the zones were read."""
+    advised: datetime.date = datetime.date.min
+    """Its day."""
 
     @property
     def book(self) -> Book:
         """The prices in the form that the rules take."""
         offered = None if self.offered is None else frozenset(self.offered)
         date = self.read_at.date()
-        return Book(region=self.region, date=date, on_demand=self.on_demand, spot=self.spot, offered=offered)
+        return Book(
+            region=self.region,
+            date=date,
+            on_demand=self.on_demand,
+            spot=self.spot,
+            offered=offered,
+            advice=self.advice,
+            advised=self.advised,
+        )
 
 
 def home() -> Path:

@@ -42,6 +42,9 @@ def test_an_estimate_uses_the_number_of_gpus_and_the_most_expensive_family(
 ) -> None:
     known = {key: usd for key, usd in prices._by_region("gpu_prices").items() if key[1] != "g4dn.12xlarge"}
     monkeypatch.setattr(prices, "_by_region", lambda name: known)
+    monkeypatch.setattr(
+        prices, "_gpus_at_home", lambda: {name: usd for (at, name), usd in known.items() if at == "us-east-1"}
+    )
     most_expensive = known["us-east-1", "g4dn.16xlarge"]
     found = prices.on_demand("g4dn.12xlarge", "us-east-1")
     assert found.usd_per_hour == pytest.approx(4 * most_expensive)

@@ -11,7 +11,7 @@ from sharing.hardware.gpus import CUDA_FRACTION_OF_NVML, alike, find_gpu, gpus, 
 
 TABLES = sorted(path.name.removesuffix(".csv") for path in files("sharing").joinpath("data").iterdir())
 KEYS = {
-    **dict.fromkeys(("gpu_prices", "regional_prices", "spot_prices"), ("region", "instance_type")),
+    **dict.fromkeys(("gpu_prices", "regional_prices", "spot_prices", "system_prices"), ("region", "instance_type")),
     **{"artifacts": ("name", "version"), "mig_profiles": ("gpu", "profile"), "service_prices": ("region", "item")},
     "hosted_prices": ("model", "provider"),
     "shared_speed": ("what", "setup"),

@@ -6,7 +6,7 @@ import pytest
 
 from sharing.cost.bill import cost
 from sharing.hardware import prices
-from sharing.hardware.prices import FRESH_DAYS, Book, Price
+from sharing.hardware.prices import FRESH_DAYS, Advice, Book, Price
 from sharing.verdict.full import judge_fully
 from tests.sharing.builders import TODAY, pool, replace, setup
 
@@ -34,6 +34,29 @@ def test_a_type_that_aws_does_not_list_has_the_tables_price_with_a_note() -> Non
     assert prices.spot("g5.xlarge", "us-east-1", BOOK) is None, "AWS has no spot price, so it is not available as spot"
     empty = replace(BOOK, spot={"g4dn.xlarge": {}})
     assert prices.spot("g4dn.xlarge", "us-east-1", empty) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "day", "found"),
+    [
+        # 64 % less than 0.6; the tables' price is of 2026-06-18
+        ("g4dn.xlarge", "2026-08-10", (0.216, "2026-08-10", "estimate: the Spot Advisor's mean saving of 64 %", "aws")),
+        ("g4dn.xlarge", "2026-06-17", (0.2158, "2026-06-18", "", "tables")),
+        # Not in the advice; with advice, but no on-demand price; -62 % is no saving, and no table has a price.
+        ("g4dn.2xlarge", "2026-08-10", (0.3269, "2026-06-18", "", "tables")),
+        ("g6.xlarge", "2026-08-10", (0.4011, "2026-06-18", "", "tables")),
+        ("p5.48xlarge", "2026-08-10", None),
+    ],
+)
+def test_without_the_prices_of_zones_the_newer_of_advice_and_table_counts(
+    name: str, day: str, found: tuple[float, str, str, str] | None
+) -> None:
+    advice = {"g4dn.xlarge": Advice(1, 64), "p5.48xlarge": Advice(4, -62), "g6.xlarge": Advice(0, 50)}
+    on_demand = {**BOOK.on_demand, "p5.48xlarge": 55.04}
+    date = datetime.date.fromisoformat(day)
+    book = replace(BOOK, on_demand=on_demand, spot={}, advice=advice, advised=date)
+    seen = prices.spot(name, "us-east-1", book)
+    assert (seen and (seen.usd_per_hour, seen.date, seen.note, seen.source)) == found
 
 
 def test_the_bill_uses_the_price_book_and_shows_its_age() -> None:
