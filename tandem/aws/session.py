@@ -38,6 +38,10 @@ class AccountError(CallError):
     """A command cannot continue; one line with the fix."""
 
 
+class NoKeysError(AccountError):
+    """There are no credentials."""
+
+
 class InUseError(AccountError):
     """Something that may soon be deleted still uses it."""
 
@@ -114,11 +118,13 @@ def _assume(account: Account, role: "AssumedRole") -> Account:
 @contextmanager
 def explained(region: str) -> Iterator[None]:
     """Turns boto3's exceptions into `AccountError`."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
     from botocore.parsers import ResponseParserError
 
     try:
         yield
+    except NoCredentialsError as error:
+        raise NoKeysError(reason(error, region)) from error
     except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise AccountError(reason(error, region)) from error
 

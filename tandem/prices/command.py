@@ -4,7 +4,7 @@ import argparse
 
 from tandem.arguments import Commands, add_command, add_profile, add_stack
 from tandem.lookup import require_region
-from tandem.terminal import FINE, USAGE, complain, print_json, status
+from tandem.terminal import FINE, USAGE, CallError, complain, print_json, status
 
 
 def add(commands: Commands) -> None:
@@ -13,7 +13,8 @@ def add(commands: Commands) -> None:
         commands,
         "prices",
         _prices,
-        description="Read on-demand and spot prices from AWS and cache them for `tandem plan --live-prices`.",
+        description="Read on-demand and spot prices from AWS and cache them for `tandem plan --live-prices`. "
+        "Without AWS credentials, it reads AWS's public price files and the Spot Advisor.",
         exit_codes={
             0: "prices were read",
             1: "",
@@ -33,7 +34,7 @@ def _prices(parsed: argparse.Namespace) -> int:
 
     from stacks.stack_file.errors import UnreadableError
     from tandem import price_cache
-    from tandem.aws.session import AccountError
+    from tandem.aws.session import NoKeysError
     from tandem.aws.stack_account import account_in, stack_and_region
     from tandem.prices import reading
     from tandem.prices.screen import show
@@ -49,9 +50,14 @@ def _prices(parsed: argparse.Namespace) -> int:
                 kept.append((price_cache.load(region, now.date()), price_cache.home() / f"{region}.json"))
                 continue
             with status(f"Reading prices of {region} from AWS"):
-                read = reading.read(account_in(region, parsed.stack, parsed.profile), now)
+                try:
+                    read = reading.read(account_in(region, parsed.stack, parsed.profile), now)
+                except NoKeysError:
+                    from tandem.prices import public
+
+                    read = public.read(region, now)
             kept.append((read, price_cache.keep(read)))
-        except (AccountError, UnreadableError) as error:
+        except (CallError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
         except OSError as error:
             failures.append(

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sharing import tables
 from sharing.hardware.gpus import instance_types
+from sharing.hardware.system_instances import system_types
 from tandem.aws.session import Account, AccountError, explained
 from tandem.price_cache import Kept
 
@@ -45,7 +45,7 @@ def read(account: Account, now: datetime.datetime) -> Kept:
 
 
 def _on_demand(account: Account) -> Iterator[tuple[str, float]]:
-    wanted = {*instance_types(), *(row["instance_type"] for row in tables.read("system_instances").rows)}
+    wanted = wanted_types()
     pages = account.client("pricing", LIST_REGION).get_paginator("get_products")
     fields = {**ON_DEMAND, "regionCode": account.region}
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()]
@@ -61,7 +61,7 @@ def _usd(product: Mapping[str, Any]) -> float | None:
     """The first hourly price above 0: a list may hold terms at no cost (of reservations) beside it."""
     for term in product["terms"].get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
-            if usd := _positive(dimension["pricePerUnit"].get("USD", "")):
+            if usd := positive(dimension["pricePerUnit"].get("USD", "")):
                 return usd
     return None
 
@@ -76,7 +76,7 @@ def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float
     ):
         for raw in page["SpotPriceHistory"]:
             name, zone, at = raw["InstanceType"], raw["AvailabilityZone"], raw["Timestamp"]
-            usd = _positive(raw["SpotPrice"])
+            usd = positive(raw["SpotPrice"])
             if usd and name in instance_types() and at >= newest.get((name, zone), at):
                 newest[name, zone], prices[name][zone] = at, usd
     return dict(prices)
@@ -89,7 +89,13 @@ def _offered(account: Account) -> Iterator[str]:
     return (raw["InstanceType"] for page in pages for raw in page["InstanceTypeOfferings"])
 
 
-def _positive(text: str) -> float | None:
+def wanted_types() -> frozenset[str]:
+    """The types of GPU nodes and system nodes."""
+    return frozenset(instance_types()) | frozenset(system_types())
+
+
+def positive(text: str) -> float | None:
+    """The number in `text` if it is a price."""
     try:
         usd = float(text)
     except ValueError:
