@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # `make help` lists the targets by the text after `##`.
-.PHONY: help plan test test-browser test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-scale test-slow test-wheel check lint coverage mutants docs recording bench refresh lock sbom site clean
+.PHONY: help plan test test-browser test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-scale test-slow test-wheel check lint coverage mutants docs recording bench refresh prices lock sbom site clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -108,6 +108,11 @@ bench: .venv/test  ## Measure the command, and its forecast of speeds
 refresh: .venv/test  ## Read offers and prices from AWS into the tables
 	.venv/bin/python -m tandem.prices.refresh $(REGIONS)
 	.venv/bin/python docs/generate.py
+
+# The workflow prices.yml runs it every week: from AWS's public price files and the Spot Advisor, without credentials. It writes what
+# it can read, and fails if a file could not be read.
+prices: .venv/test  ## Read the public price files of AWS into the tables
+	.venv/bin/python -m tandem.prices.weekly; read=$$?; .venv/bin/python docs/generate.py && exit $$read
 
 # Locked packages, images and charts as CycloneDX JSON.
 sbom: .venv/test  ## Write the project's components as CycloneDX JSON

@@ -15,6 +15,7 @@ from sharing import tables
 from sharing.aws.partitions import HOME_REGION
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.offerings import family
+from sharing.hardware.system_instances import system_types
 from tandem.aws.session import Account, AccountError, connect, explained
 from tandem.price_cache import Kept
 from tandem.prices import reading
@@ -22,6 +23,7 @@ from tandem.terminal import print_line
 
 DATA = Path(tables.__file__).parent / "data"
 READ = "AWS, read with `make refresh`; older rows: "
+PUBLIC = "AWS's public price files, read with `make prices`; older rows: "
 APART = 0.0005
 """Sizes whose price is this far from the family's proportions get a row of their own: AWS rounds prices at 0.03 %."""
 
@@ -53,13 +55,21 @@ def write_tables(kept: Mapping[str, Kept], folder: Path = DATA) -> list[Path]:
         _write(folder, "offerings", kept, [_offering(prices) for prices in kept.values()]),
         _write(folder, "spot_prices", kept, [row for prices in kept.values() for row in _spot(prices)]),
     ]
-    if home := kept.get(HOME_REGION):
-        others = {region: prices for region, prices in kept.items() if prices is not home}
-        at_home = [[HOME_REGION, name, f"{usd:.10g}"] for name, usd in _offered(home).items()]
-        elsewhere = [row for prices in others.values() for row in _fewest_prices(prices, home)]
-        written.append(_write(folder, "gpu_prices", {HOME_REGION: home}, at_home))
-        written.append(_write(folder, "regional_prices", others, elsewhere))
-    return written
+    return [*written, *write_on_demand(kept, folder)] if HOME_REGION in kept else written
+
+
+def write_on_demand(kept: Mapping[str, Kept], folder: Path, origin: str = READ) -> Iterable[Path]:
+    """Writes the on-demand prices of these regions, of which one is the home region."""
+    at_home = kept[HOME_REGION].on_demand
+    in_full = {row["region"] for row in tables.read("gpu_prices").rows}
+    whole = {region: prices for region, prices in kept.items() if region in in_full}
+    rows = [[region, name, f"{usd:.10g}"] for region in whole for name, usd in _offered(kept[region]).items()]
+    yield _write(folder, "gpu_prices", whole, rows, origin)
+    others = {region: prices for region, prices in kept.items() if region not in in_full}
+    rows = [row for region in others for row in _fewest_prices(region, _offered(kept[region]), at_home)]
+    yield _write(folder, "regional_prices", others, rows, origin)
+    rows = [row for region in kept for row in _fewest_prices(region, _of_system_nodes(kept[region]), at_home)]
+    yield _write(folder, "system_prices", kept, rows, origin)
 
 
 def _offering(kept: Kept) -> list[str]:
@@ -77,20 +87,23 @@ def _offered(kept: Kept) -> Mapping[str, float]:
     return {name: usd for name, usd in sorted(kept.on_demand.items()) if name in here}
 
 
-def _fewest_prices(kept: Kept, home: Kept) -> Iterable[list[str]]:
+def _of_system_nodes(kept: Kept) -> Mapping[str, float]:
+    return {name: usd for name, usd in sorted(kept.on_demand.items()) if name in system_types()}
+
+
+def _fewest_prices(region: str, here: Mapping[str, float], at_home: Mapping[str, float]) -> Iterable[list[str]]:
     """One size of each family, and those that are not in its proportions at home."""
-    here = _offered(kept)
     largest: dict[str, str] = {}
     for name in sorted(here, key=lambda name: (-here[name], name)):
-        if name in home.on_demand:
+        if name in at_home:
             largest.setdefault(family(name), name)
     for name, usd in here.items():
         size = largest.get(family(name))
-        if size and name in home.on_demand and name != size:
-            expected = here[size] * home.on_demand[name] / home.on_demand[size]
+        if size and name in at_home and name != size:
+            expected = here[size] * at_home[name] / at_home[size]
             if abs(expected / usd - 1) <= APART:
                 continue
-        yield [kept.region, name, f"{usd:.10g}"]
+        yield [region, name, f"{usd:.10g}"]
 
 
 def _spot(kept: Kept) -> Iterable[list[str]]:
@@ -99,18 +112,23 @@ def _spot(kept: Kept) -> Iterable[list[str]]:
         yield [kept.region, name, f"{most:.4f}", f"{least:.4f}", str(len(zones)), str(kept.read_at.date())]
 
 
-def _write(folder: Path, name: str, kept: Mapping[str, Kept], rows: Iterable[Sequence[str]]) -> Path:
+def _write(
+    folder: Path, name: str, kept: Mapping[str, Kept], rows: Iterable[Sequence[str]], origin: str = READ
+) -> Path:
     """Replaces the rows of these regions. The table is as old as its oldest row."""
     old = tables.read(name)
     stay = [list(row.values()) for row in old.rows if row["region"] not in kept]
     days = [str(prices.read_at.date()) for prices in kept.values()]
     date = min([*days, *([old.date] if stay else [])])
-    path = folder / f"{name}.csv"
+    source = origin + old.source.removeprefix(READ).removeprefix(PUBLIC)
+    return write_table(folder / f"{name}.csv", source, date, [[*old.rows[0]], *sorted([*stay, *map(list, rows)])])
+
+
+def write_table(path: Path, source: str, date: str, rows: Iterable[Sequence[object]]) -> Path:
+    """Writes the file of a table; returns it."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"# source: {READ}{old.source.removeprefix(READ)}\n# date: {date}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(old.rows[0])
-        writer.writerows(sorted([*stay, *map(list, rows)]))
+        file.write(f"# source: {source}\n# date: {date}\n")
+        csv.writer(file, lineterminator="\n").writerows(rows)
     return path
 
 

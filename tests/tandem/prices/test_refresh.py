@@ -76,6 +76,7 @@ def test_prices_are_written_in_the_fewest_rows(price_list: Emulated, account: Ac
         "spot_prices.csv",
         "gpu_prices.csv",
         "regional_prices.csv",
+        "system_prices.csv",
     ]
     home = {
         row["instance_type"]: row["usd_per_hour"]
