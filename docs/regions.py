@@ -30,7 +30,15 @@ Sources:
 
 {sources}
 """
-TABLES = ("offerings", "retired_types", "gpu_prices", "regional_prices", "spot_prices", "system_prices", "service_prices")
+TABLES = (
+    "offerings",
+    "retired_types",
+    "gpu_prices",
+    "regional_prices",
+    "spot_prices",
+    "system_prices",
+    "service_prices",
+)
 
 
 def document() -> str:
