@@ -7,6 +7,8 @@ from functools import cache
 from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.models.served import ServedModel
+from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 """A node of Karpenter. It is no resource of the program: it starts while a model waits."""
@@ -45,14 +47,23 @@ def load_minutes(mib: float) -> float:
     return mib / DISK_MIB_PER_SECOND / 60
 
 
-def cold_start(served: ServedModel) -> tuple[float, float]:
-    """Minutes from a request until a model answers that has neither pod nor node, and their uncertainty.
+def cold_start(*models: ServedModel) -> tuple[float, float]:
+    """Minutes until these models answer that start on a new node at the same time, and their uncertainty.
 
-    A new node has no image. Its disk has neither the model file nor compiled kernels; a volume has both.
+    A new node has no image. Its disk has neither the model files nor compiled kernels; a volume has both.
     """
-    is_new = served.cache == "node"
-    pulled = images_mib() + (weights_mib(served) if is_new else 0.0)
-    compiled = [(COMPILE_MINUTES, COMPILE_UNCERTAINTY)] if is_new else []
+    new = [served for served in models if served.cache == "node"]
+    pulled = images_mib() + sum(map(weights_mib, new))
+    compiled = [(COMPILE_MINUTES, COMPILE_UNCERTAINTY)] if new else []
     parts = [known_times()[NODE_CLAIM], known_times()[DAEMON_SET], download_minutes(pulled), *compiled]
-    minutes = sum(part for part, _ in parts) + load_minutes(weights_mib(served))
+    minutes = sum(part for part, _ in parts) + load_minutes(max(map(weights_mib, models), default=0.0))
     return minutes, math.sqrt(sum(spread**2 for _, spread in parts))
+
+
+def after_a_reclaim(pool: GpuPool, config: StackConfig) -> tuple[float, float]:
+    """Minutes until the models of a lost node answer on a new one, and their uncertainty: the largest it may have.
+
+    Without models, until the node can take one.
+    """
+    largest = sorted(config.models_of(pool), key=weights_mib, reverse=True)
+    return cold_start(*largest[: pool.shares_per_node])
