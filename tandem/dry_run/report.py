@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sharing.cost.quotas import needs
+from sharing.hardware.spot_risk import spot_risks
+from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.stack.startup import cold_start
+from sharing.stack.startup import after_a_reclaim, cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
@@ -77,6 +79,28 @@ class SharesReport(Report):
     enforced: bool
 
 
+class SpotTypeReport(Report):
+    """An instance type in the Spot Advisor of AWS."""
+
+    instance_type: str
+    least_percent: int
+    """AWS reclaimed at least this part of the spot instances in the month before `date`."""
+    most_percent: int
+    savings_percent: int
+    """Of the on-demand price, on average of all zones."""
+    date: str
+
+
+class SpotRiskReport(Report):
+    """How often AWS reclaims the nodes of a pool, and how long its models then do not answer."""
+
+    types: list[SpotTypeReport]
+    """Without those that the Spot Advisor does not have."""
+    minutes_per_reclaim: Tenths
+    """From the loss of a node until its models answer on a new one, if AWS has one at once."""
+    plus_minus: Tenths
+
+
 class PoolReport(Report):
     """A pool of GPU nodes."""
 
@@ -86,6 +110,8 @@ class PoolReport(Report):
     nodes: int
     shares: list[SharesReport]
     capacity: str
+    spot_risk: SpotRiskReport | None
+    """Null for on-demand nodes."""
     mode: str
 
 
@@ -319,7 +345,7 @@ def _of_rules(plan: Plan, *, accepted: bool) -> dict[str, object]:
     judged_on = {fit.pool.name: fit.pool for fit in plan.verdict.fits}.values()
     return {
         "mode": plan.config.pools[0].sharing.mode,
-        "pools": [_pool(pool, plan.config.nodes_of(pool)) for pool in (plan.config.pools if accepted else judged_on)],
+        "pools": [_pool(pool, plan.config) for pool in (plan.config.pools if accepted else judged_on)],
         "models": plan.verdict.fits,
         "cost": plan.verdict.cost,
         "usd_per_million_tokens": _token_price(plan),
@@ -343,11 +369,21 @@ def _scaling(plan: Plan) -> dict[str, object] | None:
     return {**settings.model_dump(), **timed, "idle_usd_per_hour": bill.idle_usd_per_hour}
 
 
-def _pool(pool: GpuPool, nodes: int) -> dict[str, object]:
-    """A pool of known types, with this many nodes."""
+def _pool(pool: GpuPool, config: StackConfig) -> dict[str, object]:
+    """A pool of known types."""
     shares = [
         {**asdict(shares), "enforced": shares.enforced, "total": pool.planned_gpus * shares.per_gpu}
         for shares in pool.offers
     ]
-    own = {"gpu": pool.smallest.gpu, "nodes": nodes, "shares": shares, "mode": pool.sharing.mode}
-    return {**pool.model_dump(include={"name", "instance_types", "capacity"}), **own}
+    own = {"gpu": pool.smallest.gpu, "nodes": config.nodes_of(pool), "shares": shares, "mode": pool.sharing.mode}
+    return {
+        **pool.model_dump(include={"name", "instance_types", "capacity"}),
+        **own,
+        "spot_risk": _spot_risk(pool, config) if pool.capacity == "spot" else None,
+    }
+
+
+def _spot_risk(pool: GpuPool, config: StackConfig) -> dict[str, object]:
+    minutes, spread = after_a_reclaim(pool, config)
+    types = spot_risks(pool.instance_types, config.region)
+    return {"types": types, "minutes_per_reclaim": minutes, "plus_minus": spread}

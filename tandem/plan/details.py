@@ -13,10 +13,12 @@ from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, UNCOUNTED, Cost
 from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
+from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.modes.modes import Shares
 from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+from sharing.stack.startup import after_a_reclaim
 from sharing.verdict.full import Fit
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
@@ -147,7 +149,24 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     if bill.first_start_gib:
         once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
         say(console, f"  First start: {once}.")
+    _reclaims(console, config)
     say(console, f"  {UNCOUNTED}")
+
+
+def _reclaims(console: Console, config: StackConfig) -> None:
+    """What the Spot Advisor says of each type, and what a reclaim costs."""
+    pools = [pool for pool in config.pools if pool.capacity == "spot"]
+    for name in dict.fromkeys(name for pool in pools for name in pool.instance_types):
+        if risks := spot_risks([name], config.region):
+            past = f"AWS reclaimed {reclaimed_part(risks)} of the instances in the month before {risks[0].date}"
+            say(console, f"  Spot, {name}: {past}, and saved {risks[0].savings_percent} % (Spot Advisor).")
+        else:
+            say(console, f"  Spot, {name}: not in the Spot Advisor's data of {config.region}.")
+    for pool in pools:
+        minutes, spread = after_a_reclaim(pool, config)
+        node = f"node of {pool.name}" if pool.listed else "node"
+        answer = f"the models of a reclaimed {node} answer after about {minutes:.0f} minutes (± {spread:.0f})"
+        say(console, f"  If AWS has another, {answer}.")
 
 
 def _week(console: Console, bill: Cost, week: Week, park: Timetable) -> None:

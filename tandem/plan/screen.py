@@ -4,14 +4,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from sharing.cost.bill import Cost, Line
+from sharing.cost.bill import Cost, Line, gpu_nodes
 from sharing.cost.hosted import hosted_price
 from sharing.fit.shares import place_guests
 from sharing.hardware.prices import FRESH_DAYS
+from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+from sharing.stack.startup import after_a_reclaim
 from sharing.verdict.features import features_of
 from sharing.verdict.full import Fit
 from sharing.verdict.speed import usd_per_million_tokens
@@ -46,6 +48,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
+    _reclaims(console, plan.config)
     _features(console, plan.config)
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
@@ -200,7 +203,13 @@ def _gib(mib: float) -> str:
 def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     """What costs most, line by line; small items are one line."""
     say(console, "Cost per hour", "bold", fold=False)
-    rows = [_cost_row(line.item, [line]) for line in bill.lines if not line.short]
+    spot = [pool for pool in config.pools if pool.capacity == "spot"]
+    unrated = [gpu_nodes(pool, config).item for pool in spot if not spot_risks(pool.instance_types, config.region)]
+    rows = [
+        _cost_row(line.item, [line], *["reclaim rate unknown"] * (line.item in unrated))
+        for line in bill.lines
+        if not line.short
+    ]
     small = [line for line in bill.lines if line.short]
     rows.append(_cost_row(", ".join(line.short for line in small), small))
     other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(config.models) > 1 else ""
@@ -215,6 +224,18 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
+def _reclaims(console: Console, config: StackConfig) -> None:
+    """How many spot nodes AWS reclaims, and how long the models of one then do not answer."""
+    for pool in config.awake:
+        if pool.capacity == "spot" and (known := spot_risks(pool.instance_types, config.region)):
+            unknown = [name for name in pool.instance_types if name not in {risk.instance_type for risk in known}]
+            more = f", unknown for {in_words(unknown)}" if unknown else ""
+            part = f"{reclaimed_part(known)} of instances per month ({known[0].date[:7]}){more}"
+            name = f"{pool.name}: " if pool.listed else ""
+            cost = f"each costs about {after_a_reclaim(pool, config)[0]:.0f}{KEPT_SPACE}min"
+            say(console, f"Reclaimed  {name}{part}; {cost}", "bold", word="Reclaimed")
+
+
 def _features(console: Console, config: StackConfig) -> None:
     """A line for each optional feature that has one, and the web pages of all."""
     features = features_of(config)
@@ -227,7 +248,7 @@ def _features(console: Console, config: StackConfig) -> None:
             say(console, f"{word}  {line}", "bold", word=word)
 
 
-def _cost_row(name: str, lines: Sequence[Line]) -> tuple[str, str, str]:
+def _cost_row(name: str, lines: Sequence[Line], *more: str) -> tuple[str, str, str]:
     """The price of these lines, and what there is to say about it."""
-    remarks = dict.fromkeys(text for line in lines for text in (line.capacity, line.doubt) if text)
+    remarks = dict.fromkeys(text for line in lines for text in (line.capacity, *more, line.doubt) if text)
     return name, f"${sum(line.usd_per_hour for line in lines):.3f}", ", ".join(remarks)

@@ -74,6 +74,23 @@ def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_
     assert "; to rest, now parked: llama3.1:8b" in " ".join(" ".join(lines(str(parked))).split())
 
 
+@pytest.mark.parametrize(
+    ("types", "said"),
+    [
+        # The Spot Advisor of 2025-06-28, us-east-1: 15–20 % of g4dn.xlarge, >20 % of g4dn.2xlarge; it has no g7e.
+        (["g4dn.xlarge"], "Reclaimed 15–20 % of instances per month (2025-06); each costs about 8 min "),
+        (["g4dn.xlarge", "g4dn.2xlarge"], "Reclaimed >15 % of instances per month (2025-06); each"),
+        (["g7e.2xlarge"], "spot, reclaim rate unknown disks"),
+    ],
+)
+def test_a_reclaim_has_its_rate_and_its_minutes(tmp_path: Path, types: list[str], said: str) -> None:
+    spot = {"instance-types": types}
+    assert said in words_with(tmp_path, "dev", {"budget": {}, "gpu-nodes": spot})
+    assert "eclaim" not in words_with(
+        tmp_path, "timeslice", {"budget": {}, "gpu-nodes": {**spot, "capacity": "on-demand"}}
+    )
+
+
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: str) -> None:
     found = lines(stack)
