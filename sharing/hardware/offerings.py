@@ -67,6 +67,11 @@ def nearest(instance_type: str, region: str) -> str | None:
     return min(others, key=lambda place: (_angle(here, _places()[place]), place))
 
 
+def regions_beside(region: str) -> list[str]:
+    """Every region with known offers that an account of `region` can use."""
+    return [place for place in _regions() if partition_of(place) == partition_of(region)]
+
+
 def cheapest_first(region: str, book: Book | None = None) -> Iterator[InstanceType]:
     """The types of the catalogue that the region is not known to lack, by on-demand price of a node there."""
     here = [kind for kind in instance_types().values() if offered(kind.name, region, book) != "no"]

@@ -1,14 +1,19 @@
 """The cheapest setups for given models: every instance type, mode and number of nodes, spot and on demand."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import inf
 from typing import Literal
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import Cost
 from sharing.fit.shares import Placement
-from sharing.hardware.gpus import instance_types
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.hardware.offerings import offered
+from sharing.hardware.prices import on_demand
+from sharing.hardware.spot_risk import SpotRisk, spot_risks
 from sharing.modes.modes import Shares
 from sharing.problems import Problem
 from sharing.speed.estimate import Estimate
@@ -21,6 +26,8 @@ from sharing.verdict.speed import usd_per_million_tokens
 
 By = Literal["price", "tokens", "per-token"]
 """What setups are ranked by: dollars per month, tokens per second of the slowest model, or dollars per token."""
+CLOSE = 0.05
+"""Regions that differ by less in what they are ranked by are ranked by risk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,19 @@ class Choice:
         """The price of a million tokens, of the entire stack."""
         return usd_per_million_tokens(self.cell.speeds, self.bill, load)
 
+    @property
+    def spot_risk(self) -> SpotRisk | None:
+        """How often AWS reclaims such nodes; None on demand, and if it is unknown."""
+        is_spot = self.cell.pool.capacity == "spot"
+        return next(iter(spot_risks([self.cell.instance.name], self.config.region)), None) if is_spot else None
+
+    @property
+    def risk(self) -> int:
+        """The same for comparisons, in per cent at least: unknown ones are above all others."""
+        if self.cell.pool.capacity == "on-demand":
+            return 0
+        return self.spot_risk.least_percent if self.spot_risk else 100
+
     def rank(self, by: By = "price") -> tuple[bool, float, float, int, str]:
         """Sort key: known prices first; the best; of equal ones the cheaper or faster; then the order of `WAYS`."""
         # Of a month, in which the schedule of `park` counts.
@@ -83,6 +103,8 @@ class Choices:
     """All setups that were tried, the best first."""
 
     by: By
+    regions: tuple[str, ...]
+    """If not empty, `fitting` has the best setup of each of these regions that has one."""
     least_tokens_per_s: float
     """That of the slowest model while all are busy, by the value of its forecast."""
     fitting: tuple[Choice, ...]
@@ -98,15 +120,14 @@ class Choices:
     @property
     def proposed(self) -> int:
         """The place of the first setup, or, if that has a warning, of one that is as cheap or fast and has none."""
-        best = [choice.rank(self.by)[:2] for choice in self.fitting]
-        alike = (place for place, rank in enumerate(best) if rank == best[0])
-        return next((place for place in alike if not self.fitting[place].doubts), 0)
+        return _proposed(self.fitting, self.by)
 
     @property
     def refusal(self) -> Problem | None:
         """The error that all setups have in common, if any."""
-        first, *others = (each.verdict.broken for each in self.refused)
-        return next((problem for problem in first if all(problem in broken for broken in others)), None)
+        every = [each.verdict.broken for each in self.refused]
+        first = every[0] if every else ()
+        return next((problem for problem in first if all(problem in broken for broken in every)), None)
 
     @property
     def nearest_miss(self) -> Problem | None:
@@ -120,26 +141,32 @@ class Choices:
 
 
 def choose(
-    config: StackConfig, capacities: Sequence[Capacity], by: By = "price", least_tokens_per_s: float = 0.0
+    config: StackConfig,
+    capacities: Sequence[Capacity],
+    by: By = "price",
+    least_tokens_per_s: float = 0.0,
+    regions: Sequence[str] = (),
 ) -> Choices:
     """Every setup for the models and the budget of `config`, which has one pool.
 
     Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
+    With `regions`, the best setup of each of them instead, of types that it is known to offer at a price of its own.
     """
     fitting: list[Choice] = []
     too_slow: list[tuple[bool, Choice]] = []
     over_budget: list[Choice] = []
     not_judged: list[Choice] = []
     refused: list[Cell] = []
-    for tried in _cells(config, capacities):
+    for tried in _in_regions(config, capacities, regions) if regions else _cells(config, capacities):
+        has_price = not regions or tried.is_spot or tried.pool.capacity == "on-demand"
         limited = replace(tried.verdict, limits=limits_of(config))
         if not tried.plans:
             refused.append(tried)
-        elif tried.tokens_per_s < least_tokens_per_s:
+        elif has_price and tried.tokens_per_s < least_tokens_per_s:
             too_slow.append((limited.over_budget, Choice(cell=tried)))
-        elif limited.over_budget:
+        elif has_price and limited.over_budget:
             over_budget.append(Choice(cell=tried))
-        elif limited.budget_is_open:
+        elif limited.budget_is_open or not has_price:
             not_judged.append(Choice(cell=tried))
         else:
             fitting.append(Choice(cell=tried))
@@ -147,7 +174,8 @@ def choose(
     return Choices(
         by=by,
         least_tokens_per_s=least_tokens_per_s,
-        fitting=_ranked(fitting, by),
+        regions=tuple(regions),
+        fitting=_best_of_regions(_ranked(fitting, by), by) if regions else _ranked(fitting, by),
         too_slow=tuple(choice for _, choice in too_slow),
         over_budget=_ranked(over_budget, "price"),
         not_judged=_ranked(not_judged, by),
@@ -159,6 +187,26 @@ def _ranked(choices: list[Choice], by: By) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda choice: choice.rank(by)))
 
 
+def _proposed(ranked: Sequence[Choice], by: By) -> int:
+    best = ranked[0].rank(by)[:2] if ranked else ()
+    alike = takewhile(lambda place: ranked[place].rank(by)[:2] == best, range(len(ranked)))
+    return next((place for place in alike if not ranked[place].doubts), 0)
+
+
+def _best_of_regions(choices: Sequence[Choice], by: By) -> tuple[Choice, ...]:
+    """The proposed setup of each region; of those that are `CLOSE` to the first, the ones with less risk first."""
+    by_region: dict[str, list[Choice]] = {}
+    ranked = deque((choice.rank(by)[1], choice) for choice in choices)
+    while ranked:
+        first = ranked[0][0]
+        close = []
+        while ranked and ranked[0][0] <= first + CLOSE * abs(first):
+            close.append(ranked.popleft()[1])
+        for choice in sorted(close, key=lambda choice: choice.risk):
+            by_region.setdefault(choice.config.region, []).append(choice)
+    return tuple(here[_proposed(here, by)] for here in by_region.values())
+
+
 def isolation(shares: Shares) -> str:
     """How a model on such a share is isolated from its neighbours, in one word."""
     if not shares.enforced:
@@ -168,9 +216,22 @@ def isolation(shares: Shares) -> str:
     return "own GPU" if shares.sharers == 1 else "memory"
 
 
-def _cells(config: StackConfig, capacities: Sequence[Capacity]) -> Iterator[Cell]:
+def _in_regions(config: StackConfig, capacities: Sequence[Capacity], regions: Sequence[str]) -> Iterator[Cell]:
+    """The setups of each region whose type it is known to offer, with an on-demand price of its own."""
+    for region in regions:
+        known = [
+            kind
+            for kind in instance_types().values()
+            if offered(kind.name, region) == "yes" and on_demand(kind.name, region).own
+        ]
+        yield from _cells(config.changed(region=region), capacities, known)
+
+
+def _cells(
+    config: StackConfig, capacities: Sequence[Capacity], kinds: Iterable[InstanceType] | None = None
+) -> Iterator[Cell]:
     [pool] = config.pools
-    for instance in instance_types().values():
+    for instance in instance_types().values() if kinds is None else kinds:
         for way in WAYS:
             for tried in trials(config, instance, way, pool.provisioner):
                 yield from _at_each_price(tried, way, capacities)

@@ -25,6 +25,8 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
 }
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
+ANY = "any"
+"""The value of `--region` for all regions with known offers."""
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -52,7 +54,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--slots", type=count, metavar="N", help="parallel requests per model (default: the stack file's, or 1)"
     )
-    add_region(parser, f"the stack file's, or {HOME_REGION}")
+    add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
     parser.add_argument(
         "--budget",
@@ -91,6 +93,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
+    from sharing.hardware.offerings import regions_beside
     from sharing.verdict.choices import choose
     from tandem.search import new_stack_file
 
@@ -99,7 +102,8 @@ def run(parsed: argparse.Namespace) -> int:
     least = parsed.min_tokens_per_second or 0.0
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
-    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least)
+    regions = regions_beside(base.config.region) if parsed.region == ANY else ()
+    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions)
     if parsed.measured:
         from tandem.bench_results.measurements import warn_of_unused
 
@@ -108,7 +112,9 @@ def run(parsed: argparse.Namespace) -> int:
     overwrites = target is not None and target.exists()
     place = choices.proposed
     chosen = choices.fitting[place] if choices.fitting else None
-    written = new_stack_file.write(base, chosen, target, "choose") if target and chosen else None
+    written = None
+    if target and chosen:
+        written = new_stack_file.write(base.in_region(chosen.config.region), chosen, target, "choose")
     if parsed.json:
         print_json(as_dict(base, choices, parsed, written))
     else:
@@ -131,7 +137,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
-        "region": base.config.region,
+        "region": parsed.region if parsed.region == ANY else base.config.region,
         "capacity": parsed.capacity,
         "by": parsed.by,
         "min_tokens_per_second": parsed.min_tokens_per_second,
@@ -150,11 +156,14 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
 
 
 def _choice(choice: "Choice") -> dict[str, Any]:
+    from dataclasses import asdict
+
     from tandem.dry_run.speed_report import speed_fields
     from tandem.search.base_stack import sharing_values
 
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
     return {
+        "region": choice.config.region,
         "instance_type": cell.instance.name,
         "gpu": cell.instance.gpu.name,
         "gpus": cell.instance.gpus,
@@ -162,6 +171,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "sharing": sharing_values(cell.pool.sharing),
         "nodes": cell.nodes,
         "capacity": cell.pool.capacity,
+        "spot_risk": asdict(choice.spot_risk) if choice.spot_risk else None,
         "price_note": cell.price_note,
         "price_known": not bill.unpriced,
         "usd_per_hour": round(bill.usd_per_hour, 4),
@@ -191,14 +201,17 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     today = datetime.date.today()
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
     limits = parsed.budget.settings if parsed.budget else {}
-    if parsed.region:
-        require_region(parsed.region)
+    region = None if parsed.region == ANY else parsed.region
+    if region:
+        require_region(region)
+    elif parsed.region and parsed.live_prices:
+        raise CallError("--live-prices are those of one region. Name it, or leave out --live-prices.")
     try:
         if parsed.stack:
-            base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, limits, today)
+            base = base_stack.of_file(existing(parsed.stack), settings, region, limits, today)
         else:
             models = [{"name": name, **settings} for name in parsed.models]
-            base = base_stack.of_models(models, parsed.region or HOME_REGION, limits, today)
+            base = base_stack.of_models(models, region or HOME_REGION, limits, today)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
         raise CallError(_about_arguments(str(error), names)) from None

@@ -42,6 +42,10 @@ class BaseStack:
     config: StackConfig
     """The stack as the rules see it, with one pool."""
 
+    def in_region(self, region: str) -> "BaseStack":
+        """The same stack in another region."""
+        return replace(self, provider={**self.provider, REGION: region}, config=self.config.changed(region=region))
+
     def written(self, chosen: StackConfig, comments: Sequence[str]) -> str:
         """The stack file of a setup that was chosen, with comments as its first lines."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}

@@ -6,7 +6,9 @@ from math import floor
 
 from rich.console import Console
 
+from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
+from sharing.hardware.spot_risk import reclaimed_part
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By, Choice, Choices
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
@@ -32,13 +34,15 @@ class Row:
 
 
 MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 30)
+REGION: Column[Row] = Column("region", lambda row: row.choice.config.region)
 COLUMNS: tuple[Column[Row], ...] = (
     Column("", lambda row: row.number),
     Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True),
     MONTH,
+    REGION,
     Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
-    Column("mode", lambda row: row.choice.cell.way),
-    Column("capacity", lambda row: row.choice.cell.pool.capacity),
+    Column("mode", lambda row: row.choice.cell.way, importance=70),
+    Column("capacity", lambda row: _capacity(row.choice)),
     Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True, 60),
     Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
     Column("isolation", lambda row: row.choice.isolation, importance=20),
@@ -58,7 +62,8 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     tenants = config.models
     names = [served.model.name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
-    head = f"for {models}{context_of(config)}, in {config.region}: {len(shown)} of {len(choices.fitting)}"
+    place = "by region" if choices.regions else f"in {config.region}"
+    head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {len(choices.fitting)}"
     say(console, f"{BEST[choices.by]} {head}", "bold", word=BEST[choices.by])
     doubts = _doubts(shown)
     rows = [
@@ -67,6 +72,7 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     ]
     # With a schedule, a month is not 730 hours.
     columns = [replace(each, importance=None) if each is MONTH and config.park else each for each in COLUMNS]
+    columns = [each for each in columns if choices.regions or each is not REGION]
     lines, left_out = lay_out(columns, rows, console.width)
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
@@ -74,9 +80,12 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
         say(console, f"hint: a wider terminal also shows {in_words(left_out)}")
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
-    say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown)}", "bold", word="$")
+    say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown, choices)}", "bold", word="$")
     if any(choice.cell.slowest_busy for choice in shown):
         say(console, SPEEDS, "bold", word=TOKENS_PER_S)
+    if risks := [choice.spot_risk for choice in shown if choice.spot_risk]:
+        past = f"instances reclaimed in the month before {risks[0].date} (Spot Advisor)"
+        say(console, f"spot %: {past}", "bold", word="spot %")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
     _peak(console, config, shown[0])
@@ -91,10 +100,20 @@ def _peak(console: Console, config: StackConfig, first: Choice) -> None:
         say(console, f"warning: {reason}")
 
 
-def _dates(oldest: Cost, shown: Sequence[Choice]) -> str:
+def _dates(oldest: Cost, shown: Sequence[Choice], choices: Choices) -> str:
     """The origin of the prices, with the oldest date."""
+    if choices.regions:
+        date = f"{oldest.price_date} ({oldest.price_age}) or later"
+        return f"GPU prices of each region, {date}; other prices of {HOME_REGION} where a region has none"
     several = len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1
     return f"{oldest.price_basis} ({oldest.price_age}){' or later' * several}"
+
+
+def _capacity(choice: Choice) -> str:
+    """With the part of the spot instances that AWS reclaims per month."""
+    if choice.cell.pool.capacity == "on-demand":
+        return "on-demand"
+    return f"spot {reclaimed_part([choice.spot_risk])}" if choice.spot_risk else "spot ? %"
 
 
 def _margin(choice: Choice) -> str:
@@ -113,6 +132,11 @@ def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
     if choices.too_slow and not nearest:
         reason = f"no setup gives every model {choices.least_tokens_per_s:g} tokens/s while all are busy."
         say(console, f"error: {reason}{_fastest(choices.too_slow[0], limits_of(config))}")
+        return
+    if choices.regions and not choices.over_budget and (nearest or not choices.refused):
+        price = "spot price" if choices.not_judged else "price"
+        reason = f"no region has a known offer with a known {price} for these models."
+        say(console, f"error: {reason} Name one with --region.")
         return
     if not nearest:
         refusal = choices.refusal
@@ -155,7 +179,8 @@ def _is_over_budget(choice: Choice, limits: Limits) -> bool:
 
 
 def _named(choice: Choice) -> str:
-    return f"{choice.cell.nodes} × {choice.cell.instance.name}, {choice.cell.way}, {choice.cell.pool.capacity}"
+    nodes = f"{choice.cell.nodes} × {choice.cell.instance.name} in {choice.config.region}"
+    return f"{nodes}, {choice.cell.way}, {choice.cell.pool.capacity}"
 
 
 def _cheapest(nearest: Choice, limits: Limits, what: str) -> str:

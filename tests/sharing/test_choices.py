@@ -1,19 +1,23 @@
 """The cheapest setups, ranked by price: none that fits is left out, and if none fits, the nearest miss is shown."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
+from sharing import tables
 from sharing.hardware.gpus import instance_types
+from sharing.hardware.offerings import family, regions_beside
 from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
+from tandem.search import base_stack
 from tests.conftest import Golden
-from tests.sharing.builders import instance, replace, setup, tenants, weighing
+from tests.sharing.builders import TODAY, instance, replace, setup, tenants, weighing
 
+PRICES = ("gpu_prices", "regional_prices")
 ANY: tuple[Capacity, ...] = ("spot", "on-demand")
 TWO = setup(models=tenants(weighing(6_000), weighing(5_000)))
 
@@ -118,3 +122,50 @@ def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_fo
     embedding = setup(models=tenants("nomic-embed-text:latest"))
     by_price, by_token = (list(map(row, choose(embedding, ["spot"], by).fitting)) for by in ("price", "per-token"))
     assert by_price == by_token
+
+
+COMMERCIAL = regions_beside("us-east-1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capacities", [ANY, ["spot"]])
+def test_each_region_has_its_best_setup_of_known_offers_at_a_price_of_its_own(capacities: Sequence[Capacity]) -> None:
+    found = choose(TWO, capacities, regions=COMMERCIAL).fitting
+    places = [choice.config.region for choice in found]
+    assert len(places) == len(set(places)) > 3
+    families = {row["region"]: row["families"].split() for row in tables.read("offerings").rows}
+    on_demand = {(row["region"], family(row["instance_type"])) for name in PRICES for row in tables.read(name).rows}
+    spot = {(row["region"], row["instance_type"]) for row in tables.read("spot_prices").rows}
+    for choice in found:
+        name, place = choice.cell.instance.name, choice.config.region
+        assert family(name) in families[place]
+        assert (place, family(name)) in on_demand
+        if choice.cell.pool.capacity == "spot":
+            assert (place, name) in spot
+    # By price, but for those that are close to each other.
+    usd = [choice.bill.usd_per_month for choice in found]
+    assert all(later >= earlier / 1.05 for earlier, later in pairwise(usd))
+    # The cheapest of a region is the one that it has alone.
+    alone = choose(replace(TWO, region=places[-1]), capacities).fitting[0]
+    assert found[-1].bill.usd_per_month <= alone.bill.usd_per_month * 1.05
+
+
+@pytest.mark.slow
+def test_of_prices_that_are_close_the_one_with_less_risk_comes_first() -> None:
+    """Ohio: g4dn.xlarge on spot is $0.356 with its stack, with 5–10 % reclaimed; g6f.large on demand is $0.367."""
+    small = base_stack.of_models([{"name": "llama3.2:1b"}], "us-east-2", None, TODAY).config
+    cheapest = choose(small, ANY).fitting[0]
+    assert row(cheapest)[1:] == ("g4dn.xlarge", "exclusive", "spot")
+    assert (cheapest.spot_risk and cheapest.spot_risk.least_percent, cheapest.risk) == (5, 5)
+    [steady] = choose(small, ANY, regions=["us-east-2"]).fitting
+    assert row(steady)[1:] == ("g6f.large", "exclusive", "on-demand")
+    assert steady.bill.usd_per_month <= cheapest.bill.usd_per_month * 1.05
+    # More than 5 % cheaper: the risk does not count.
+    [risky] = choose(TWO, ANY, regions=["us-east-2"]).fitting
+    assert risky.cell.pool.capacity == "spot"
+
+
+def test_regions_without_any_price_of_their_own_have_no_setup() -> None:
+    # China: no price in dollars is known.
+    found = choose(replace(TWO, region="cn-north-1"), ANY, regions=regions_beside("cn-north-1"))
+    assert (found.fitting, found.over_budget, found.refusal, found.nearest_miss) == ((), (), None, None)

@@ -44,6 +44,7 @@ SCREENS = {
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
     "plan-switch-mig": ("plan", "mig", "--outputs", "older.json"),
     "choose": PAIR,
+    "choose-any": (*PAIR, "--region", "any"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
     "choose-too-slow": (*PAIR, "--min-tokens-per-second", "5000", "--budget", "0.9"),
     "choose-per-token": (*PAIR, "--by", "per-token", "--rows", "4"),

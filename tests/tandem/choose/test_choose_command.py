@@ -398,3 +398,41 @@ def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_pat
     assert f"per month with its schedule. Raise the budget to {enough}, or let `park` " in " ".join(refused.split())
     always = report(*PAIR)["setups"][0]
     assert always["usd_per_week"] == pytest.approx(168 * always["usd_per_hour"], abs=0.02)
+
+
+# The best setup of each region.
+
+
+def test_of_all_regions_each_has_one_row_and_the_first_one_is_written(tmp_path: Path) -> None:
+    found = report(*PAIR, "--region", "any", "--write", "mine")
+    places = [one["region"] for one in found["setups"]]
+    assert found["region"] == "any"
+    assert len(places) == len(set(places)) > 10
+    first = found["setups"][0]
+    # The Spot Advisor of 2025-06-28 has 5–10 % for g4dn.xlarge in Ohio.
+    risk = {"least_percent": 5, "most_percent": 10, "savings_percent": 64, "date": "2025-06-28"}
+    assert first["spot_risk"] == {"instance_type": "g4dn.xlarge", **risk}
+    assert found["setups"][-1]["spot_risk"] is None
+    # Time-slicing costs the same as MPS, about which there is a warning.
+    assert (first["way"], first["warnings"]) == ("timeslice", [])
+    written = yaml.safe_load((tmp_path / "Pulumi.mine.yaml").read_text(encoding="utf-8"))["config"]
+    assert written["aws:region"] == first["region"] == "us-east-2"
+    bill = judge_file(tmp_path / "Pulumi.mine.yaml").plan().verdict.cost
+    assert bill
+    assert bill.usd_per_hour == pytest.approx(first["usd_per_hour"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--live-prices",), "--live-prices are those of one region. Name it, or leave out --live-prices."),
+        (("--budget", "0.2"), "is 1 × g4dn.xlarge in us-east-2, mps, spot"),
+        (("--capacity", "spot"), "no region has a known offer with a known spot price for these models. Name one"),
+    ],
+)
+def test_what_no_region_can_do_is_said_in_one_line(arguments: tuple[str, ...], said: str) -> None:
+    # It needs more than the 96 GiB of g7e, and the tables have no spot price of a larger GPU.
+    models = ("llama4:16x17b", "--context", "1048576") if "spot" in arguments else PAIR
+    code, shown, errors = answered(*models, "--region", "any", *arguments)
+    assert code in (1, 2)
+    assert said in " ".join((shown + errors).split())
