@@ -20,6 +20,7 @@ NUMBERS = re.compile(r"(?<!\S)[$]?\d[\d,.]*(?!\S)")
 COMMANDS = (
     "choose llama2:7b mistral:7b",
     "choose qwen2.5:32b --context 32768 --slots 64",
+    "choose llama2:7b --region any --capacity spot",
     "modes --type g4dn.xlarge",
     "plan --compare timeslice,mps,exclusive,mig",
     "modes --provisioner node-group",
