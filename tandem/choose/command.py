@@ -104,7 +104,7 @@ def run(parsed: argparse.Namespace) -> int:
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     regions = regions_beside(base.config.region) if parsed.region == ANY else ()
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions)
-    if parsed.measured:
+    if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
         held = (*choices.fitting, *choices.over_budget, *choices.not_judged, *choices.too_slow)
