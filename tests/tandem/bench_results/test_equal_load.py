@@ -25,7 +25,7 @@ def plan(gpu: str, *shares: Mapping[str, int], mode: str = "mps") -> dict[str, A
 
 
 def loaded(models: str, level: float, speed: float, *, repeat: int = 1) -> Run:
-    """Each of these models with so many requests at a time, that have `speed` tokens per second together."""
+    """Each of these models at a level of requests, which have `speed` tokens per second together."""
     gap = level * 1000 * TOKENS / speed / (TOKENS - 1)
     one = [each for name in models for each in steady(name, 0.0, gap, tokens=TOKENS, requests=1)]
     return run([*models], one * int(level), repeat=repeat, level=level)
