@@ -27,6 +27,8 @@ NOT_EXPERTS_BITS = {"MXFP4": 16.0}
 """Bits of the weights that are not experts, where they differ."""
 EXPERTS_PART = 0.9
 """Part of the weights on the GPU that are experts, if it is unknown: the median of the catalogue."""
+SHARED = "a100-40gb"
+"""The GPU of the readings of busy neighbours in `data/shared_speed.csv`."""
 SLOWEST_THREADS = 1.0
 """A model with half of the threads keeps half of its speed at least: computing is all that they limit."""
 FASTEST_THREADS = 0.3
@@ -89,9 +91,12 @@ def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed 
     alone = _tokens_per_s(served, whole, part)
     prompt = _prompt_seconds(served, whole, part)
     if gpu.is_slice:
-        alone, prompt = alone.times(_shared("vgpu")), prompt.times(_shared("vgpu-prompt").inverse())
+        # Its time is cut, so also the time of its layers is longer.
+        fraction = gpu.nvml_mib / gpus()[_chip(gpu)].nvml_mib
+        alone = alone.times(_shared("vgpu")).times(fraction)
+        prompt = prompt.times(_shared("vgpu-prompt").times(fraction).inverse())
     sharers = min(busy, share.sharers)
-    beside = alone.times(_kept(share, sharers)) if sharers > 1 else alone
+    beside = alone.times(_kept(gpu, share, sharers)) if sharers > 1 else alone
     if _limits_threads(share):
         alone = alone.times(_kept_threads(share.sharers))
         # Threads limit computing, and a prompt is computing.
@@ -103,7 +108,7 @@ def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed 
     return Speed(
         tokens_per_s=alone,
         busy_tokens_per_s=beside,
-        full_tokens_per_s=beside.times(_more_slots(served.effective_slots)),
+        full_tokens_per_s=beside.times(_more_slots(served)),
         first_token_ms=Estimate(first.value + step, first.low + step, first.high + step),
     )
 
@@ -139,10 +144,10 @@ def _chip(gpu: Gpu) -> str:
 
 
 def _hardware_part(gpu: Gpu, share: Share) -> _Part:
-    """The part of a fractional GPU, or of a MIG slice: both are the share's own, whatever its neighbours do."""
-    if gpu.is_slice:
-        part = gpu.nvml_mib / gpus()[_chip(gpu)].nvml_mib
-        return _Part(bandwidth=part, compute=part)
+    """The part of a MIG slice, which is its own, whatever its neighbours do.
+
+    Its multiprocessors are counted as NVIDIA's MIG guide does: 1/7 for `1g`. An H100 gives it 16 of 132.
+    """
     if not share.profile:
         return _Part()
     every = profiles(gpu)
@@ -179,9 +184,13 @@ def _limits_threads(share: Share) -> bool:
     return share.enforced and share.sharers > 1
 
 
-def _kept(share: Share, busy: int) -> Estimate:
-    """The part of its speed that a model keeps beside busy neighbours."""
+def _kept(gpu: Gpu, share: Share, busy: int) -> Estimate:
+    """The part of its speed that a model keeps beside busy neighbours; on another GPU than that of the readings, it may
+    differ as much as GPUs without readings do.
+    """
     together = _shared("mps" if _limits_threads(share) else "timeslice")
+    if _chip(gpu) != SHARED:
+        together = together.times(within(1.0, max(speed.spread for speed in gpu_speeds().values())))
     return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
 
 
@@ -190,9 +199,9 @@ def _kept_threads(sharers: int) -> Estimate:
     return Estimate(sharers ** -_shared("mps-threads").value, sharers**-SLOWEST_THREADS, sharers**-FASTEST_THREADS)
 
 
-def _more_slots(slots: int) -> Estimate:
-    """The total speed of that many requests, in that of one."""
-    longer = _shared("slots")
+def _more_slots(served: ModelInEngine) -> Estimate:
+    """The total speed of all slots, in that of one. Requests of a model with experts read different experts."""
+    slots, longer = served.effective_slots, _shared("expert-slots" if served.model.experts else "slots")
     return Estimate(slots ** (1 - longer.value), slots ** (1 - longer.high), slots ** (1 - longer.low))
 
 

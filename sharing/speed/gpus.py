@@ -53,7 +53,7 @@ class GpuSpeed:
         return part > MOSTLY_FIXED
 
     def of_a_slice(self) -> "GpuSpeed":
-        """The same with the ranges of GPUs without readings: no reading of an LLM on a MIG slice is known."""
+        """The same with the ranges of GPUs without readings: the one known of a MIG slice has 512 requests at once."""
         every = gpu_speeds().values()
         widest = {name: max(getattr(each, name) for each in every) for name in SPREADS}
         return replace(self, readings=0, **widest)
