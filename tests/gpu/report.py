@@ -32,9 +32,11 @@ PAIRS = """
 ## Two servers, alone and together
 
 Measured with `tandem bench` against two Ollama servers. Both stayed under load until the slower one had finished.
-Two models are compared with one that has as many requests in total.
 """
-FIGURES = """
+COMPARED = """\
+Two models, compared with one that has as many requests in total.
+"""
+FIGURES = """\
 Each model, with the median of its requests.
 """
 
@@ -185,7 +187,9 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
             rows.append([mode, run, f"not compared: {'; '.join(reasons)}", ""])
     yield _titled(PAIRS, notes)
     if rows:
+        yield COMPARED
         yield from _table(["sharing", "requests on the GPU", "of one model alone", "tokens per second"], rows)
+        yield ""
     if figures := [_figure(mode, figure) for mode, result in found.items() for figure in result["summary"]["figures"]]:
         titles = ("first token, ms", "between tokens, ms", "tokens per second")
         yield FIGURES
