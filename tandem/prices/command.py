@@ -1,10 +1,15 @@
 """The command `prices`: arguments and handler. Cheap to import."""
 
 import argparse
+import datetime
+from typing import TYPE_CHECKING
 
 from tandem.arguments import Commands, add_command, add_profile, add_stack
 from tandem.lookup import require_region
 from tandem.terminal import FINE, USAGE, CallError, complain, print_json, status
+
+if TYPE_CHECKING:
+    from tandem.price_cache import Kept
 
 
 def add(commands: Commands) -> None:
@@ -29,9 +34,16 @@ def add(commands: Commands) -> None:
     )
 
 
-def _prices(parsed: argparse.Namespace) -> int:
-    import datetime
+def _public(region: str, now: datetime.datetime) -> "Kept":
+    from tandem.prices import public
 
+    try:
+        return public.read(region, now)
+    except CallError as error:
+        raise CallError(f"No AWS credentials were found, so tandem tried AWS's public price files: {error}") from error
+
+
+def _prices(parsed: argparse.Namespace) -> int:
     from stacks.stack_file.errors import UnreadableError
     from tandem import price_cache
     from tandem.aws.session import NoKeysError
@@ -53,12 +65,11 @@ def _prices(parsed: argparse.Namespace) -> int:
                 try:
                     read = reading.read(account_in(region, parsed.stack, parsed.profile), now)
                 except NoKeysError:
-                    from tandem.prices import public
-
-                    read = public.read(region, now)
+                    read = _public(region, now)
             kept.append((read, price_cache.keep(read)))
         except (CallError, UnreadableError) as error:
-            failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
+            is_named = len(regions) == 1 or region in str(error)
+            failures.append(str(error) if is_named else f"{region}: {error}")
         except OSError as error:
             failures.append(
                 f"cannot write {price_cache.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."

@@ -144,6 +144,9 @@ class Files:
             except httpx.TimeoutException:
                 raise CallError(f"{url} did not arrive within {SECONDS:g} s. {FIX}") from None
             except (httpx.HTTPError, zlib.error) as error:
+                if isinstance(error, httpx.ConnectError) and "SSL" not in str(error):
+                    host = httpx.URL(url).host
+                    raise CallError(f"no network, or the host {host} cannot be reached. {FIX}") from None
                 raise CallError(f"{url} cannot be read ({reason(error)}). {FIX}") from None
         found, day = self._read[url]
         assert isinstance(found, shape)
