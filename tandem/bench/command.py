@@ -105,12 +105,12 @@ def add(commands: Commands) -> None:
         "--export",
         choices=["vllm"],
         metavar="FORMAT",
-        help="also write a file per model, RESULT-NAME.vllm.jsonl: vllm = as `vllm bench serve --append-result` does",
+        help="also write a file per model, beside r.json as r-MODEL.vllm.jsonl: vllm = as `vllm bench serve` does",
     )
     parser.add_argument(
         "--share",
         action="store_true",
-        help="also write RESULT-NAME.share.json, an anonymous file that you may send to the project; needs a stack",
+        help="also write an anonymous file for the project, beside r.json as r.share.json; needs a stack",
     )
     parser.add_argument(
         "--allow-cpu", action="store_true", help="also measure models outside the GPU; reports do not compare them"

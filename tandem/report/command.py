@@ -16,7 +16,7 @@ from tandem.bench_results.result_file import ResultError, parsed, validated
 from tandem.bench_results.summary import FIGURES_VERSION, Goals, Summary, summary
 from tandem.report.document import document
 from tandem.report.other_tools import page_of_other_tools
-from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, complain, in_words, print_json, print_line
 
 FOLDER, PAGE = "report", "report.html"
 
@@ -46,21 +46,33 @@ def _run(arguments: argparse.Namespace) -> int:
     """Writes the report, or prints its figures; returns the exit code."""
     results, others = together([Path(name) for name in arguments.results])
     goals = _goals(arguments)
+    missing = _missing(others)
     if arguments.json:
         summaries = [summary(result, goals) for result in results]
-        _print(summaries, others)
+        _print(summaries, others, missing)
     else:
         results = [name_models(result) for result in results]
         summaries = [summary(result, goals) for result in results]
         text = document(results, summaries, goals, others=others) if results else page_of_other_tools(others)
         print_line(str(_write(text, Path(arguments.output))), sys.stdout)
+        for warning in missing:
+            complain(f"warning: {warning}")
     if results and not any(summary.figures for summary in summaries):
         complain('no run can be compared. Read why under "Excluded runs" in the report.')
         return FAILED
     return FINE
 
 
-def _print(summaries: Sequence[Summary], others: Sequence[LoadPoint]) -> None:
+def _missing(others: Sequence[LoadPoint]) -> list[str]:
+    """What the files of other tools lack: one warning for all of them."""
+    files = list(dict.fromkeys(point.file for point in others if point.lacks_p95))
+    if not files:
+        return []
+    has = "has" if len(files) == 1 else "have"
+    return [f"{in_words(files)} {has} no p95 of the first token. Measure with `--metric-percentiles 50,95,99`."]
+
+
+def _print(summaries: Sequence[Summary], others: Sequence[LoadPoint], missing: Sequence[str]) -> None:
     pairs = [{**asdict(pair), "decided": pair.decided} for pair in (compare_costs(summaries) if summaries else [])]
     warnings = [f"{each.label}: {each.first_token_warning}" for each in summaries if each.first_token_warning]
     print_json(
@@ -70,7 +82,7 @@ def _print(summaries: Sequence[Summary], others: Sequence[LoadPoint]) -> None:
             "results": [each.as_dict() for each in summaries],
             "comparisons": pairs,
             "other_tools": [asdict(point) for point in others],
-            "warnings": warnings,
+            "warnings": [*warnings, *missing],
         }
     )
 

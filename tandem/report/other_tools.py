@@ -42,7 +42,7 @@ def section_of_other_tools(points: Sequence[LoadPoint]) -> Iterator[str]:
             for point in points
         ),
     )  # fmt: skip
-    if any(point.answered and point.ttft_p50_ms and point.ttft_p95_ms is None for point in points):
+    if any(point.lacks_p95 for point in points):
         yield paragraph(
             "A p95 is missing because the file has none. Pass <code>--metric-percentiles 50,95,99</code> to "
             "<code>vllm bench serve</code>."

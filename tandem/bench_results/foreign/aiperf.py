@@ -26,6 +26,8 @@ def _known(form: str) -> str:
 
 class _Phase(Fields):
     kind: str | None = None
+    requests: Count | None = None
+    """It stops after so many."""
     concurrency: Count | None = None
     rate: Figure = None
 
@@ -70,5 +72,6 @@ def points(document: Any, file: str) -> Iterator[LoadPoint]:
         label=", ".join(filter(None, [report.run_label, "stopped early" * is_stopped])),
         at_a_time=load.concurrency,
         per_second=load.rate,
+        sent=load.requests,
         **report.common(),
     )

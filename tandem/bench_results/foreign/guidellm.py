@@ -25,6 +25,7 @@ class _Benchmark(Fields):
     strategy: str = at("config", "strategy", "type_", default="")
     streams: Count | None = at("config", "strategy", "streams")
     rate: Figure = at("config", "strategy", "rate")
+    sent: Count | None = at("metrics", "request_totals", "total")
     answered: Count = at("metrics", "request_totals", "successful", default=...)
     failed: Count = at("metrics", "request_totals", "errored", default=...)
     tokens_per_s: Figure = _of_answered("output_tokens_per_second", "mean")
@@ -55,5 +56,6 @@ def points(document: Any, file: str) -> Iterator[LoadPoint]:
             label="",
             at_a_time=1 if one.strategy == "synchronous" else one.streams,
             per_second=one.rate,
+            sent=one.sent,
             **one.common(),
         )

@@ -25,6 +25,7 @@ class _Report(Fields):
     concurrency: Count | None = at("load_summary", "concurrency")
     rate: Figure = at("load_summary", "requested_rate")
     """Also there beside a concurrency."""
+    sent: Count | None = at("load_summary", "count")
     answered: Count = at("successes", "count", default=...)
     failed: Count = at("failures", "count", default=...)
     tokens_per_s: Figure = at("successes", "throughput", "output_tokens_per_sec")
@@ -47,5 +48,6 @@ def points(document: Any, file: str) -> Iterator[LoadPoint]:
         label="",
         at_a_time=report.concurrency,
         per_second=None if report.concurrency else report.rate,
+        sent=report.sent,
         **report.common(),
     )

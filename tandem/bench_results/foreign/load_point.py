@@ -43,6 +43,8 @@ class LoadPoint:
     at_a_time: int | None
     per_second: float | None
     """Requests per second; then `at_a_time` is only a cap."""
+    sent: int | None
+    """Requests, as the tool counts them; None: not in the file."""
     answered: int
     failed: int
     tokens_per_s: float | None
@@ -50,6 +52,16 @@ class LoadPoint:
     ttft_p95_ms: float | None
     itl_p50_ms: float | None
     """Of (last token - first token) / (tokens - 1) of each request, which all four tools have under different names."""
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether more requests ended than were sent."""
+        return self.sent is not None and self.answered + self.failed > self.sent
+
+    @property
+    def lacks_p95(self) -> bool:
+        """Whether its file has the median of the first token, and not the 95th percentile: the default of vLLM."""
+        return bool(self.answered and self.ttft_p50_ms) and self.ttft_p95_ms is None
 
     @property
     def load(self) -> str:

@@ -36,6 +36,9 @@ def load_points(document: object, path: Path) -> list[LoadPoint] | None:
     except ValidationError as error:
         why = f"is no report of {tool.TOOL} that tandem reads ({first_error(error)})"
         raise ResultError(f"{path} {why}. Choose a {tool.FILE}.") from error
+    if wrong := next((point for point in found if point.is_contradictory), None):
+        ended = f"{wrong.answered} successful and {wrong.failed} failed requests of {wrong.sent}"
+        raise ResultError(f"{path} is damaged ({ended}). Copy it again, or measure again.")
     if not any(point.answered for point in found):
         failed = sum(point.failed for point in found)
         raise ResultError(f"{path} has no successful request ({failed} failed). Repair the server and measure again.")

@@ -21,7 +21,7 @@ class _Run(Fields):
     label: str | None = None
     tandem: str | None = None
     """Only in a file of `tandem bench --export vllm`: its version."""
-    num_prompts: Count
+    sent: Count = at("num_prompts", default=...)
     answered: Count = at("completed", default=...)
     errors: Count | None = at("failed")
     """Not in older files."""
@@ -49,8 +49,9 @@ def points(document: Any, file: str) -> Iterator[LoadPoint]:
             file=file,
             tool=f"tandem {run.tandem}" if run.tandem else TOOL,
             label=run.label or "",
-            at_a_time=run.max_concurrency or run.num_prompts,
+            at_a_time=run.max_concurrency or run.sent,
             per_second=run.request_rate if isinstance(run.request_rate, float) else None,
-            failed=run.num_prompts - run.answered if run.errors is None else run.errors,
+            sent=run.sent,
+            failed=max(run.sent - run.answered, 0) if run.errors is None else run.errors,
             **run.common(),
         )

@@ -186,6 +186,29 @@ def test_a_benchmark_without_generated_tokens_is_refused() -> None:
         points(changed("aiperf", "output_token_throughput", ...))
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("vllm", "completed", 900),
+        ("vllm", "failed", 2),
+        ("aiperf", "request_count/avg", 900),
+        ("guidellm", "benchmarks/0/metrics/request_totals/successful", 900),
+        ("inference-perf", "successes/count", 900),
+    ],
+)
+def test_more_requests_than_were_sent_are_refused(name: str, path: str, value: int) -> None:
+    with pytest.raises(
+        ResultError, match=r"^r\.json is damaged \(\d+ successful and \d failed requests of 10\)\. Copy"
+    ):
+        points(changed(name, path, value))
+
+
+def test_more_answers_than_requests_are_refused_without_a_number_of_failures() -> None:
+    document = {**changed("vllm", "failed", ...), "completed": 900}
+    with pytest.raises(ResultError, match=r"\(900 successful and 0 failed requests of 10\)"):
+        points(document)
+
+
 @pytest.mark.parametrize("document", [[], {}, [1], "vllm", None, {"benchmarks": 1}, {"kind": "tandem bench"}])
 def test_another_document_is_of_none_of_the_tools(document: Any) -> None:
     assert load_points(document, Path("r.json")) is None

@@ -265,7 +265,9 @@ def test_other_tools_stand_beside_our_results_in_the_page_and_in_json(tmp_path: 
     del document["p95_ttft_ms"]
     (tmp_path / "v.json").write_text(json.dumps(document))
     paths = [str(tmp_path / "v.json"), str(tmp_path / "r.json")]
-    assert call("report", *paths, "-o", str(tmp_path / "out")).returncode == 0
+    done = call("report", *paths, "-o", str(tmp_path / "out"))
+    warning = f"{paths[0]} has no p95 of the first token. Measure with `--metric-percentiles 50,95,99`."
+    assert (done.returncode, done.stderr) == (0, f"warning: {warning}\n")
     seen = Reader((tmp_path / "out" / "report.html").read_text())
     assert seen.lines[0] == "# llama2:7b and mistral:7b: mps"
     _, _, row, hint = seen.below("Results of other tools")
@@ -273,6 +275,7 @@ def test_other_tools_stand_beside_our_results_in_the_page_and_in_json(tmp_path: 
     assert hint.endswith("Pass --metric-percentiles 50,95,99 to vllm bench serve.")
     printed = call("report", *paths, "--json").json
     assert [each["label"] for each in printed["results"]] == ["mps"]
+    assert printed["warnings"] == [warning]
     [point] = printed["other_tools"]
     assert (point["file"], point["tokens_per_s"], point["answered"]) == (paths[0], pytest.approx(61.641, abs=1e-3), 9)
     assert call("report", paths[0], "--json").json["results"] == []
