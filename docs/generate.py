@@ -200,7 +200,9 @@ def speed_tables() -> dict[str, str]:
     tables = {name: _markdown(each) for name, each in rows.items()}
     config = _config("dev", _day())
     example = speeds.example(config.models[0], config.pools[0].smallest.gpu)
-    return {"example": example, "ranges": speeds.held(), **tables}
+    pair = _config("timeslice", _day())
+    shared_example = speeds.shared_example(pair.models[0], pair.models[1], pair.pools[0].smallest.gpu)
+    return {"example": example, "shared-example": shared_example, "ranges": speeds.held(), **tables}
 
 
 def metrics_table() -> str:

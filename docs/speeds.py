@@ -3,8 +3,9 @@
 import re
 import sys
 from collections import Counter
-from math import exp, log10
+from math import exp, hypot, isclose, log, log10
 from pathlib import Path
+from statistics import median
 from xml.etree.ElementTree import Element, indent, tostring
 
 import picture
@@ -21,9 +22,9 @@ from sharing import tables  # noqa: E402
 from sharing.hardware.gpus import Gpu, gpus  # noqa: E402
 from sharing.models.kv_cache import bytes_read  # noqa: E402
 from sharing.models.served import ServedModel  # noqa: E402
-from sharing.modes.modes import Exclusive  # noqa: E402
-from sharing.speed.estimate import Estimate  # noqa: E402
-from sharing.speed.forecast import forecast, read_per_token, weights_per_token  # noqa: E402
+from sharing.modes.modes import Exclusive, TimeSlicing  # noqa: E402
+from sharing.speed.estimate import Estimate, within  # noqa: E402
+from sharing.speed.forecast import SHARED, forecast, read_per_token, weights_per_token  # noqa: E402
 from sharing.speed.gpus import EXPERT_LAYERS, MOSTLY_FIXED, GpuSpeed, gpu_speeds  # noqa: E402
 
 SIZE, LEFT, TOP, SIDE = (484, 490), 64, 44, 400
@@ -54,7 +55,7 @@ def example(served: ServedModel, gpu: Gpu) -> str:
     lines = [
         f"{model.name} ({model.quant}) on a {gpu.title}, context {context:,}",
         f"  fixed time       {model.layers} layers × {found.us_per_layer:.1f} µs = {fixed * 1000:.2f} ms",
-        f"  weights          {weights / 1e9:.2f} GB: all but the embedding, of which a token reads one row",
+        f"  weights          {weights / 1e9:.2f} GB: all but the embedding (a token reads a row of it)",
         f"  KV cache         {cache / 1e9:.2f} GB: {context // 2:,} tokens, half the context",
         f"  reading          {(weights + cache) / 1e9:.2f} GB ÷ ({_efficiency(found, model.quant):.3f} × "
         f"{found.gb_s:g} GB/s) = {(total - fixed) * 1000:.2f} ms",
@@ -64,6 +65,42 @@ def example(served: ServedModel, gpu: Gpu) -> str:
         f"{found.prompt_tflops:.1f} TFLOPS = {prompt:.2f} s",
     ]
     return "\n".join(["```text", *lines, "```", ""])
+
+
+def shared_example(served: ServedModel, neighbour: ServedModel, gpu: Gpu) -> str:
+    """A forecast beside one busy neighbour, step by step, on another GPU than that of the readings."""
+    assert gpu.name != SHARED, "the example explains the range of another GPU"
+    found = forecast(served, gpu, TimeSlicing(replicas=2).offers(gpu)[0], 2)
+    assert found
+    alone, together = found.tokens_per_s, found.busy_tokens_per_s
+    read = [float(row["value"]) for row in tables.read("shared_speed").rows if row["what"] == "timeslice"]
+    middle = median(read)
+    parts = {
+        "alone": (f"{alone.value:.1f} tokens/s", alone, "the GPU's own range, as above"),
+        "time-slicing": (f"{middle:.2f} ÷ 2", Estimate(middle, min(read), max(read)), "lowest and highest reading"),
+        "another GPU": ("", within(1, max(each.spread for each in gpu_speeds().values())), "than that of the readings"),
+    }
+    rows = [(name, shown, _down(part), _up(part), words) for name, (shown, part, words) in parts.items()]
+    down = exp(hypot(*(log(_down(part)) for _, part, _ in parts.values())))
+    up = exp(hypot(*(log(_up(part)) for _, part, _ in parts.values())))
+    assert isclose(together.value, alone.value * middle / 2), "the page explains another middle"
+    assert isclose(down, _down(together)), "the page explains another range"
+    assert isclose(up, _up(together)), "the page explains another range"
+    rows.append(("both busy", f"{together.value:.1f} tokens/s", down, up, "e^√(sum of their ln²)"))
+    lines = [
+        f"{served.model.name} beside {neighbour.model.name} on a {gpu.title}, time-slicing",
+        *(f"  {name:<13}{shown:<15}÷ {below:.2f}  × {above:.2f}  {words}" for name, shown, below, above, words in rows),
+        f"  range        {_range(together)} tokens/s",
+    ]
+    return "\n".join(["```text", *lines, "```", ""])
+
+
+def _down(estimate: Estimate) -> float:
+    return estimate.value / estimate.low
+
+
+def _up(estimate: Estimate) -> float:
+    return estimate.high / estimate.value
 
 
 def gpu_rows() -> Rows:

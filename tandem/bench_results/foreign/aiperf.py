@@ -27,7 +27,7 @@ def _known(form: str) -> str:
 class _Phase(Fields):
     kind: str | None = None
     requests: Count | None = None
-    """It stops after so many."""
+    """It stops after this many."""
     concurrency: Count | None = None
     rate: Figure = None
 
