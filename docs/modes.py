@@ -29,7 +29,7 @@ ISOLATION = {
     "memory": "memory limit per process",
 }
 """The words of `tandem choose` and `tandem plan` for the isolation of a model, and what they mean."""
-SPEED = ("tokens/s, both busy", "$ per million tokens")
+SPEED = ("tokens/s, both busy", "$ per million output tokens")
 """Of the cheapest setup on spot capacity, with the ranges of the forecasts."""
 Found = dict[str, list[Cell]]
 """The setups that hold both models, by sharing mode."""

@@ -60,12 +60,13 @@ class Speed:
     """All of its slots in total, while all slots of all models of the GPU are in use."""
     first_token_ms: Estimate
     """Until the first token after a prompt of `PROMPT_TOKENS`, or of the whole context, while the others are idle."""
-    basis: Basis = "forecast"
+    measured: frozenset[str] = frozenset()
+    """Names of the figures above that a measurement has replaced."""
 
     @property
-    def is_measured(self) -> bool:
-        """Whether a measurement has replaced a part of it."""
-        return self.basis == "measured"
+    def basis(self) -> Basis:
+        """`measured` if at least one figure is."""
+        return "measured" if self.measured else "forecast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

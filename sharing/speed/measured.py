@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
 
+FIGURES = ("tokens_per_s", "busy_tokens_per_s", "full_tokens_per_s", "first_token_ms")
+"""Of a forecast, and of a measurement."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
@@ -37,16 +40,16 @@ class Measurement:
         """What it is a measurement of."""
         return self.model, self.gpu, self.mode, self.sharers, self.profile, self.busy, self.slots
 
-    def __str__(self) -> str:
+    @property
+    def setup(self) -> str:
+        """Where the model was measured."""
         mode = " ".join(filter(None, (self.mode, self.profile)))
-        shares = f"{self.busy} of {self.sharers} shares in use"
-        return f"{self.model} on {self.gpu}, {mode}, {shares}, slots: {self.slots}"
+        return f"{self.gpu}, {mode}, {self.busy} of {self.sharers} shares in use, slots: {self.slots}"
 
     def correct(self, speed: Speed) -> Speed:
         """The forecast with what was measured in its place."""
-        names = ("tokens_per_s", "busy_tokens_per_s", "full_tokens_per_s", "first_token_ms")
-        known = {name: value for name in names if (value := getattr(self, name))}
-        return replace(speed, **known, basis="measured") if known else speed
+        known = {name: value for name in FIGURES if (value := getattr(self, name))}
+        return replace(speed, **known, measured=frozenset(known))
 
 
 def find(measurements: Iterable[Measurement], key: tuple[object, ...]) -> Measurement | None:

@@ -35,24 +35,41 @@ def read_measured(paths: Iterable[str]) -> tuple[Measurement, ...]:
 
 
 def warn_of_unused(tried: Sequence["Cell | Plan"]) -> None:
-    """Says which of their measurements replace no forecast of these stacks."""
+    """Says which of their measurements replace no forecast of these stacks, and what the others lack."""
     keys = {
         key_of(each.config, fit.pool, fit.served, fit.placement.shares) for each in tried for fit in each.verdict.fits
     }
+    unused: dict[tuple[str, str], list[str]] = {}
     for measurement in dict.fromkeys(one for each in tried for one in each.config.circumstances.measured):
         if measurement.key not in keys:
-            complain(f"warning: {measurement.file} replaces no forecast here: it measured {measurement}.")
+            unused.setdefault((measurement.file, measurement.setup), []).append(measurement.model)
+        elif missing := _missing(measurement):
+            what = f"{measurement.file} has not measured of {measurement.model}: {in_words(missing)}"
+            complain(f"warning: {what}. The forecast stays.")
+    for (file, setup), models in unused.items():
+        complain(f"warning: {file} replaces no forecast here: it measured {in_words(models)} on {setup}.")
+
+
+def _missing(measurement: Measurement) -> list[str]:
+    """What was not measured, and why not."""
+    lacks = {
+        "tokens_per_s": "its speed alone (no run with 1 request at a time)",
+        "busy_tokens_per_s": "its speed beside the others (no run of all with 1 request at a time)",
+        "full_tokens_per_s": f"its full speed (no run of all with {measurement.slots} or more at a time)",
+        "first_token_ms": f"its first token (no prompt of {SIMILAR_PROMPTS[0]} to {SIMILAR_PROMPTS[-1]} tokens)",
+    }
+    return [what for name, what in lacks.items() if getattr(measurement, name) is None]
 
 
 def _measurement(benched: BenchedModel, file: str) -> Measurement:
-    """The figures of the shortest prompts, which come first; warns of what is not measured."""
+    """The figures of the shortest prompts, which come first."""
     idle = [each for each in benched.figures if each.neighbours == "idle" and each.at_once == 1]
     busy = [each for each in benched.figures if each.neighbours == "busy"]
     beside = [each for each in busy if each.at_once == 1]
     full = [each for each in busy if each.at_once >= benched.slots and each.prompt_words == busy[0].prompt_words]
     prompts = [each for each in idle if each.prompt_tokens in SIMILAR_PROMPTS]
     prompts.sort(key=lambda each: abs(each.prompt_tokens - PROMPT_TOKENS))
-    measurement = Measurement(
+    return Measurement(
         file=file,
         model=benched.name,
         gpu=benched.gpu,
@@ -66,12 +83,3 @@ def _measurement(benched: BenchedModel, file: str) -> Measurement:
         full_tokens_per_s=full[-1].total_tokens_per_s if full else None,
         first_token_ms=prompts[0].first_token_ms if prompts else None,
     )
-    lacks = {
-        "tokens_per_s": "its speed alone (no run with 1 request at a time)",
-        "busy_tokens_per_s": "its speed beside the others (no run of all with 1 request at a time)",
-        "full_tokens_per_s": f"its full speed (no run of all with {benched.slots} or more at a time)",
-        "first_token_ms": f"its first token (no prompt of {SIMILAR_PROMPTS[0]} to {SIMILAR_PROMPTS[-1]} tokens)",
-    }
-    if missing := [what for name, what in lacks.items() if getattr(measurement, name) is None]:
-        complain(f"warning: {file} has not measured of {benched.name}: {in_words(missing)}. The forecast stays.")
-    return measurement

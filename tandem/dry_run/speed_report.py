@@ -9,7 +9,7 @@ from tandem.dry_run.report_parts import Cents, Report, Tenths, Whole, at
 
 
 class SpeedReport(Report):
-    """A forecast of a model's speed with its range, or a measurement."""
+    """A forecast of a model's speed with its range; a measurement may replace some of its figures, or all."""
 
     tokens_per_s: Tenths = at("tokens_per_s.value")
     """One request, while the other models of the GPU are idle."""
@@ -29,6 +29,7 @@ class SpeedReport(Report):
     first_token_low: Whole = at("first_token_ms.low")
     first_token_high: Whole = at("first_token_ms.high")
     basis: Literal["forecast", "measured"]
+    """`measured` if at least one figure is."""
 
 
 class UsdReport(Report):
@@ -40,7 +41,7 @@ class UsdReport(Report):
 
 
 class TokenPriceReport(Report):
-    """Dollars of the whole stack per million tokens, while no pool is parked."""
+    """Dollars of the whole stack per million output tokens, while no pool is parked. Reading prompts is left out."""
 
     full_load: UsdReport
     """All slots of all models in use, all the time."""

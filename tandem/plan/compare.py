@@ -11,6 +11,7 @@ from rich.console import Console
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
+from sharing.speed.estimate import Estimate
 from sharing.stack.changes import with_room
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuPool
@@ -47,6 +48,11 @@ class Option:
     def bill(self) -> Cost | None:
         """What it costs; None where it is refused."""
         return None if self.judged.refused else self.judged.verdict.cost
+
+    @property
+    def usd_per_million_tokens(self) -> Estimate | None:
+        """The price of its tokens at full load; None where it is refused, or generates none."""
+        return usd_per_million_tokens((fit.speed for fit in self.judged.verdict.fits), self.bill)
 
     @property
     def gpus(self) -> str:
@@ -159,12 +165,28 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
                 yield replace(source, sections={**source.sections, **own})
 
 
+def _compared(options: Sequence[Option]) -> list[Option]:
+    """The accepted ones; parked stacks only if all are parked."""
+    accepted = [option for option in options if option.planned]
+    return [option for option in accepted if option.judged.config.awake] or accepted
+
+
 def cheapest(options: Sequence[Option]) -> list[Option]:
     """Those that cost the least, parked stacks only if all are parked; none if all are refused."""
-    accepted = [option for option in options if option.planned]
-    compared = [option for option in accepted if option.judged.config.awake] or accepted
+    compared = _compared(options)
     prices = [round(option.bill.usd_per_month, 4) if option.bill else 0.0 for option in compared]
     return [option for option, usd in zip(compared, prices, strict=True) if usd == min(prices)]
+
+
+def _cheaper_per_token(options: Sequence[Option], best: Sequence[Option], per: str) -> str:
+    """Says which option is cheapest per token, if it is none of `best`."""
+    usd = [(usd, option) for option in _compared(options) if (usd := option.usd_per_million_tokens)]
+    if not usd:
+        return ""
+    least, option = min(usd, key=lambda pair: pair[0].value)
+    if any(option is each or least.value == usd_of.value for each in best if (usd_of := each.usd_per_million_tokens)):
+        return ""
+    return f"cheapest: per {per}; per output token: {option.name}, ${price_cell(least)} per million."
 
 
 def as_dict(options: Sequence[Option]) -> dict[str, Any]:
@@ -212,6 +234,8 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
         say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
         if any(fit.speed for option in options for fit in option.judged.verdict.fits):
             say(console, SPEEDS)
+        if note := _cheaper_per_token(options, best, "hour" if "$/month" in hidden else "month"):
+            say(console, note)
     for option in options:
         for problem in option.judged.problems:
             say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
@@ -231,7 +255,7 @@ def _cells(option: Option) -> tuple[str, ...]:
         f"{option.bill.usd_per_hour:.3f}",
         f"{option.bill.usd_per_month:.2f}",
         speed_cell(slowest_busy(speeds)),
-        price_cell(usd_per_million_tokens(speeds, option.bill)),
+        price_cell(option.usd_per_million_tokens),
         ready,
         option.isolation,
         str(option.shares),

@@ -25,7 +25,7 @@ from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
-from tandem.plan.screen import bill_of, dollars
+from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark
 from tandem.terminal import count, in_markup, in_range, in_words, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
@@ -73,27 +73,36 @@ def _speed(console: Console, plan: Plan) -> None:
     speeds = [fit.speed for fit in plan.verdict.fits]
     if not any(speeds):
         return
-    _title(console, "Speed: forecasts, and the range of nine in ten readings")
+    known = [(fit, fit.speed) for fit in plan.verdict.fits if fit.speed]
+    marks = [mark(speed, "full_tokens_per_s") for _, speed in known]
+    parts = ["forecasts, and the range of nine in ten readings"] * (not all(marks))
+    parts += [f"{MEASURED} measured, and the range of the repeats"] * any(marks)
+    _title(console, f"Speed: {'; '.join(parts)}")
     rows = [
         (
             fit.served.model.name,
-            f"{in_range(fit.speed.full_tokens_per_s)} tokens/s in {_slots(fit)} while all are in use",
+            f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use",
         )
-        for fit in plan.verdict.fits
-        if fit.speed
+        for (fit, speed), stands in zip(known, marks, strict=True)
     ]
     print_rows(console, rows)
+    say(console, f"  {MODEL_HEAD[-1]}: the time until the first token after it, while the other models are idle")
     for load, words in ((1.0, "full load"), (0.1, "a tenth of it")):
         if usd := usd_per_million_tokens(speeds, plan.verdict.cost, load):
-            say(console, f"  ${in_range(usd, 2)} per million tokens at {words}")
-    for name in dict.fromkeys(served.model.name for served in plan.config.models):
+            say(console, f"  ${in_range(usd, 2)} per million output tokens at {words}")
+    names = list(dict.fromkeys(fit.served.model.name for fit, _ in known))
+    for name in names:
         if offer := hosted_price(name):
             usd_range = dollars(offer.lowest, offer.highest, 2)
             hosts = in_words([*offer.providers[:2], *[f"{len(offer.providers) - 2} more"] * (len(offer.providers) > 2)])
             say(
                 console,
-                f"  Hosted, {offer.model} costs {usd_range} per million tokens: {hosts} (litellm's list, {offer.date})",
+                f"  Hosted, {offer.model} costs {usd_range} per million output tokens: {hosts} (litellm's list, "
+                f"{offer.date})",
             )
+    unknown = [name for name in names if hosted_price(name) is None]
+    missing = f" No hosted price known of {in_words(unknown)}." if unknown else ""
+    say(console, f"  Hosts charge input tokens, too; our price leaves out the time to read prompts.{missing}")
 
 
 def _slots(fit: Fit) -> str:

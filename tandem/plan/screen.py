@@ -11,6 +11,7 @@ from sharing.hardware.prices import FRESH_DAYS
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
+from sharing.speed.forecast import PROMPT_TOKENS, Speed
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.startup import after_a_reclaim
@@ -28,8 +29,10 @@ MOST_NAMED = 3
 """The verdict names this many models; of more, it only gives the number."""
 BAR = 24
 """Characters of a bar that stands for an entire GPU."""
-MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", "first token of 500")
-"""Of the row of a model: memory, then one request alone, each model busy, and a prompt of 500 tokens."""
+MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", f"{PROMPT_TOKENS}-token prompt")
+"""Of the row of a model: memory, then one request alone, each model busy, and the first token after that prompt."""
+MEASURED = "*"
+"""Stands behind each figure that is not a forecast."""
 FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
@@ -77,6 +80,11 @@ def dollars(least: float, most: float, digits: int = 3) -> str:
     return f"${high}" if low == high else f"${low}–{high}"
 
 
+def mark(speed: Speed, figure: str) -> str:
+    """What stands behind a figure of that name."""
+    return MEASURED * (figure in speed.measured)
+
+
 def _verdict(console: Console, plan: Plan) -> None:
     """Which models run on which nodes, in one sentence."""
     config, names = plan.config, [served.model.name for served in plan.config.models]
@@ -114,7 +122,9 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
         say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
-    print_rows(console, [MODEL_HEAD, *map(_model_row, fits)], right=range(1, 5), bold=MODEL_HEAD[1])
+    print_rows(console, [MODEL_HEAD, *map(_model_row, fits)], right=range(1, 5), bold="GiB")
+    if any(fit.speed and fit.speed.measured - {"full_tokens_per_s"} for fit in fits):
+        say(console, f"  {MEASURED} measured")
 
 
 def _token_price(console: Console, plan: Plan) -> None:
@@ -122,11 +132,11 @@ def _token_price(console: Console, plan: Plan) -> None:
     full = usd_per_million_tokens([fit.speed for fit in plan.verdict.fits], plan.verdict.cost)
     if full is None:
         return
-    price = f"${in_range(full, 2)} per million tokens"
+    price = f"${in_range(full, 2)} per million output tokens"
     offers = filter(None, (hosted_price(served.model.name) for served in plan.config.models))
     cheaper = [offer for offer in offers if offer.lowest < full.low]
     best = min(cheaper, key=lambda offer: offer.lowest, default=None)
-    hosted = f"; cheaper hosted: {best.model} from ${best.lowest:.2f}" if best else ""
+    hosted = f"; hosted: {best.model} from ${best.lowest:.2f}" if best else ""
     say(console, f"  {price}{hosted}", word=price)
 
 
@@ -191,8 +201,11 @@ def _model_row(fit: Fit) -> tuple[str, ...]:
     context = f"{f'{slots} × ' if slots > 1 else ''}{served.effective_context:,}"
     speeds: tuple[str, ...] = ("", "", "")
     if speed:
-        alone, busy = in_range(speed.tokens_per_s), in_range(speed.busy_tokens_per_s)
-        speeds = alone, busy, f"{in_range(speed.first_token_ms.times(0.001), 1)} s{', measured' * speed.is_measured}"
+        speeds = (
+            in_range(speed.tokens_per_s) + mark(speed, "tokens_per_s"),
+            in_range(speed.busy_tokens_per_s) + mark(speed, "busy_tokens_per_s"),
+            f"{in_range(speed.first_token_ms.times(0.001), 1)} s{mark(speed, 'first_token_ms')}",
+        )
     return served.model.name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
 
 
@@ -212,10 +225,11 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     ]
     small = [line for line in bill.lines if line.short]
     rows.append(_cost_row(", ".join(line.short for line in small), small))
-    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if len(config.models) > 1 else ""
+    total, dedicated = f"${bill.usd_per_hour:.3f}", f"${bill.dedicated_usd_per_hour:.3f}"
+    other = f"{dedicated} with a GPU for each model" if len(config.models) > 1 and dedicated != total else ""
     if len(config.awake) < len(config.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
-    rows.append(("total", f"${bill.usd_per_hour:.3f}", other))
+    rows.append(("total", total, other))
     rows += [
         (hours.name, f"${hours.usd_per_hour:.3f}", hours.remark)
         for feature in features_of(config)

@@ -59,13 +59,14 @@ def test_a_measurement_replaces_the_forecast_of_the_same_setup_only(other: dict[
     if other:
         assert after == before
     else:
-        assert after == replace(before, busy_tokens_per_s=Estimate(23, 22, 24), basis="measured")
-        assert after.is_measured
+        measured_figures = frozenset({"busy_tokens_per_s"})
+        assert after == replace(before, busy_tokens_per_s=Estimate(23, 22, 24), measured=measured_figures)
+        assert (before.basis, after.basis) == ("forecast", "measured")
 
 
 def test_a_measurement_says_what_it_measured() -> None:
     slice_ = replace(BUSY, gpu="h100", mode="mig", sharers=1, profile="3g.40gb", busy=1)
-    assert str(slice_) == "llama2:7b on h100, mig 3g.40gb, 1 of 1 shares in use, slots: 1"
+    assert slice_.setup == "h100, mig 3g.40gb, 1 of 1 shares in use, slots: 1"
 
 
 @pytest.mark.parametrize("numbers", [(5, 6, 7), (-5, -6, 7), (5, 4, float("inf"))])
