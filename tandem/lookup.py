@@ -10,6 +10,8 @@ from tandem.terminal import CallError, short
 if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
 
+ANY_REGION = "any"
+"""The value of `choose --region` for all regions with known offers."""
 STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
 
@@ -114,5 +116,7 @@ def require_region(region: str) -> None:
     """Raises `CallError` for a region that no table of ours has."""
     from sharing.problems import did_you_mean
 
+    if region == ANY_REGION:
+        raise CallError("only `tandem choose` takes the region `any`. Name one here, for example us-east-1.")
     if region not in regions():
         raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions())}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
 from tandem.arguments import BY, Commands, add_command, add_measured, add_region, amount, budget, count
-from tandem.lookup import called, existing, require_region, resolve_path
+from tandem.lookup import ANY_REGION, called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: help and completion do without them.
@@ -25,8 +25,6 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
 }
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
-ANY = "any"
-"""The value of `--region` for all regions with known offers."""
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -102,7 +100,7 @@ def run(parsed: argparse.Namespace) -> int:
     least = parsed.min_tokens_per_second or 0.0
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
-    regions = regions_beside(base.config.region) if parsed.region == ANY else ()
+    regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
@@ -137,7 +135,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
-        "region": parsed.region if parsed.region == ANY else base.config.region,
+        "region": parsed.region if parsed.region == ANY_REGION else base.config.region,
         "capacity": parsed.capacity,
         "by": parsed.by,
         "min_tokens_per_second": parsed.min_tokens_per_second,
@@ -201,7 +199,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     today = datetime.date.today()
     settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
     limits = parsed.budget.settings if parsed.budget else {}
-    region = None if parsed.region == ANY else parsed.region
+    region = None if parsed.region == ANY_REGION else parsed.region
     if region:
         require_region(region)
     elif parsed.region and parsed.live_prices:

@@ -56,6 +56,7 @@ CALLS = (
         "report none.json",
     ),
     *(f"{command} --region us-east-11" for command in ("doctor", "leftovers", "quota", "prices")),
+    *(f"{command} --region any" for command in ("modes", "gpus", "prices")),
     *(f"{name} dev --context x" for name in ("verify", "watch", "metrics", "chat", "bench")),
     *(f"{name} dev --kubeconfig nowhere" for name in ("verify", "watch", "metrics", "chat", "bench")),
     *(f"verify --wait={seconds}" for seconds in ("-1", "inf", "nan", "soon")),
