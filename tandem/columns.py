@@ -9,7 +9,11 @@ from tandem.terminal import in_range
 
 GAP = "  "
 TOKENS_PER_S, PER_MILLION = "tokens/s", "$/million"
-SPEEDS = f"{TOKENS_PER_S}: forecast for the slowest model, all busy; {PER_MILLION} at full load."
+NOTES = {
+    TOKENS_PER_S: f"{TOKENS_PER_S}: forecast for the slowest model, all busy",
+    PER_MILLION: f"{PER_MILLION} at full load",
+}
+SPEEDS = f"{'; '.join(NOTES.values())}."
 """Below a table with these columns."""
 Row = TypeVar("Row")
 
@@ -49,7 +53,12 @@ def lay_out(
 
 def speed_cell(tokens_per_s: Estimate | None) -> str:
     """A cell of the column `TOKENS_PER_S`."""
-    return in_range(tokens_per_s, int(tokens_per_s.value < 10)) if tokens_per_s else ""
+    return in_range(tokens_per_s, speed_digits(tokens_per_s.value)) if tokens_per_s else ""
+
+
+def speed_digits(tokens_per_s: float) -> int:
+    """Digits after its point in that column."""
+    return int(tokens_per_s < 10)
 
 
 def price_cell(usd: Estimate | None) -> str:

@@ -72,6 +72,11 @@ def regions_beside(region: str) -> list[str]:
     return [place for place in _regions() if partition_of(place) == partition_of(region)]
 
 
+def sells_gpus(region: str) -> bool:
+    """Whether the region is known to offer any type of the catalogue."""
+    return any(offered(name, region) == "yes" for name in instance_types())
+
+
 def cheapest_first(region: str, book: Book | None = None) -> Iterator[InstanceType]:
     """The types of the catalogue that the region is not known to lack, by on-demand price of a node there."""
     here = [kind for kind in instance_types().values() if offered(kind.name, region, book) != "no"]

@@ -27,7 +27,7 @@ from sharing.verdict.speed import usd_per_million_tokens
 By = Literal["price", "tokens", "per-token"]
 """What setups are ranked by: dollars per month, tokens per second of the slowest model, or dollars per token."""
 CLOSE = 0.05
-"""Regions that differ by less in what they are ranked by are ranked by risk."""
+"""Setups and regions that differ by less in what they are ranked by are ranked by risk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ def choose(
     )
 
 
-def _ranked(choices: list[Choice], by: By) -> tuple[Choice, ...]:
+def _ranked(choices: Sequence[Choice], by: By) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda choice: choice.rank(by)))
 
 
@@ -194,17 +194,26 @@ def _proposed(ranked: Sequence[Choice], by: By) -> int:
 
 
 def _best_of_regions(choices: Sequence[Choice], by: By) -> tuple[Choice, ...]:
-    """The proposed setup of each region; of those that are `CLOSE` to the first, the ones with less risk first."""
+    """Of each region's setups `CLOSE` to its first, the proposed one of those with the least risk; then the rows so."""
     by_region: dict[str, list[Choice]] = {}
-    ranked = deque((choice.rank(by)[1], choice) for choice in choices)
-    while ranked:
-        first = ranked[0][0]
+    for choice in choices:
+        by_region.setdefault(choice.config.region, []).append(choice)
+    best = []
+    for here in by_region.values():
+        safest = next(_by_risk(here, by))
+        best.append(safest[_proposed(safest, by)])
+    return tuple(choice for close in _by_risk(_ranked(best, by), by) for choice in close)
+
+
+def _by_risk(ranked: Sequence[Choice], by: By) -> Iterator[list[Choice]]:
+    """Those that are `CLOSE` to the first, the ones with less risk first; then the next ones in the same way."""
+    left = deque((choice.rank(by)[1], choice) for choice in ranked)
+    while left:
+        first = left[0][0]
         close = []
-        while ranked and ranked[0][0] <= first + CLOSE * abs(first):
-            close.append(ranked.popleft()[1])
-        for choice in sorted(close, key=lambda choice: choice.risk):
-            by_region.setdefault(choice.config.region, []).append(choice)
-    return tuple(here[_proposed(here, by)] for here in by_region.values())
+        while left and left[0][0] <= first + CLOSE * abs(first):
+            close.append(left.popleft()[1])
+        yield sorted(close, key=lambda choice: choice.risk)
 
 
 def isolation(shares: Shares) -> str:
@@ -219,12 +228,16 @@ def isolation(shares: Shares) -> str:
 def _in_regions(config: StackConfig, capacities: Sequence[Capacity], regions: Sequence[str]) -> Iterator[Cell]:
     """The setups of each region whose type it is known to offer, with an on-demand price of its own."""
     for region in regions:
-        known = [
-            kind
-            for kind in instance_types().values()
-            if offered(kind.name, region) == "yes" and on_demand(kind.name, region).own
-        ]
-        yield from _cells(config.changed(region=region), capacities, known)
+        yield from _cells(config.changed(region=region), capacities, priced_types(region))
+
+
+def priced_types(region: str) -> list[InstanceType]:
+    """The types that the region is known to offer, with an on-demand price of its own."""
+    return [
+        kind
+        for kind in instance_types().values()
+        if offered(kind.name, region) == "yes" and on_demand(kind.name, region).own
+    ]
 
 
 def _cells(

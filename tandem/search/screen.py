@@ -1,6 +1,7 @@
 """The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
@@ -8,18 +9,23 @@ from rich.console import Console
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
+from sharing.hardware.offerings import sells_gpus
+from sharing.hardware.prices import spot
 from sharing.hardware.spot_risk import reclaimed_part
 from sharing.stack.config import StackConfig
-from sharing.verdict.choices import By, Choice, Choices
+from sharing.verdict.choices import CLOSE, By, Choice, Choices, priced_types
 from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
 from sharing.verdict.rules.offers import read_prices
-from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell
+from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell, speed_digits
 from tandem.search.base_stack import context_of
 from tandem.terminal import count, in_words, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
 BEST: dict[By, str] = {"price": "Cheapest", "tokens": "Fastest", "per-token": "Cheapest per token"}
+RANKED: dict[By, str] = {"price": "", "tokens": TOKENS_PER_S, "per-token": PER_MILLION}
+"""The head of the column by which setups are ranked, where a narrow terminal could lack it."""
+MEASURED = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,10 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {len(choices.fitting)}"
     say(console, f"{BEST[choices.by]} {head}", "bold", word=BEST[choices.by])
     doubts = _doubts(shown)
-    rows = [
-        Row(choice, str(number) * numbered, "".join(doubts[doubt] for doubt in choice.doubts))
-        for number, choice in enumerate(shown, 1)
-    ]
+    rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
     # With a schedule, a month is not 730 hours.
-    columns = [replace(each, importance=None) if each is MONTH and config.park else each for each in COLUMNS]
+    stays = {RANKED[choices.by], *([MONTH.head] if config.park else [])}
+    columns = [replace(each, importance=None) if each.head in stays else each for each in COLUMNS]
     columns = [each for each in columns if choices.regions or each is not REGION]
     lines, left_out = lay_out(columns, rows, console.width)
     for line in lines:
@@ -81,15 +85,61 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
     say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown, choices)}", "bold", word="$")
-    if any(choice.cell.slowest_busy for choice in shown):
-        say(console, SPEEDS, "bold", word=TOKENS_PER_S)
+    notes = [note for head, note in NOTES.items() if head not in left_out]
+    if notes and any(choice.cell.slowest_busy for choice in shown):
+        say(console, f"{'; '.join(notes)}.", "bold", word=notes[0].partition(" ")[0].rstrip(":"))
+    if any(map(_is_measured, shown)):
+        say(console, f"{MEASURED} a speed in this row is measured", "bold", word=MEASURED)
     if risks := [choice.spot_risk for choice in shown if choice.spot_risk]:
-        past = f"instances reclaimed in the month before {risks[0].date} (Spot Advisor)"
+        day = datetime.date.fromisoformat(risks[0].date)
+        past = f"reclaimed in the month before {day} (Spot Advisor, {(config.today - day).days:,} days ago)"
         say(console, f"spot %: {past}", "bold", word="spot %")
+    if choices.regions:
+        rule = f"least spot risk within {CLOSE * 100:.0f} % of its best; of equals, one without a warning"
+        say(console, f"row: {rule}", "bold", word="row")
+        _regions_without(console, choices)
+    _just_too_slow(console, config, choices)
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, f"{letter} {doubt}", "yellow", word=letter)
     _peak(console, config, shown[0])
-    _unpriced(console, config, [*choices.fitting[most:], *choices.not_judged])
+    if not choices.regions:
+        _unpriced(console, config, choices)
+
+
+def _regions_without(console: Console, choices: Choices) -> None:
+    """The regions of whose prices the tables lack some or all."""
+    types = {region: priced_types(region) for region in choices.regions}
+    said = []
+    if any(choice.cell.is_spot for choice in choices.fitting):
+        without = sum(bool(kinds) and not any(spot(kind.name, at) for kind in kinds) for at, kinds in types.items())
+        read = "`tandem prices --region REGION`, then `choose --region REGION --live-prices`"
+        said += [f"spot prices unknown in {count(without, 'region')}: run {read}"] * (without > 0)
+    unpriced = sum(not kinds and sells_gpus(region) for region, kinds in types.items())
+    said += [f"{count(unpriced, 'region')} without own prices left out"] * (unpriced > 0)
+    if said:
+        say(console, "; ".join(said))
+
+
+def _just_too_slow(console: Console, config: StackConfig, choices: Choices) -> None:
+    """Setups that are left out, although their speed would be shown as the one that was asked for."""
+    least = choices.least_tokens_per_s
+    near = [
+        choice
+        for choice in choices.too_slow
+        if round(choice.cell.tokens_per_s, speed_digits(choice.cell.tokens_per_s)) >= least
+        and not _is_over_budget(choice, limits_of(config))
+    ]
+    if near:
+        nearest = min(near, key=lambda choice: choice.rank("price"))
+        usd, speed = nearest.bill.usd_per_hour, _just_below(nearest.cell.tokens_per_s)
+        left_out = f"{count(len(near), 'setup')}, from ${usd:.3f} per hour with {speed}"
+        say(console, f"left out just below {least:g} tokens/s: {left_out}")
+
+
+def _just_below(tokens_per_s: float) -> str:
+    """With one digit more than in the table, rounded down."""
+    digits = speed_digits(tokens_per_s) + 1
+    return f"{floor(tokens_per_s * 10**digits) / 10**digits:.{digits}f}"
 
 
 def _peak(console: Console, config: StackConfig, first: Choice) -> None:
@@ -114,6 +164,14 @@ def _capacity(choice: Choice) -> str:
     if choice.cell.pool.capacity == "on-demand":
         return "on-demand"
     return f"spot {reclaimed_part([choice.spot_risk])}" if choice.spot_risk else "spot ? %"
+
+
+def _letters(choice: Choice, doubts: Mapping[str, str]) -> str:
+    return MEASURED * _is_measured(choice) + "".join(doubts[doubt] for doubt in choice.doubts)
+
+
+def _is_measured(choice: Choice) -> bool:
+    return any(speed.is_measured for speed in choice.cell.speeds if speed)
 
 
 def _margin(choice: Choice) -> str:
@@ -156,7 +214,7 @@ def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
         if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
             reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
     say(console, f"error: {reason}")
-    _unpriced(console, config, choices.not_judged)
+    _unpriced(console, config, choices)
 
 
 def _fastest(nearest: Choice, limits: Limits) -> str:
@@ -216,11 +274,18 @@ def _digits(limits: Limits, bill: Cost | None) -> int:
     return 2 * (round(limits.usd_per_month) == round(bill.usd_per_month))
 
 
-def _unpriced(console: Console, config: StackConfig, left_out: Sequence[Choice]) -> None:
-    """Setups that also fit the models, at an unknown price."""
-    setups = [choice for choice in left_out if choice.bill.unpriced]
+def _unpriced(console: Console, config: StackConfig, choices: Choices) -> None:
+    """Setups that hold the models, at another region's price or an estimate, whether they are shown or not."""
+    setups = [choice for choice in (*choices.fitting, *choices.not_judged) if choice.bill.unpriced]
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
-    if types:
-        named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        reason = f"{count(len(setups), 'more setup')} not ranked: the prices of {named} in {config.region} are unknown."
-        say(console, f"warning: {reason} {read_prices(config.region)}")
+    if not types:
+        return
+    named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
+    prices = f"the prices of {named} in {config.region} are unknown"
+    if choices.not_judged:
+        reason = f"{count(len(setups), 'more setup')} not ranked: {prices}."
+    elif len(setups) == len(choices.fitting):
+        reason = f"the prices of all {len(setups)} setups in {config.region} are unknown."
+    else:
+        reason = f"{count(len(setups), 'setup')} ranked last: {prices}."
+    say(console, f"warning: {reason} {read_prices(config.region)}")

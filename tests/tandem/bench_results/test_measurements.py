@@ -120,6 +120,16 @@ def test_choose_and_modes_take_it_where_they_try_the_same(command: tuple[str, ..
     )
 
 
+def test_choose_marks_the_rows_that_were_measured(tmp_path: Path) -> None:
+    command = ("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot")
+    lines = call(*command, "--measured", measured(tmp_path / "r.json")).stdout.splitlines()
+    marked = [line for line in lines if line.endswith("*")]
+    assert marked
+    assert all("g4dn" in line and "timeslice" in line for line in marked)
+    assert [line for line in lines if "g4dn.xlarge   timeslice" in line] == marked[:1]
+    assert "* a speed in this row is measured" in lines
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -400,6 +400,45 @@ def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_pat
     assert always["usd_per_week"] == pytest.approx(168 * always["usd_per_hour"], abs=0.02)
 
 
+# What the screen says of what it leaves out.
+
+
+@pytest.mark.parametrize("rows", ["2", "99"])
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        # The tables have no price of this region, and none of G5 in the other one.
+        ("sa-east-1", "warning: the prices of all "),
+        ("eu-west-3", r"warning: \d+ setups ranked last: the prices of g5\.xlarge, g5\.2xlarge, g5\.4xlarge and "),
+    ],
+)
+def test_unknown_prices_are_named_whatever_rows_are_shown(region: str, said: str, rows: str) -> None:
+    assert re.search(said, answered(*PAIR, "--region", region, "--rows", rows)[1])
+
+
+def test_setups_that_only_rounding_makes_fast_enough_are_counted() -> None:
+    setups = [
+        (min(model["speed"]["busy_tokens_per_s"] for model in one["models"]), one["usd_per_hour"])
+        for one in report(*PAIR)["setups"]
+    ]
+    speed = next(speed for speed, _ in setups if 0.1 < round(speed) - speed < 0.4)
+    cheapest = min(usd for other, usd in setups if abs(other - speed) < 0.1)
+    screen = answered(*PAIR, "--min-tokens-per-second", str(round(speed)), "--rows", "2")[1]
+    said = rf"left out just below {round(speed)} tokens/s: \d+ setups?, from \${cheapest:.3f} per hour with [\d.]+"
+    assert re.search(said, screen)
+    assert "left out" not in answered(*PAIR, "--min-tokens-per-second", str(speed - 0.1), "--rows", "2")[1]
+
+
+@pytest.mark.parametrize(("by", "head"), [("tokens", "tokens/s"), ("per-token", "$/million")])
+def test_the_column_of_the_ranking_stays(by: str, head: str) -> None:
+    lines = call("choose", *PAIR, "--by", by, cwd=Path.cwd(), columns=60).stdout.splitlines()
+    heads, *rest = (line for line in lines[1:] if "$/hour" in line or not line.startswith(" "))
+    assert head in heads
+    # The notes are of the columns that are shown.
+    for column in ("tokens/s", "$/million"):
+        assert any(f"{column}: f" in line or f"{column} at" in line for line in rest) == (column in heads)
+
+
 # The best setup of each region.
 
 
