@@ -186,8 +186,7 @@ def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> Gpu
         us_per_layer = _mean(other.us_per_layer for other in others)
         efficiency = _mean(other.efficiency for other in others)
     if prompts:
-        newer = [reading for reading in prompts if reading.year not in OLD_YEARS]
-        tflops = median(2e-12 * reading.weights * reading.tokens_per_s for reading in newer or prompts)
+        tflops = median(2e-12 * reading.weights * reading.tokens_per_s for reading in prompts)
     else:
         # The bandwidth stands for the size of the GPU.
         tflops = chip.gb_s * _mean(other.prompt_tflops / other.gb_s for other in others if other.prompt_tflops)

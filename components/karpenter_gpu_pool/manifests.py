@@ -118,7 +118,7 @@ def node_class(
     return _object("karpenter.k8s.aws/v1", "EC2NodeClass", pool.name, spec)
 
 
-def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
+def node_overlays(pool: KarpenterPool, first_weight: int) -> list[Manifest]:
     """One NodeOverlay per number of GPUs. It replaces the GPUs by the shares that the device plugin will advertise.
 
     All weights differ: of two overlays with the same weight, Karpenter ignores the one that is earlier in the alphabet.

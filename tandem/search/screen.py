@@ -171,7 +171,7 @@ def _letters(choice: Choice, doubts: Mapping[str, str]) -> str:
 
 
 def _is_measured(choice: Choice) -> bool:
-    return any(speed.is_measured for speed in choice.cell.speeds if speed)
+    return any(speed.measured for speed in choice.cell.speeds if speed)
 
 
 def _margin(choice: Choice) -> str:

@@ -115,7 +115,7 @@ def manifests(pool: Pool, max_nodes: int = 40) -> Iterator[Object]:
     )
     subnets, group = ["subnet-0123456789abcdef0"], "sg-0123456789abcdef0"
     yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_id=group, tags={"team": "ml"})
-    yield from node_overlays(ours)
+    yield from node_overlays(ours, 1)
     yield node_pool(ours)
 
 

@@ -39,6 +39,7 @@ from tandem import (
     Scaling,
     ScheduledParkingArgs,
     ShareProofArgs,
+    SpillPool,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
     TimeSlicing,
@@ -139,6 +140,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (SpotGpuNodeGroupArgs, {"sharing": "mps"}, ".sharing must be Exclusive or TimeSlicing or Mig or Mps, not 'mps'."),
     (OllamaModel, {"kv_type": "q5"}, ".kv_type must be KvType or one of f16, q8_0, q4_0, not 'q5'."),
     (MonitoringArgs, {"pools": ["gpu"]}, ".pools must be a list of MonitoredPool, not ['gpu']."),
+    (SpillPool, {"pool": 1}, ".pool must be text, not 1. Pass text."),
     (ScheduledParkingArgs, {"node_groups": {"gpu": "gpu"}}, ".node_groups must be a mapping, not {'gpu'"),
     # The rules of each component.
     (GpuClusterArgs, {"kubernetes": "1.63"}, ".kubernetes is '1.63', which has no pinned add-ons. Did you mean 1.36"),
