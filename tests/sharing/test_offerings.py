@@ -6,7 +6,7 @@ from sharing import tables
 from sharing.fit.slices import in_mig
 from sharing.hardware import offerings, prices
 from sharing.hardware.gpus import instance_types
-from sharing.hardware.offerings import offered
+from sharing.hardware.offerings import offered, sells_gpus
 from sharing.hardware.prices import Book, Market
 from sharing.modes.modes import Mig
 from sharing.verdict.full import FullVerdict, judge_fully
@@ -117,3 +117,8 @@ def test_a_family_newer_than_the_table_can_be_read_from_aws(monkeypatch: pytest.
     monkeypatch.setattr(offerings, "_families", lambda: frozenset({"g4dn"}))
     (warning,) = on("eu-west-1", "g6.xlarge").warnings
     assert warning.fix == "Run `tandem prices --region eu-west-1`, then plan with `--live-prices`."
+
+
+def test_a_region_sells_gpus_if_one_type_is_known_there() -> None:
+    assert sells_gpus("af-south-1")  # g4dn alone, in EC2's answer of 2026-09-01
+    assert not sells_gpus("xx-nowhere-1")
