@@ -127,6 +127,15 @@ def test_unusable_credentials_are_one_line(
     assert says in error_of(fake.kubeconfig(tmp_path, **user))
 
 
+def test_objects_are_those_of_their_namespace(fake: FakeKubernetes, tmp_path: Path) -> None:
+    with cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as reached:
+        found = reached.daemon_sets("nvidia-device-plugin")
+        assert found == fake.answers["/apis/apps/v1/namespaces/nvidia-device-plugin/daemonsets"]["items"]
+        assert found
+        assert len(reached.pods("ollama")) == len(reached.pods())
+        assert reached.deployments("ollama") == []
+
+
 def test_a_login_that_has_expired_is_repeated(fake: FakeKubernetes, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
     script = f'printf \'{{"status": {{"token": "%s"}}}}\' "$(cat {tmp_path}/token)"'
