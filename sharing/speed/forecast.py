@@ -16,7 +16,7 @@ from sharing.models.catalogue import Model
 from sharing.models.engine import ModelInEngine
 from sharing.models.kv_cache import bytes_read
 from sharing.speed.estimate import Estimate, within
-from sharing.speed.gpus import GpuSpeed, gpu_speeds
+from sharing.speed.gpus import GpuSpeed, gpu_speeds, widest_spreads
 
 PROMPT_TOKENS = 500
 """Length of the prompt for the time to the first token."""
@@ -181,7 +181,7 @@ def _prompt_seconds(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Esti
 
 
 def _limits_threads(share: Share) -> bool:
-    """Whether the share are those of MPS, whose clients have a part of the threads, also while others are idle."""
+    """Whether it is a share of MPS, whose clients have a part of the threads, also while others are idle."""
     return share.enforced and share.sharers > 1
 
 
@@ -191,7 +191,7 @@ def _kept(gpu: Gpu, share: Share, busy: int) -> Estimate:
     """
     together = _shared("mps" if _limits_threads(share) else "timeslice")
     if _chip(gpu) != SHARED:
-        together = together.times(within(1.0, max(speed.spread for speed in gpu_speeds().values())))
+        together = together.times(within(1.0, widest_spreads()["spread"]))
     return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
 
 

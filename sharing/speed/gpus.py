@@ -54,9 +54,7 @@ class GpuSpeed:
 
     def of_a_slice(self) -> "GpuSpeed":
         """The same with the ranges of GPUs without readings: the one known of a MIG slice has 512 requests at once."""
-        every = gpu_speeds().values()
-        widest = {name: max(getattr(each, name) for each in every) for name in SPREADS}
-        return replace(self, readings=0, **widest)
+        return replace(self, readings=0, **widest_spreads())
 
     def prompt_seconds(self, *, tokens: float, weights: float) -> float:
         """Time to evaluate a prompt, in seconds, if a token passes `weights` weights of the model."""
@@ -67,3 +65,9 @@ class GpuSpeed:
 def gpu_speeds() -> dict[str, GpuSpeed]:
     """The speed of each GPU by its name."""
     return {row["gpu"]: GpuSpeed(**tables.cells_of(row, GpuSpeed)) for row in tables.read("gpu_speed").rows}
+
+
+@cache
+def widest_spreads() -> dict[str, float]:
+    """The ranges of GPUs without readings, by column."""
+    return {name: max(getattr(speed, name) for speed in gpu_speeds().values()) for name in SPREADS}
