@@ -56,7 +56,7 @@ def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:
 
 def _explicit(sharing: Sharing) -> dict[str, object]:
     """The settings that the file has, including those set to `null`."""
-    said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    said = sharing.model_dump(by_alias=True, exclude_unset=True)
     return {key: value for key, value in said.items() if key != "mode"}
 
 

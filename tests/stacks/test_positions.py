@@ -157,6 +157,18 @@ def test_in_an_up_a_value_has_its_position_or_its_origin(
     assert any(line.startswith(expected) for line in said), said
 
 
+def test_the_project_of_the_sandbox_is_a_copy_so_only_the_folder_of_the_program_has_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.mkdir()
+    (tmp_path / STACK).write_text("config:\n  tandem:sharing: {mode: timeslice, replicas: 1}\n")
+    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
+    assert refusal(program, {**GOOD, **BAD}, monkeypatch)[0].startswith("Pulumi.s.yaml:2:47  sharing.replicas: ")
+    monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", "aws:1234")
+    assert refusal(program, {**GOOD, **BAD}, monkeypatch)[0].startswith(f"sharing.replicas ({ELSEWHERE}): ")
+
+
 def test_the_value_of_a_secret_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "config:\n  aws:profile: {secure: AAAB}\n  tandem:sharing:\n    mode: {secure: AAAC}\n"
     (tmp_path / "Pulumi.s.yaml").write_text(text)
