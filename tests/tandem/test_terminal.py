@@ -1,5 +1,6 @@
 """What all commands share: how they find the stack file, and how they report errors."""
 
+import io
 import os
 import re
 import subprocess
@@ -8,10 +9,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tandem.installation import EXTRAS, NEEDED
 from tandem.lookup import stack_file
 from tandem.main import main
+from tandem.terminal import say
 from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[2]
@@ -103,3 +106,10 @@ def test_a_full_disk_under_the_output_is_one_line() -> None:
         done = subprocess.run(call, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     said = "error: the output cannot be written (No space left on device). Free some space.\n"
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_word_that_is_longer_than_the_line_stays_whole_so_that_it_can_be_copied() -> None:
+    console, path = Console(file=io.StringIO(), width=20), "tests/sharing/a_long_name_of_a_file.py"
+    say(console, f"Written to {path}")
+    assert isinstance(console.file, io.StringIO)
+    assert path in console.file.getvalue()

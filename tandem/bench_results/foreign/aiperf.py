@@ -20,7 +20,7 @@ OF_2025 = AliasPath("input_config", "endpoint", "model_names", 0)
 
 def _known(form: str) -> str:
     if not form.startswith("1."):
-        raise PydanticCustomError("form", "must be 1.x, not {form}", {"form": repr(form[:10])})
+        raise PydanticCustomError("form", "must be 1.x, not {form}", {"form": repr(form)})
     return form
 
 
