@@ -157,6 +157,8 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (KarpenterPool, {"instance_types": ["x"]}, "unknown GPU instance type 'x'."),
     (KarpenterGpuPoolArgs, {"pools": []}, ".pools must have at least one pool and no duplicate names, not []. Pass"),
     (KarpenterGpuPoolArgs, {"pools": [SPOT, SPOT]}, ".pools must have at least one pool and no duplicate names, not ["),
+    (PoolSharing, {"sharing": Mps(replicas=17), "gpu": "v100-16gb"}, ".sharing.replicas: must be at most 16 for MPS"),
+    (ShareProofArgs, {"sharing": Mps(replicas=17), "gpu": "v100-16gb"}, ".sharing.replicas: must be at most 16 for"),
     (PoolSharing, {"gpu": "t44"}, "unknown GPU 't44'. Did you mean t4"),
     (ShareProofArgs, {"gpu": "l44"}, "unknown GPU 'l44'. Did you mean l4"),
     (DevicePluginSharingArgs, {"pools": []}, ".pools must have at least one pool and no duplicate names, not []."),
