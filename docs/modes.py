@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
-from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
+from sharing.modes.base import MOST_TIME_SLICES, Shares
+from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest

@@ -7,8 +7,9 @@ set -eu
 tag=$1 num_gpu=$2 num_batch=$3 server_seconds=${4:-120} pull_seconds=${5:-900}
 log=${CONTAINER_LOG:-/proc/1/fd/1} termination_log=${TERMINATION_LOG:-/dev/termination-log} gpu=${GPU_DEVICE:-/dev/nvidiactl}
 pause=${PAUSE_SECONDS:-2} watch=${WATCH_DIRECTORY:-/watch} server=${SERVER_PID:-1}
-# The device plugin sets the first variable under MPS: the directory of its daemon (k8s-device-plugin v0.20.0
-# internal/plugin/mps.go). The second one says that the model never runs without MPS (values.py).
+# The first variable is the directory of the MPS daemon. The device plugin sets it for its own daemon (k8s-device-plugin v0.20.0
+# internal/plugin/mps.go), values.py for the daemon of the node. The second one, of values.py, says that the model never runs
+# without MPS: `required` without the plugin's daemon, `node` without that of the node and a memory limit of its own.
 pipe=${CUDA_MPS_PIPE_DIRECTORY:-} mps=${TANDEM_MPS:-} daemon_seconds=${DAEMON_SECONDS:-900} daemon_turns=${DAEMON_TURNS:-10}
 answer_seconds=${ANSWER_SECONDS:-20}
 
@@ -92,6 +93,16 @@ done
 printf 'FROM %s\nPARAMETER num_gpu %s\nPARAMETER num_batch %s\n' "$tag" "$num_gpu" "$num_batch" >"$work/.modelfile"
 quietly create "$tag" -f "$work/.modelfile" || fail "cannot set num_gpu and num_batch of $tag: $(reason)"
 
+# A limit for another number than that of the only GPU would be no limit, without an error.
+where="its pod on this node"
+if [ "$mps" = node ]; then
+    where="tandem-mps.service on this node"
+    case ${CUDA_MPS_PINNED_DEVICE_MEM_LIMIT:-} in
+    0=[1-9]*M) [ -n "$pipe" ] || fail "CUDA_MPS_PIPE_DIRECTORY is missing, so $tag was not loaded: it would have the entire GPU" ;;
+    *) fail "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is no limit of GPU 0, so $tag was not loaded: it would have the entire GPU" ;;
+    esac
+fi
+
 # Under EXCLUSIVE_PROCESS, a process without MPS keeps the new MPS server from the GPU, so a request that arrives while there is
 # no daemon must not leave one. A wait of more than ten minutes resets kubelet's back-off.
 if [ -n "$pipe" ]; then
@@ -99,7 +110,7 @@ if [ -n "$pipe" ]; then
     deadline=$(($(date +%s) + daemon_seconds))
     until daemon_answers; do
         [ "$(date +%s)" -lt "$deadline" ] ||
-            fail "the MPS daemon did not answer within $daemon_seconds s, so $tag was not loaded. Check its pod on this node"
+            fail "the MPS daemon did not answer within $daemon_seconds s, so $tag was not loaded. Check $where"
         quietly stop "$tag" || :
         sleep "$pause"
     done

@@ -12,7 +12,7 @@ from components.containers import NOBODY, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
 from sharing.aws.tags import VOLUME
-from sharing.modes.modes import GPU_RESOURCE
+from sharing.modes.base import GPU_RESOURCE
 from sharing.names import POOL_LABEL, tolerations
 
 Manifest = dict[str, Any]

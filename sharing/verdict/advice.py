@@ -8,15 +8,17 @@ from functools import cached_property
 
 from sharing.cost.bill import pool_usd, unpriced
 from sharing.fit.memory import need
+from sharing.fit.own_limits import with_needed_limit
 from sharing.fit.shares import place_models
 from sharing.fit.slices import each_layout
 from sharing.hardware import offerings
 from sharing.hardware.gpus import Gpu, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
-from sharing.problems import Problem, abbreviate
-from sharing.stack.changes import changed_settings, with_room
+from sharing.modes.base import PER_MODEL
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, every_mode
+from sharing.problems import Problem
+from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.quick import QuickVerdict, is_judgeable, judge_quickly
@@ -25,39 +27,12 @@ from sharing.verdict.rules import budget, hosts, table
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
-MOST_SINGLE = 3
-"""How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
-changes more of them abbreviates their paths."""
 SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
 Price = tuple[bool, float]
 Models = dict[int, ServedModel]
 """Models by their place in the stack file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A change after which nothing refuses the pool or its models."""
-
-    settings: tuple[str, ...]
-    """The settings to write, e.g. `gpu-nodes.desired: 2`."""
-    usd_per_hour: float | None
-    """The cost of the entire stack after the change; None if it is unknown."""
-    is_priced: bool = True
-    """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
-
-    @property
-    def change(self) -> str:
-        """The settings in one line; a setting that many models share appears once."""
-        first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
-        return f"{first} with {' and '.join(more)}" if more else first
-
-    def __str__(self) -> str:
-        if self.usd_per_hour is None:
-            return self.change
-        origin = "" if self.is_priced else " with GPU prices of another region"
-        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
 def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool) -> list[Advice]:
@@ -206,6 +181,8 @@ def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:
     """The kinds of changes, the least invasive first: among equally cheap ones it is offered first."""
     yield iter([search.with_pool(search.pool)])
     yield _fewer_replicas(search)
+    yield _needed_limits(search)
+    yield _limits_per_model(search)
     yield _other_layout(search)
     yield _smaller_prompt_caches(search)
     if search.failing:
@@ -228,6 +205,26 @@ def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
     if isinstance(old, Exclusive):
         return iter(())
     return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
+
+
+def _needed_limits(search: _Search) -> Iterator[StackConfig]:
+    """Limits as large as the models need: of those that need more, then of all whose limit the file has."""
+    gpu, config = search.pool.smallest.gpu, search.start
+    if not search.pool.sharing.needs_node_daemon:
+        return
+    given = {each.index: each for each in config.models_of(search.pool) if each.given_limit_mib}
+    too_small = {index: each for index, each in given.items() if need(each, gpu).bound > (each.given_limit_mib or 0)}
+    for models in (too_small, given):
+        if models:
+            needed = {index: with_needed_limit(each, need(each, gpu).bound) for index, each in models.items()}
+            yield search.with_models(needed)
+
+
+def _limits_per_model(search: _Search) -> Iterator[StackConfig]:
+    """Limits that fit each model, where equal ones do not."""
+    pool, old = search.pool, search.pool.sharing
+    if isinstance(old, Mps) and not old.needs_node_daemon and PER_MODEL not in search.start.compared_modes:
+        yield search.with_pool(_shared(pool, old.model_copy(update={"limits": PER_MODEL})))
 
 
 def _other_layout(search: _Search) -> Iterator[StackConfig]:
@@ -383,14 +380,3 @@ def _cheaper_capacity(search: _Search) -> Iterator[StackConfig]:
 def _shared(pool: GpuPool, sharing: Sharing) -> GpuPool:
     """The pool with a sharing of its own, so that other pools keep theirs."""
     return pool.changed(own_sharing=sharing)
-
-
-def _abbreviate(settings: Iterable[str]) -> Iterator[str]:
-    """The settings; the same value for many models appears once, e.g. `models[0-47].slots: 1`."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for setting in settings:
-        path, _, value = setting.partition(": ")
-        model, _, key = path.rpartition(".")
-        alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
-    for (_, value), paths in alike.items():
-        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [abbreviate(paths)]))

@@ -14,7 +14,7 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.offerings import offered
 from sharing.hardware.prices import on_demand
 from sharing.hardware.spot_risk import SpotRisk, spot_risks
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.problems import Problem
 from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig

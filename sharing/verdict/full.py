@@ -7,9 +7,10 @@ from operator import attrgetter
 from sharing.cost.bill import Cost
 from sharing.hardware import prices
 from sharing.problems import Problem
+from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import Advice, advise, concerns
+from sharing.verdict.advice import advise, concerns
 from sharing.verdict.features import features_of
 from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules import budget
@@ -78,21 +79,23 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
         first = fits[0]
-        path = advised.setdefault(pool, first.served.path)
+        given = first.placement.shares.own_limits and first.served.given_limit_mib
+        place = f"{first.served.path}.share.memory-gib" if given else first.served.path
+        path = advised.setdefault(pool, place)
         if not advice[pool]:
             within, larger = (" within the budget", ", or raise the budget") if quick.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
                 f"across GPUs. Use a smaller model{larger}."
             )
-        elif path == first.served.path:
+        elif path == place:
             fix = f"Write {'; or '.join(map(str, advice[pool]))}."
         else:
             fix = f"Apply the fix for {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
         if _wants_several_gpus(first):
             rule += "; a model runs on one GPU, even if its node has several"
-        yield Problem(first.served.path, f"{_names(fits)} ({size})", rule, fix)
+        yield Problem(place, f"{_names(fits)} ({size})", rule, fix)
 
 
 def _wants_several_gpus(fit: Fit) -> bool:

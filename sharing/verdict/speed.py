@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sharing.cost.bill import Cost
 from sharing.models.catalogue import full_name
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed, forecast
 from sharing.speed.measured import find

@@ -6,7 +6,8 @@ from typing import Literal
 
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
-from sharing.modes.modes import MODES, Shares
+from sharing.modes.base import Shares
+from sharing.modes.modes import MODES
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool

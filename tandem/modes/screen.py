@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import on_demand, spot
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell

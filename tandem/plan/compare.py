@@ -145,7 +145,7 @@ def _in_mode(source: Source, own: Judged, name: str, judge: Judge) -> Judged:
 
 def _names_of(sharing: Sharing) -> tuple[str, str]:
     """How the user may name the mode of these settings."""
-    return sharing.mode, f"{sharing.mode}-{sharing.strategy}"
+    return sharing.mode, f"{sharing.mode}-{sharing.limits if sharing.mode == 'mps' else sharing.strategy}"
 
 
 def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
@@ -162,7 +162,14 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
                     counts |= {"min": 0, "desired": needed.desired}
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
                 own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
+                if not sharing.needs_node_daemon:
+                    own["models"] = _without_shares(source.sections["models"])
                 yield replace(source, sections={**source.sections, **own})
+
+
+def _without_shares(models: Any) -> Any:
+    """The models as the file has them, without limits of their own."""
+    return [{key: value for key, value in each.items() if key != "share"} for each in models]
 
 
 def _compared(options: Sequence[Option]) -> list[Option]:

@@ -14,7 +14,7 @@ from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool

@@ -13,7 +13,8 @@ from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
 from sandbox.preview.program import run
 from sharing.hardware.gpus import instance_types
-from sharing.modes.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.modes.base import GPU_RESOURCE
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.names import tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.deployment import manifests as of_graph

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, plain
-from sharing.modes.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
+from sharing.modes.base import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.names import tolerations
 from sharing.stack.config import StackConfig
 from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases

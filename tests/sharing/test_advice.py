@@ -14,9 +14,9 @@ from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, switched
+from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import Advice
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly
 from tests.sharing.builders import (

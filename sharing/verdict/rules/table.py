@@ -92,8 +92,22 @@ def _gpu_supports_mode(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
         market = Market(region=config.region, is_spot=is_spot, book=config.book)
-        for gpu in dict.fromkeys(kind.gpu for kind in pool.known_types if kind.gpu.vendor == "nvidia"):
-            yield from pool.sharing.check(gpu, pool.sharing_path, market)
+        nvidia = [kind for kind in pool.known_types if kind.gpu.vendor == "nvidia"]
+        for gpu in dict.fromkeys(kind.gpu for kind in nvidia):
+            most = max(kind.gpus for kind in nvidia if kind.gpu == gpu)
+            yield from pool.sharing.check(gpu, pool.sharing_path, market, most)
+
+
+def _share_has_limits(config: StackConfig) -> Iterator[Problem]:
+    pools = {pool.name: pool for pool in config.pools}
+    for served in config.models:
+        pool = pools.get(served.pool)
+        if served.share is not None and pool and not pool.sharing.needs_node_daemon:
+            rule = f"needs limits per model, and {pool.sharing_path} has `mode: {pool.sharing.mode}`"
+            if pool.sharing.mode == "mps":
+                rule = f"needs limits per model, and those of {pool.sharing_path} are equal"
+            limits = f"`{pool.own_sharing_path}: {{mode: mps, limits: per-model}}`"
+            yield Problem(f"{served.path}.share", "", rule, f"Write {limits}, or remove `share`.")
 
 
 def _driver_supports_gpu(config: StackConfig) -> Iterator[Problem]:
@@ -320,6 +334,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the region offers the types", True, not_offered),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool),
     Rule("the GPU supports the mode", True, _gpu_supports_mode),
+    Rule("a share has limits of its own", True, _share_has_limits),
     Rule("the driver supports the GPU", True, _driver_supports_gpu),
     Rule("the driver can partition the GPU", True, mig.driver_partitions),
     Rule("every part has a build for the architecture", True, _arm64_parts),

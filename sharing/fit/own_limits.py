@@ -1,0 +1,45 @@
+"""Memory limits that differ between the models of a GPU (`limits: per-model`)."""
+
+from collections.abc import Sequence
+from math import ceil
+
+from sharing.fit.memory import Need, need
+from sharing.hardware.gpus import gpus
+from sharing.models.engine import ModelInEngine
+from sharing.models.served import ServedModel
+from sharing.models.share import MIB_PER_GIB, Share
+from sharing.modes.base import Shares
+
+
+def own_limits(models: Sequence[ServedModel], needs: Sequence[Need], kind: Shares) -> list[float]:
+    """The limit of each model in MiB: what its file says, else what it needs, and an equal part of what is left.
+
+    What is left is shared out, because a limit without reserve would turn a small error of the prediction into a model
+    that does not load. No combination of models exceeds the GPU, unless the file's limits do.
+    """
+    given = [served.given_limit_mib for served in models]
+    least = [float(limit or ceil(each.bound)) for limit, each in zip(given, needs, strict=True)]
+    meeting = min(len(models), kind.sharers)
+    left = max(kind.unit_mib - sum(sorted(least, reverse=True)[:meeting]), 0)
+    more = left // meeting if meeting else 0
+    return [size if limit else size + more for limit, size in zip(given, least, strict=True)]
+
+
+def with_needed_limit(served: ServedModel, bound_mib: float) -> ServedModel:
+    """The model with the smallest limit that holds it, in tenths of a GiB."""
+    compute = served.share.compute_percent if served.share else None
+    return served.changed(share=Share(memory_gib=_tenths(bound_mib), compute_percent=compute))
+
+
+def judge_limit(share: Share, served: ModelInEngine) -> str:
+    """Why no GPU can hold a model under its limit, with the fix; empty if one can."""
+    least = _tenths(min(need(served, gpu).bound for gpu in gpus().values() if gpu.vendor == "nvidia"))
+    if share.memory_mib is None:
+        return f"has no memory_gib, and the GPU, which decides what it needs, is unknown here. Pass {least:g} or more."
+    if share.memory_mib < least * MIB_PER_GIB:
+        return f"has a memory_gib of {share.memory_gib:g}, but it needs {least:g} GiB. Pass that or more."
+    return ""
+
+
+def _tenths(mib: float) -> float:
+    return ceil(mib / MIB_PER_GIB * 10) / 10
