@@ -101,7 +101,8 @@ class ServedModel(Section, ModelInEngine):
     share: Annotated[Share | None, Fix("Write `share: {memory-gib: 9}`, for example, or remove it.")] = Field(
         default=None,
         examples=[{"memory-gib": 9, "compute-percent": 60}],
-        description="With `sharing.limits: per-model`: what it may use of its GPU.",
+        description="With `sharing.limits: per-model`: what it may use of its GPU, e.g. `{memory-gib: 9, "
+        "compute-percent: 60}`. Default: the plan sets a limit of memory.",
     )
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
