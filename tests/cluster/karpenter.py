@@ -46,6 +46,8 @@ CLEARED = (
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),
     ("v1", "Pod"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "PersistentVolume"),
     *POOL_KINDS,
 )
 
@@ -91,6 +93,7 @@ POOLS = {
         pool_of("timeslice-4-on-4-gpus", TimeSlicing(replicas=4), "g4dn.12xlarge"),
         pool_of("mps-2", Mps(replicas=2), *L4),
         pool_of("mps-4", Mps(replicas=4), *L4),
+        pool_of("mps-2-per-model", Mps(replicas=2, limits="per-model"), *T4),
         # Stacks refuse slices on Karpenter's nodes, since cutting restarts the kubelet; counting them works.
         Pool(
             name="mig-single",
