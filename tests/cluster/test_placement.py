@@ -117,9 +117,14 @@ def test_pods_on_several_nodes_use_one_claim_on_the_directory_of_the_mps_daemon(
         claimed = {"name": "mps-daemon", "persistentVolumeClaim": {"claimName": "mps-daemon"}}
         assert claimed in one["spec"]["volumes"]
         assert {"name": "mps-daemon", "mountPath": "/run/tandem-mps"} in one["spec"]["containers"][0]["volumeMounts"]
-    for namespace in ("ollama", "share-proof-gpu"):
-        claim = cluster.api.get("v1", "PersistentVolumeClaim", "mps-daemon", namespace) or {}
-        assert (claim["status"]["phase"], claim["spec"]["volumeName"]) == ("Bound", f"{namespace}-mps-daemon")
+
+    def bound() -> dict[str, str]:
+        claims = cluster.api.list("v1", "PersistentVolumeClaim")
+        daemons = [one for one in claims if one["metadata"]["name"] == "mps-daemon"]
+        return {one["metadata"]["namespace"]: one["status"]["phase"] for one in daemons}
+
+    expected = {"ollama": "Bound", "share-proof-gpu": "Bound"}
+    cluster.wait_for("each namespace had its claim", lambda: bound() == expected)
 
 
 def switch(cluster: Deployment, to: Graph) -> None:
