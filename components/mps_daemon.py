@@ -1,11 +1,8 @@
-"""The MPS daemon of a node, for limits that differ between models: its unit, its user data, and its pods' mount.
+"""The MPS daemon of a node, for limits that differ between models: its unit, its user data, and its directory in pods.
 
-Amazon ECS runs the same unit on its GPU instances (amazon-ecs-ami scripts/al2023/gpu/nvidia-mps.service). The EKS AMI
-has the same driver package, with the daemon's program.
+Amazon ECS runs such a unit on its GPU instances (amazon-ecs-ami at a2532d35, scripts/al2023/gpu/nvidia-mps.service).
+The EKS AMI installs the same driver package, nvidia-driver-cuda, with the daemon's program.
 """
-
-from email.mime.multipart import MIMEMultipart
-from email.mime.text import MIMEText
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -15,7 +12,6 @@ from sharing.modes.mps_clients import PIPE_DIRECTORY, PIPE_VARIABLE
 
 UNIT = "tandem-mps.service"
 PROGRAM = "/usr/bin/nvidia-cuda-mps-control"
-LOG_DIRECTORY = "/var/log/tandem-mps"
 CLAIM = "mps-daemon"
 """Name of the claim by which pods of a namespace mount the daemon's directory."""
 NOMINAL_SIZE = "1Mi"
@@ -25,10 +21,12 @@ BOUNDARY = "==tandem=="
 
 
 def unit() -> str:
-    """The systemd unit.
+    """The systemd unit. Its log is in the journal.
 
-    - It starts before the kubelet, and again after every end. Users of several IDs are clients of one server.
-    - Its directory outlives a restart. With another one, pods that run would see the old, empty directory.
+    - It starts before the kubelet: the user data starts it at the first boot, and systemd at each later one. It must
+      not be ordered after cloud-init or nodeadm, because both wait for the script that starts it.
+    - It starts again after every end, however often. Clients of all users share one server.
+    - Its directory outlives the daemon. Pods that run have mounted this directory, and would not see another one.
     """
     return f"""[Unit]
 Description=CUDA MPS daemon for pods with limits of their own
@@ -40,10 +38,9 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-Environment={PIPE_VARIABLE}={PIPE_DIRECTORY} CUDA_MPS_LOG_DIRECTORY={LOG_DIRECTORY}
+Environment={PIPE_VARIABLE}={PIPE_DIRECTORY}
 RuntimeDirectory={PIPE_DIRECTORY.removeprefix("/run/")}
 RuntimeDirectoryPreserve=yes
-LogsDirectory={LOG_DIRECTORY.removeprefix("/var/log/")}
 ExecStart={PROGRAM} -f -multiuser-server
 Restart=always
 RestartSec=1
@@ -54,9 +51,10 @@ WantedBy=multi-user.target
 
 
 def install_script() -> str:
-    """The script that cloud-init runs at a node's first start, before nodeadm starts the kubelet.
+    """The script that cloud-init runs once, at a node's first boot, before nodeadm starts the kubelet.
 
-    Source: amazon-eks-ami, nodeadm-run.service, which is `After=cloud-final.service`.
+    Source: amazon-eks-ami, nodeadm-run.service, which is `After=cloud-final.service`. A node whose script fails joins
+    all the same, but has no directory for the pods' mount.
     """
     return f"""#!/bin/bash
 set -euo pipefail
@@ -68,14 +66,21 @@ systemctl enable --now {UNIT}
 
 
 def user_data() -> str:
-    """The script as a MIME archive, to which EKS and Karpenter add the node's own configuration.
+    """The script as a MIME archive in plain text. EKS and Karpenter add a part with the node's own configuration.
 
-    ASCII only: Karpenter keeps no header of a part but its Content-Type, so the script must be readable without.
+    It begins with a header, by which Karpenter recognizes an archive, and is ASCII, which needs no encoding: of each
+    part, Karpenter keeps only Content-Type and body (karpenter-provider-aws 1.14.1
+    pkg/providers/amifamily/bootstrap/nodeadm.go, parseUserData, and mime/mime.go).
     """
-    archive = MIMEMultipart(boundary=BOUNDARY)
-    part = MIMEText(install_script(), "x-shellscript", "us-ascii")
-    archive.attach(part)
-    return archive.as_string()
+    return f"""MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="{BOUNDARY}"
+
+--{BOUNDARY}
+Content-Type: text/x-shellscript; charset="us-ascii"
+
+{install_script()}
+--{BOUNDARY}--
+"""
 
 
 def claim_directory(name: str, namespace: pulumi.Input[str], child: pulumi.ResourceOptions) -> pulumi.Output[str]:

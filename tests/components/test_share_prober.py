@@ -36,6 +36,7 @@ SLICES = ShareExpectation(
     device_mib=4864,
     memory_mib=4864,
     enforced=True,
+    strategy="none",
     device="slice",
 )
 
@@ -48,8 +49,8 @@ def expected_of(sharing: Sharing, count: int = 1) -> ShareExpectation:
 TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
 OTHER_GPU, ONE_SLICE = {"FAKE_GPU": "187"}, {"FAKE_MIB": "4864"}
 OTHER_GPUS = {1: OTHER_GPU, 2: {"FAKE_GPU": "204"}}
-SHARED_SLICES = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
-ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
+SHARED_SLICES = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False, strategy="time-slicing")
+ENFORCED = {"FAKE_LIMIT_MIB": "5120"}
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_mps_shares_are_proved_whether_cuda_shows_the_share_or_the_gpu(cluster: 
     summary = proved(cluster.run(MPS, every={**ENFORCED, "FAKE_INFO_MIB": str(visible)}))
     assert (summary["total_mib"], summary["info_total_mib"]) == ([WHOLE_MIB], [visible])
     # All three pods held four fifths of a share of 5,120 MiB at once, and none could allocate 64 MiB more than a share.
-    assert (summary["held_mib"], summary["refused_mib"]) == (4096, 5184)
+    assert (summary["held_mib"], summary["refused_mib"]) == ([4096] * 3, [5184] * 3)
 
 
 EXPECTED = {
@@ -293,7 +294,7 @@ def test_the_pods_wait_for_the_replacement_of_an_interrupted_pod(cluster: Pods, 
     summaries = [json.loads(text.splitlines()[-1]) for _, text in ends.values()]
     assert all(one == summaries[0] for one in summaries)
     # The other pods have freed the memory of the interrupted round, so all of them could allocate again.
-    assert summaries[0]["held_mib"] == 4096
+    assert summaries[0]["held_mib"] == [4096] * 3
 
 
 def test_a_pod_that_restarts_before_the_others_have_started_replaces_itself(cluster: Pods) -> None:
