@@ -36,7 +36,7 @@ class ShareExpectation:
     per_device: int
     """Number of pods that share one GPU or one MIG slice."""
     device_mib: int
-    """Memory of that GPU or slice in MiB, as CUDA reports it."""
+    """Memory of that GPU or slice in MiB that CUDA can use; with limits per model, without that of the MPS server."""
     memory_mib: int | None
     """Memory of one share in MiB. None if every share can use the entire GPU or slice."""
     enforced: bool
@@ -45,7 +45,6 @@ class ShareExpectation:
     """What the device plugin does, as feature discovery names it: `none`, `time-slicing` or `mps`."""
     device: str = "gpu"
     """Kind of device that is shared: `gpu` (an entire GPU) or `slice` (a MIG slice)."""
-
     own_limits_mib: tuple[int, ...] = ()
     """Memory in MiB that each pod can allocate, if pods have limits of their own: one pod for each."""
 
@@ -68,8 +67,7 @@ class ShareExpectation:
         if self.strategy == "none":
             how = f"one entire {device} each"
         elif self.own_limits_mib:
-            limits = " and ".join(f"{limit:,}" for limit in self.limits_mib)
-            how = f"{self.per_device} per {device}, limits of {limits} MiB, enforced"
+            how = f"{self.per_device} per {device}, {_name_limits(self.limits_mib)}, enforced"
         elif self.limits_mib:
             how = f"{self.per_device} per {device}, {self.memory_mib:,} MiB each, enforced"
         else:
@@ -117,6 +115,13 @@ def expectations(
         )
         for shares in sharing.offers(gpu)
     )
+
+
+def _name_limits(limits_mib: Sequence[int]) -> str:
+    *others, last = [f"{limit:,}" for limit in limits_mib]
+    if len(set(limits_mib)) == 1:
+        return f"a limit of {last} MiB{' each' if others else ''}"
+    return f"limits of {', '.join(others)} and {last} MiB"
 
 
 def _equal_limits(shares: Shares) -> tuple[int, ...]:

@@ -6,9 +6,10 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, replace
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,13 @@ SLICES = ShareExpectation(
 )
 
 
-def expected_of(sharing: Sharing, count: int = 1) -> ShareExpectation:
-    [one] = expectations(sharing, gpus()["t4"], count)
+def expected_of(sharing: Sharing, count: int = 1, limits_mib: Sequence[int] = ()) -> ShareExpectation:
+    [one] = expectations(sharing, gpus()["t4"], count, limits_mib)
     return one
 
 
 TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
+OWN_LIMITS = expected_of(Mps(replicas=3, limits="per-model"), limits_mib=(9000, 3000, 2000))
 OTHER_GPU, ONE_SLICE = {"FAKE_GPU": "187"}, {"FAKE_MIB": "4864"}
 OTHER_GPUS = {1: OTHER_GPU, 2: {"FAKE_GPU": "204"}}
 SHARED_SLICES = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False, strategy="time-slicing")
@@ -220,6 +222,54 @@ def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, t
     assert "3 per GPU, 5,120 MiB each, enforced" in text
     assert "- pod 1: allocated 5,184 MiB, more than its share" in text
     assert "does not use the MPS daemon" in text
+
+
+@dataclass(frozen=True)
+class Directories:
+    """Variables of a pod for the directory of an MPS daemon: that lives, that crashed, and that never started."""
+
+    alive: Mapping[str, str]
+    crashed: Mapping[str, str]
+    empty: Mapping[str, str]
+
+
+@pytest.fixture
+def daemon() -> Iterator[Directories]:
+    # The name of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder, ExitStack() as open_sockets:
+        made: dict[str, Mapping[str, str]] = {}
+        for name in ("alive", "crashed", "empty"):
+            pipe = Path(folder, name)
+            pipe.mkdir()
+            made[name] = {"CUDA_MPS_PIPE_DIRECTORY": str(pipe)}
+            if name != "empty":
+                control = open_sockets.enter_context(socket.socket(socket.AF_UNIX))
+                control.bind(str(pipe / "control"))
+                if name == "alive":
+                    control.listen(64)
+        yield Directories(**made)
+
+
+def test_each_pod_is_proved_to_have_its_own_limit(cluster: Pods, daemon: Directories) -> None:
+    summary = proved(cluster.run(OWN_LIMITS, every=daemon.alive))
+    # 64 MiB above each limit, and then four fifths of each, but 400 MiB less than the limit for CUDA itself.
+    assert (summary["refused_mib"], summary["held_mib"]) == ([9064, 3064, 2064], [7200, 2400, 1600])
+
+
+def test_a_pod_outside_mps_is_found_by_the_allocation_above_its_limit(cluster: Pods, daemon: Directories) -> None:
+    text = refused(cluster.run(OWN_LIMITS, every=daemon.alive, some={1: daemon.crashed}))
+    assert "- pod 1: allocated 3,064 MiB, more than its share" in text
+    assert "3 per GPU, limits of 9,000, 3,000 and 2,000 MiB, enforced" in text
+
+
+def test_a_node_without_its_mps_daemon_is_found_before_anything_is_allocated(
+    cluster: Pods, daemon: Directories, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    text = refused(cluster.run(OWN_LIMITS, every={**daemon.empty, "FAKE_LEDGER": str(ledger)}))
+    assert f"- pods 0, 1, 2: no MPS daemon at {daemon.empty['CUDA_MPS_PIPE_DIRECTORY']}" in text
+    assert "Read `journalctl -u tandem-mps`" in text
+    assert not ledger.exists()
 
 
 def test_a_container_without_a_driver_is_reported(cluster: Pods, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ judge asks all questions again. A replaced judge is found by its name.
 
 Environment: EXPECTATION (JSON, see `PodExpectation`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that
 resolves to every running pod), PORT, LIMIT_SECONDS (for all pods to start), BACK_SECONDS (for an interrupted pod to
-start again), STEP_SECONDS (for one reply), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
+start again), STEP_SECONDS (for one reply), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode). With limits
+of their own, also CUDA_MPS_PIPE_DIRECTORY, the directory of the node's MPS daemon.
 """
 
 import contextlib
@@ -38,8 +39,9 @@ from .verdict import (
     group_by_finding,
 )
 
-DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY"
-"""Variable with the directory of the MPS daemon."""
+PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
+MEMORY_VARIABLE = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""CUDA reads both once, when a process starts to use the GPU."""
 UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
 INTERRUPTED = "interrupted"
 HELLO_SECONDS = 5
@@ -68,8 +70,8 @@ class LocalPod:
     def receive(self, until: float | None = None) -> Answer:
         del until
         try:
-            if self._expected.own_limits and not Path(os.environ[DIRECTORY], "control").is_socket():
-                return {"error": f"no MPS daemon at {os.environ[DIRECTORY]}"}
+            if self._expected.own_limits and not Path(os.environ[PIPE_VARIABLE], "control").is_socket():
+                return {"error": f"no MPS daemon at {os.environ[PIPE_VARIABLE]}"}
             self._share = self._share or open_share(self._exclusive)
             if self.question == "look":
                 # Frees memory that an interrupted round allocated.
@@ -333,8 +335,7 @@ def main(environment: Mapping[str, str]) -> int:
     limit, step = float(environment["LIMIT_SECONDS"]), float(environment["STEP_SECONDS"])
     back, exclusive = float(environment["BACK_SECONDS"]), float(environment["EXCLUSIVE_SECONDS"])
     if expected.own_limits:
-        # Before the driver is loaded: CUDA reads it when the process starts to use the GPU.
-        os.environ["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={expected.limits_mib[index]}M"
+        os.environ[MEMORY_VARIABLE] = f"0={expected.limits_mib[index]}M"
     here = LocalPod(expected, exclusive, index)
     # Three questions and a verdict, all of them twice because of a possible interruption.
     watch(limit + back + 8 * step, here, expected, index)
