@@ -41,7 +41,7 @@ class OllamaModel:
     """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
 
     Raises `ValueError` for a value of the wrong type, a number that is too small, an unknown model, a volume without a
-    zone, and a volume that is smaller than the model.
+    zone, a volume that is smaller than the model, and limits that it does not fit.
     """
 
     model: Model | str
@@ -111,6 +111,10 @@ class OllamaModel:
             )
         if self.share and (problem := judge_limit(self.share, self.served)):
             raise ValueError(f"OllamaModel.share of {model.name} {problem}")
+        if self.share and self.spill_pools:
+            raise ValueError(
+                f"OllamaModel.share of {model.name} holds only on the nodes of `pool`. Remove `spill_pools`."
+            )
 
     @cached_property
     def served(self) -> ServedModel:
