@@ -135,8 +135,10 @@ def judge_limits(limits_mib: Sequence[int], sharing: Sharing, gpu: Gpu) -> str:
         return 'needs `sharing=Mps(limits="per-model")`. Remove it.'
     if len(limits_mib) > shares.sharers:
         return f"has {len(limits_mib)} limits for {shares.sharers} shares. Pass at most {shares.sharers}."
-    if min(limits_mib) < 1 or sum(limits_mib) > shares.unit_mib:
-        return f"must be positive, and at most {shares.unit_mib:,} in total for one {gpu.title}. Pass smaller limits."
+    if min(limits_mib) < 1:
+        return f"has a limit of {min(limits_mib)}. Pass 1 or more."
+    if sum(limits_mib) > shares.unit_mib:
+        return f"is {sum(limits_mib):,} in total, but one {gpu.title} has {shares.unit_mib:,}. Pass smaller limits."
     return ""
 
 

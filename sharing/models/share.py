@@ -4,12 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sharing.construction import Constructed
 from sharing.section import Fix, Number, Section
 
 MIB_PER_GIB = 1024
 
 
-class Share(Section):
+class Share(Constructed, Section):
     """Limits of one model on a GPU that it shares by MPS. Nothing is reserved: limits of threads may overlap."""
 
     memory_gib: Number | None = Field(

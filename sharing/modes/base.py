@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from sharing.construction import Constructed
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.prices import HOME, Market
@@ -85,7 +86,7 @@ class Shares:
         return "mps" if self.enforced and not self.own_limits else "time-slicing"
 
 
-class Mode(BaseModel):
+class Mode(Constructed):
     """Interface of every mode. Field names are kebab-case in a stack file, snake_case in Python."""
 
     model_config = ConfigDict(

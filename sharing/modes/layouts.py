@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
 
+from sharing.construction import Constructed
 from sharing.hardware import mig, offerings
 from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import Book, Market
@@ -25,7 +26,7 @@ def _readable(name: str) -> str:
 Name = Annotated[str, AfterValidator(_readable)]
 
 
-class Slices(BaseModel):
+class Slices(Constructed):
     """Slices of one profile."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

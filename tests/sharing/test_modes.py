@@ -150,7 +150,7 @@ def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, gpu: Gpu, shares: li
 def test_a_gpu_has_two_shares_to_as_many_as_its_mode_allows(mode: type[Mps], most: int) -> None:
     assert [mode(replicas=replicas).replicas for replicas in (2, most)] == [2, most]
     for replicas in (1, most + 1):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValueError, match=r"\.replicas must be "):
             mode(replicas=replicas)
 
 
