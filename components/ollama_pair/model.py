@@ -80,7 +80,9 @@ class OllamaModel:
     resource_name: str = GPU_RESOURCE
     """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
     needs_mps_daemon: bool = False
-    """Whether all of its pools share their GPUs by MPS. It is then never loaded without an MPS daemon."""
+    """Whether all of its pools share their GPUs by MPS with equal limits. It is then never loaded without the device
+    plugin's MPS daemon.
+    """
     share: Share | None = None
     """Its limits on a pool with `Mps(limits="per-model")`, e.g. `Share(memory_gib=9)`. None for every other mode."""
     page_cache_mib: int | None = None
