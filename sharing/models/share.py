@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sharing.construction import Constructed
-from sharing.section import Fix, Number, Section
+from sharing.section import Constructed, Fix, Number, Section
 
 MIB_PER_GIB = 1024
 

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from sharing.construction import Constructed
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.prices import HOME, Market
 from sharing.modes.layouts import LayoutSetting, Strategy
 from sharing.problems import Problem
+from sharing.section import Constructed
 
 GPU_RESOURCE = "nvidia.com/gpu"
 ENTIRE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
 
-from sharing.construction import Constructed
 from sharing.hardware import mig, offerings
 from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import Book, Market
 from sharing.problems import LIMIT, Problem, did_you_mean
-from sharing.section import WrongFormError
+from sharing.section import Constructed, WrongFormError
 
 Strategy = Literal["single", "mixed"]
 

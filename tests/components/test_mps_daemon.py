@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from components.mps_daemon import PROGRAM, install_script, unit, user_data
 
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 SYSTEM = Path("/etc/systemd/system")
+
+
+def parts_of(text: str) -> list[Message]:
+    """The parts of a MIME archive."""
+    return [part for part in message_from_string(text).walk() if not part.is_multipart()]
 
 
 def as_it_is(text: str) -> str:
@@ -27,11 +33,8 @@ def through_karpenter(text: str) -> str:
     """
     assert text.startswith(("MIME-Version:", "Content-Type:")), "Karpenter would take it for YAML or a plain script"
     own = ("application/node.eks.aws", "# Karpenter Generated NodeConfig\napiVersion: node.eks.aws/v1alpha1\n")
-    archive = message_from_string(text).get_payload()
-    parts = "\n".join(
-        f"--//\nContent-Type: {kind}\n\n{body}"
-        for kind, body in (*((part["Content-Type"], part.get_payload()) for part in archive), own)
-    )
+    given = [(part["Content-Type"], part.get_payload()) for part in parts_of(text)]
+    parts = "\n".join(f"--//\nContent-Type: {kind}\n\n{body}" for kind, body in [*given, own])
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n{parts}\n--//--\n'
 
 
@@ -71,7 +74,7 @@ def test_the_user_data_is_short_plain_text_that_needs_no_encoding() -> None:
     assert len(text) < 12 * 1024
     # Karpenter's boundary.
     assert not [line for line in text.splitlines() if line.startswith("--//")]
-    [part] = message_from_string(text).get_payload()
+    [part] = parts_of(text)
     assert (part.keys(), part.get_payload()) == (["Content-Type"], install_script())
 
 

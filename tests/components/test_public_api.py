@@ -40,7 +40,6 @@ from tandem import (
     ScheduledParkingArgs,
     Share,
     ShareProofArgs,
-    Slices,
     SpillPool,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
@@ -217,14 +216,6 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         # The 14,912 MiB that CUDA shows on a T4, less 66.
         ".limits_mib is 14,847 in total, but one T4 has 14,846. Pass smaller limits.",
     ),
-    # Sharing modes and limits.
-    (Mps, {"replicas": 1}, ".replicas must be greater than or equal to 2, not 1. Pass 2 or more."),
-    (Mps, {"limits": "permodel"}, ".limits must be 'equal' or 'per-model', not 'permodel'. Pass 'equal' or 'per-mod"),
-    (Share, {"memory_gib": 0}, ".memory_gib must be greater than 0, not 0. Pass more than 0."),
-    (Share, {"memory_gib": "much"}, ".memory_gib must be a valid number, not 'much'. Pass a valid number."),
-    (Share, {"compute_percent": 101}, ".compute_percent must be less than or equal to 100, not 101. Pass 100 or le"),
-    (Share, {"memory": 9}, " has no argument 'memory'. Did you mean memory_gib?"),
-    (Slices, {}, ".profile is missing. Pass it."),
     (OllamaPairArgs, {"models": []}, ".models must have at least one model and no duplicate ids, not []."),
     (OllamaPairArgs, {"models": [LLAMA, LLAMA]}, ".models must have at least one model and no duplicate ids, not ['l"),
     (SpotJobArgs, {"command": []}, ".command is empty. Pass the program and its arguments."),
