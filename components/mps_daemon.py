@@ -83,10 +83,14 @@ Content-Type: text/x-shellscript; charset="us-ascii"
 """
 
 
-def claim_directory(name: str, namespace: pulumi.Input[str], child: pulumi.ResourceOptions) -> pulumi.Output[str]:
+def claim_directory(
+    name: str, namespace: pulumi.Input[str], child: pulumi.ResourceOptions, *, must_exist: bool = True
+) -> pulumi.Output[str]:
     """Registers a claim on the daemon's directory, and returns its name. All pods of the namespace can use it.
 
-    A pod on a node without the directory does not start. A direct mount would violate Pod Security level `baseline`.
+    A pod does not start on a node without the directory, unless `must_exist` is False. A direct mount would violate the
+    Pod Security level `baseline`.
     """
-    directory = k8s.core.v1.HostPathVolumeSourceArgs(path=PIPE_DIRECTORY, type="Directory")
+    kind = "Directory" if must_exist else "DirectoryOrCreate"
+    directory = k8s.core.v1.HostPathVolumeSourceArgs(path=PIPE_DIRECTORY, type=kind)
     return claim_volume(f"{name}-{CLAIM}", CLAIM, namespace, NOMINAL_SIZE, {"host_path": directory}, child)

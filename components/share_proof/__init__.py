@@ -68,7 +68,7 @@ class ShareProof(pulumi.ComponentResource):
             node_job(expected, args, scripts, reader),
             policy,
         )
-        self._daemon = claim_directory(name, namespace, child) if args.sharing.needs_node_daemon else None
+        self._daemon = self._claim_directory(namespace) if args.sharing.needs_node_daemon else None
         # While the old mode's plugin still runs, the pods would get its shares and fail. So they come after `node`.
         shares = [self._shares_job(each, mark, namespace, scripts, prober, node) for each in expected]
         self.verified_shares = pulumi.Output.all(*(job.status for job in (node, *shares))).apply(
@@ -101,6 +101,11 @@ class ShareProof(pulumi.ComponentResource):
         job = f"{share}-{mark}"
         spec = shares_job(expected, self._args, job, share, service, scripts, account, self._daemon)
         return self._job(f"{share}-job", meta(name=job, namespace=namespace), spec, node)
+
+    def _claim_directory(self, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+        # Without the directory, no pod would start, and the Job would end after half an hour without a reason. A pod
+        # that finds no daemon in it says so at once.
+        return claim_directory(self._name, namespace, pulumi.ResourceOptions(parent=self), must_exist=False)
 
     def _account(self, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
         account = k8s.core.v1.ServiceAccount(
