@@ -17,14 +17,14 @@ CLAIM = "mps-daemon"
 NOMINAL_SIZE = "1Mi"
 """Size of the claim. Kubernetes requires one but does not enforce it."""
 BOUNDARY = "==tandem=="
-"""Between the parts of the user data. Fixed, so that the text and the launch template stay the same."""
+"""Between the parts of the user data."""
 
 
 def unit() -> str:
-    """The systemd unit. Its log is in the journal.
+    """The systemd unit. In the foreground, the daemon writes its log to the journal (k8s-device-plugin issue 1614).
 
     - It starts before the kubelet: the user data starts it at the first boot, and systemd at each later one. It must
-      not be ordered after cloud-init or nodeadm, because both wait for the script that starts it.
+      not wait for cloud-init or nodeadm. The first runs the script that starts it, and the second waits for that.
     - It starts again after every end, however often. Clients of all users share one server.
     - Its directory outlives the daemon. Pods that run have mounted this directory, and would not see another one.
     """
@@ -67,6 +67,8 @@ systemctl enable --now {UNIT}
 
 def user_data() -> str:
     """The script as a MIME archive in plain text. EKS and Karpenter add a part with the node's own configuration.
+
+    Any change of this text replaces nodes: by a new version of the launch template, or as Karpenter's drift.
 
     It begins with a header, by which Karpenter recognizes an archive, and is ASCII, which needs no encoding: of each
     part, Karpenter keeps only Content-Type and body (karpenter-provider-aws 1.14.1
