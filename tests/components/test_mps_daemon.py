@@ -75,7 +75,9 @@ def test_the_user_data_is_short_plain_text_that_needs_no_encoding() -> None:
     # Karpenter's boundary.
     assert not [line for line in text.splitlines() if line.startswith("--//")]
     [part] = parts_of(text)
-    assert (part.keys(), part.get_payload()) == (["Content-Type"], install_script())
+    # As in the example of the EKS user guide, "Customize managed nodes with launch templates".
+    assert part.items() == [("Content-Type", 'text/x-shellscript; charset="us-ascii"')]
+    assert part.get_payload() == install_script()
 
 
 def run_script(folder: Path, systemctl: str) -> tuple[int, list[str]]:
@@ -98,9 +100,10 @@ def test_the_script_writes_the_unit_and_starts_it_now_and_at_each_boot(tmp_path:
     assert (tmp_path / "tandem-mps.service").read_text() == unit()
 
 
-def test_a_unit_that_does_not_start_fails_the_script(tmp_path: Path) -> None:
-    status, _ = run_script(tmp_path, '[ "$1" != enable ]')
-    assert status == 1
+@pytest.mark.parametrize("failing", ["daemon-reload", "enable"])
+def test_a_step_that_fails_ends_the_script(tmp_path: Path, failing: str) -> None:
+    status, calls = run_script(tmp_path, f'[ "$1" != {failing} ]')
+    assert (status, calls[-1].split()[0]) == (1, failing)
 
 
 def settings() -> dict[str, list[str]]:
