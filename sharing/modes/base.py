@@ -79,6 +79,11 @@ class Shares:
         return self.own_limits or self.memory_mib is not None
 
     @property
+    def threads_percent(self) -> int | None:
+        """The same in per cent, where each pod has limits of its own."""
+        return round(self.threads * 100) if self.own_limits else None
+
+    @property
     def strategy(self) -> str:
         """Feature discovery's name for what the plugin does (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
         if self.sharers == 1:
@@ -118,6 +123,11 @@ class Mode(Constructed):
     def needs_mps(self) -> bool:
         """Whether CUDA processes on the GPU must be clients of any MPS daemon."""
         return self.needs_mps_daemon or self.needs_node_daemon
+
+    @property
+    def way(self) -> str:
+        """Its name where kinds of a mode stand side by side: `mps` has equal limits, `mps-per-model` its own."""
+        return self.mode
 
     @property
     def config_name(self) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from sharing.hardware import mig
-from sharing.hardware.gpus import Gpu
+from sharing.hardware import mig, offerings
+from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import HOME, Market
 from sharing.modes import layouts
 from sharing.modes.base import (
@@ -54,6 +54,8 @@ MPS_SERVER_MIB = 30
 """GPU memory of the MPS server by nvidia-smi: 25 to 30 MiB. On an H100, each client held 278 less."""
 MOST_MPS_SERVER_MIB = 66
 """The same on an H100, which is the most that was seen. Limits per model may take all of the rest."""
+MPS_PER_MODEL = "mps-per-model"
+"""Name of MPS with limits per model beside `mps` with equal ones."""
 TURING = (7, 5)
 VOLTA = (7, 0)
 
@@ -148,6 +150,10 @@ class Mps(_Replicated):
         return self.limits == PER_MODEL
 
     @property
+    def way(self) -> str:
+        return MPS_PER_MODEL if self.needs_node_daemon else self.mode
+
+    @property
     def config_name(self) -> str:
         return f"{super().config_name}-{PER_MODEL}" if self.needs_node_daemon else super().config_name
 
@@ -172,7 +178,9 @@ class Mps(_Replicated):
         if gpu.compute_capability < VOLTA:
             return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
         if self.needs_node_daemon and (rule := _without_own_limits(gpu, gpus)):
-            fix = "Use a type with one entire GPU, such as g4dn.xlarge or g6.xlarge, or write `limits: equal`."
+            one = [kind.name for kind in offerings.cheapest_first(market.region, market.book) if _has_one_gpu(kind)]
+            such = f"Use a type with one entire GPU, such as {' or '.join(one[:2])}, or write" if one else "Write"
+            fix = f"{such} `limits: equal`."
             return [Problem(f"{path}.limits", PER_MODEL, rule, fix)]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
         if self.replicas <= most:
@@ -188,6 +196,11 @@ def _without_own_limits(gpu: Gpu, gpus: int) -> str:
         return f"needs one GPU per node, not {gpus}: a limit names its GPU by a number that differs between pods"
     # amazon-ecs-agent#5053: Amazon ECS does not offer its MPS sharing on vGPUs.
     return "needs an entire GPU, not a part of one" if gpu.is_slice else ""
+
+
+def _has_one_gpu(kind: InstanceType) -> bool:
+    has_mps = kind.gpu.vendor == "nvidia" and kind.gpu.compute_capability >= VOLTA and not kind.gpu.is_slice
+    return has_mps and kind.gpus == 1 and kind.arch == "amd64" and not kind.gpu.min_driver
 
 
 class Mig(Mode):
@@ -207,6 +220,10 @@ class Mig(Mode):
     )
 
     needs_mig_manager: ClassVar[bool] = True
+
+    @property
+    def way(self) -> str:
+        return f"{self.mode}-{self.strategy}"
 
     @property
     def config_name(self) -> str:

@@ -6,6 +6,8 @@ node's daemon has none.
 
 from collections.abc import Mapping
 
+MPS_UNIT = "tandem-mps"
+"""Name of the daemon's systemd unit, whose journal has its log."""
 PIPE_DIRECTORY = "/run/tandem-mps"
 """Directory of the daemon's sockets, on the node and in each pod.
 

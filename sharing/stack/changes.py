@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.models.served import ServedModel
+from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import Sharing
 from sharing.problems import abbreviate
 from sharing.section import kebab
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
+DEFAULTS = (("allocation-policy", "packed"), ("limits", "equal"))
+"""Settings that a file need not have."""
 MOST_SINGLE = 3
 """How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
 changes more of them abbreviates their paths."""
@@ -82,6 +85,9 @@ def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:
     yield from (
         f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
     )
+    if before["limits"] == PER_MODEL and after["limits"] is None:
+        # No other mode has them.
+        yield f"{new.sharing_path}.limits: null"
 
 
 def _explicit(sharing: Sharing) -> dict[str, object]:
@@ -111,8 +117,7 @@ def _model(old: ServedModel, new: ServedModel) -> Iterator[str]:
 def written(sharing: Sharing) -> str:
     """The sharing as a stack file has it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(by_alias=True, exclude_none=True)
-    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return in_one_line(said)
+    return in_one_line({key: value for key, value in settings.items() if (key, value) not in DEFAULTS})
 
 
 def in_one_line(value: Any) -> str:

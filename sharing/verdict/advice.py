@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sharing.cost.bill import pool_usd, unpriced
 from sharing.fit.memory import need
-from sharing.fit.own_limits import with_needed_limit
+from sharing.fit.own_limits import with_largest_limit, with_needed_limit
 from sharing.fit.shares import place_models
 from sharing.fit.slices import each_layout
 from sharing.hardware import offerings
@@ -16,7 +16,7 @@ from sharing.hardware.gpus import Gpu, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
-from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, every_mode
+from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, every_mode
 from sharing.problems import Problem
 from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
@@ -208,23 +208,38 @@ def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
 
 
 def _needed_limits(search: _Search) -> Iterator[StackConfig]:
-    """Limits as large as the models need: of those that need more, then of all whose limit the file has."""
-    gpu, config = search.pool.smallest.gpu, search.start
-    if not search.pool.sharing.needs_node_daemon:
+    """Limits of the file that are too small become as large as the model needs, and one that is too large as small as
+    the others allow; else all become as large as needed.
+    """
+    pool, models = search.pool, search.start.models_of(search.pool)
+    given = [place for place, each in enumerate(models) if each.given_limit_mib]
+    if not pool.sharing.needs_node_daemon or not given or not pool.offers:
         return
-    given = {each.index: each for each in config.models_of(search.pool) if each.given_limit_mib}
-    too_small = {index: each for index, each in given.items() if need(each, gpu).bound > (each.given_limit_mib or 0)}
-    for models in (too_small, given):
-        if models:
-            needed = {index: with_needed_limit(each, need(each, gpu).bound) for index, each in models.items()}
-            yield search.with_models(needed)
+    needs = [need(each, pool.smallest.gpu) for each in models]
+    enough = [*models]
+    for place in given:
+        if needs[place].bound > (models[place].given_limit_mib or 0):
+            enough[place] = with_needed_limit(models[place], needs[place].bound)
+    yield search.with_models({each.index: each for each in enough})
+    for place in sorted(given, key=lambda place: needs[place].bound - (enough[place].given_limit_mib or 0)):
+        less = with_largest_limit(place, enough, needs, pool.offers[0])
+        if (less.given_limit_mib or 0) < (enough[place].given_limit_mib or 0):
+            yield search.with_models({each.index: each for each in (*enough, less)})
+    least = [with_needed_limit(models[place], needs[place].bound) for place in given]
+    yield search.with_models({each.index: each for each in least})
 
 
 def _limits_per_model(search: _Search) -> Iterator[StackConfig]:
     """Limits that fit each model, where equal ones do not."""
-    pool, old = search.pool, search.pool.sharing
-    if isinstance(old, Mps) and not old.needs_node_daemon and PER_MODEL not in search.start.compared_modes:
-        yield search.with_pool(_shared(pool, old.model_copy(update={"limits": PER_MODEL})))
+    yield from (search.with_pool(_shared(search.pool, sharing)) for sharing in _per_model(search))
+
+
+def _per_model(search: _Search) -> list[Sharing]:
+    """The settings of MPS with limits per model instead of equal ones."""
+    old = search.pool.sharing
+    if not isinstance(old, Mps) or old.needs_node_daemon or MPS_PER_MODEL in search.start.compared_modes:
+        return []
+    return [old.model_copy(update={"limits": PER_MODEL})]
 
 
 def _other_layout(search: _Search) -> Iterator[StackConfig]:
@@ -358,7 +373,8 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Stac
         shared
         for moved in _moved(search)
         if best is None or search.price(_with_one_node(search, moved)) < best
-        for sharing in every_mode(search.pool.sharing, search.start.compared_modes)
+        # At the same price, limits per model before a mode without any.
+        for sharing in (*_per_model(search), *every_mode(search.pool.sharing, search.start.compared_modes))
         if not isinstance(sharing, Mig)
         for shared in _in_mode(search, moved, sharing)
     ]

@@ -199,7 +199,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
             return _default(field) if is_truth else fix or _default(field)
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
-        return _default(field)
+        return fix if fix and field is not None and field.default is None else _default(field)
     if kind == "too_long":
         return TOO_MANY.get(path, "Remove some.")
     if kind == "value_error" and not fix:

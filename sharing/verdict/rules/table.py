@@ -11,9 +11,11 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
-from sharing.modes.modes import Mps
+from sharing.modes.base import DEFAULT_REPLICAS, PER_MODEL
+from sharing.modes.modes import MPS_MOST_REPLICAS, Mps
 from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
 from sharing.stack import zones
+from sharing.stack.changes import written
 from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
@@ -103,11 +105,14 @@ def _share_has_limits(config: StackConfig) -> Iterator[Problem]:
     for served in config.models:
         pool = pools.get(served.pool)
         if served.share is not None and pool and not pool.sharing.needs_node_daemon:
-            rule = f"needs limits per model, and {pool.sharing_path} has `mode: {pool.sharing.mode}`"
-            if pool.sharing.mode == "mps":
-                rule = f"needs limits per model, and those of {pool.sharing_path} are equal"
-            limits = f"`{pool.own_sharing_path}: {{mode: mps, limits: per-model}}`"
-            yield Problem(f"{served.path}.share", "", rule, f"Write {limits}, or remove `share`.")
+            clients = min(max(pool.sharing.replicas or 0, DEFAULT_REPLICAS), MPS_MOST_REPLICAS)
+            settings = f"{pool.own_sharing_path}: {written(Mps(replicas=clients, limits=PER_MODEL))}"
+            sharing = f"{pool.sharing_path} has `mode: {pool.sharing.mode}`"
+            if pool.sharing.needs_mps:
+                sharing = f"those of {pool.sharing_path} are equal"
+                settings = f"{pool.sharing_path}.limits: {PER_MODEL}"
+            fix = f"Write `{settings}`, or remove `share`."
+            yield Problem(f"{served.path}.share", "", f"needs limits per model, and {sharing}", fix)
 
 
 def _driver_supports_gpu(config: StackConfig) -> Iterator[Problem]:
