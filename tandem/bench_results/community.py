@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.models.catalogue import find, full_name
+from sharing.modes.modes import MPS_PER_MODEL
 from sharing.speed.community import BenchedModel, Community, Figures
 from sharing.speed.estimate import Estimate
 from tandem.bench_results import measures
@@ -99,10 +100,11 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
         context=model["context"],
         slots=model["slots"],
         gpu=pool["gpu"]["name"],
-        mode=pool["mode"],
+        mode=MPS_PER_MODEL if model.get("threads_percent") else pool["mode"],
         profile=shares["profile"],
         sharers=shares["sharers"],
         busy=min(len(others), shares["sharers"]),
+        threads_percent=model.get("threads_percent"),
         figures=_figures(result, endpoint, {server: each["id"] for server, each in planned.items()}, company),
     )
 

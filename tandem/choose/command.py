@@ -23,6 +23,8 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
+ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware", "own GPU")}
+"""The values of `--isolation`, and the words of `sharing.verdict.choices.ISOLATIONS` that satisfy each."""
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 ROWS = 12
@@ -54,6 +56,12 @@ def add(commands: Commands) -> None:
     )
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
+    parser.add_argument(
+        "--isolation",
+        choices=ISOLATION,
+        help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
+        "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
+    )
     parser.add_argument(
         "--budget",
         type=budget,
@@ -92,7 +100,7 @@ def add(commands: Commands) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.hardware.offerings import regions_beside
-    from sharing.verdict.choices import choose
+    from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
 
     target = _target(parsed)
@@ -101,7 +109,8 @@ def run(parsed: argparse.Namespace) -> int:
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
-    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions)
+    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
@@ -138,6 +147,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "region": parsed.region if parsed.region == ANY_REGION else base.config.region,
         "capacity": parsed.capacity,
         "by": parsed.by,
+        "isolation": parsed.isolation,
         "min_tokens_per_second": parsed.min_tokens_per_second,
         "budget_usd_per_hour": base.config.budget.max_usd_per_hour,
         "budget_usd_per_month": base.config.budget.max_usd_per_month,

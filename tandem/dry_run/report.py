@@ -76,7 +76,10 @@ class SharesReport(Report):
     """Pods that may be on the same GPU or slice."""
     total: int
     memory_mib: int | None
+    """Memory of one; null if it is not partitioned, or if each model has a limit of its own: its `share_mib`."""
     enforced: bool
+    own_limits: bool
+    """Whether each model has limits of its own (`limits: per-model`)."""
 
 
 class SpotTypeReport(Report):
@@ -134,6 +137,9 @@ class ModelReport(Report):
     resource: str = at("placement.shares.resource")
     """Extended resource that its pod requests."""
     share_mib: int | None = at("placement.share_mib")
+    """Memory that it has to itself, or the limit of its process; null if nothing limits it."""
+    threads_percent: int | None = at("placement.shares.threads_percent")
+    """Part of the GPU's threads that it may use at most, with a limit of its own; null in other modes."""
     fits: bool = at("placement.fits")
     speed: SpeedReport | None
     """Null for an embedding model, and on a GPU whose speed is unknown."""

@@ -20,13 +20,14 @@ SCHEMA_VERSION = 1
 WAYS = {
     "exclusive": ("exclusive",),
     "timeslice": ("timeslice",),
-    "mps": ("mps",),
+    "mps": ("mps", "mps-per-model"),
+    "mps-per-model": ("mps-per-model",),
     "mig": ("mig-single", "mig-mixed"),
     "mig-single": ("mig-single",),
     "mig-mixed": ("mig-mixed",),
 }
 """The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
-SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
+SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced", "own_limits")
 """The fields of shares in `--json`."""
 PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
 """The models of the example stack `timeslice`, with the default context, as in `choose`."""

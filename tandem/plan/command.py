@@ -147,7 +147,7 @@ def _compare(parsed: argparse.Namespace) -> int:
     from tandem.plan import compare
 
     names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
-    compared = {name.partition("-")[0] for name in names}
+    compared = {*names, *(name.partition("-")[0] for name in names)}
     measured = _measured(parsed)
 
     def judged(source: "Source", name: str) -> "Judged":

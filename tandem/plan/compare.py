@@ -24,7 +24,7 @@ from stacks.stack_file.yaml import Source, read
 from tandem.columns import SPEEDS, Column, lay_out, price_cell, speed_cell
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
-from tandem.search.base_stack import sharing_values
+from tandem.search.base_stack import sharing_values, without_shares
 from tandem.terminal import CallError, hint_at_columns, say
 
 SCHEMA_VERSION = 1
@@ -143,9 +143,9 @@ def _in_mode(source: Source, own: Judged, name: str, judge: Judge) -> Judged:
     return first
 
 
-def _names_of(sharing: Sharing) -> tuple[str, str]:
-    """How the user may name the mode of these settings."""
-    return sharing.mode, f"{sharing.mode}-{sharing.limits if sharing.mode == 'mps' else sharing.strategy}"
+def _names_of(sharing: Sharing) -> set[str]:
+    """How the user may name the mode of these settings: `mps` is that with equal limits, `mig` any strategy."""
+    return {sharing.way} if sharing.mode in WAYS else {sharing.way, sharing.mode}
 
 
 def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
@@ -154,7 +154,7 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
     models = tuple(config.models)
     written = source.sections.get("gpu-nodes")
     for way in WAYS:
-        if way == name or way.startswith(f"{name}-"):
+        if way == name or (name not in WAYS and way.startswith(f"{name}-")):
             for sharing in WAYS[way](models, pool.smallest):
                 needed = with_room(pool.changed(own_sharing=sharing, min=0, max=1), config)
                 counts = {"max": needed.max, "volume-gib": needed.volume_gib}
@@ -163,13 +163,8 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
                 own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
                 if not sharing.needs_node_daemon:
-                    own["models"] = _without_shares(source.sections["models"])
+                    own["models"] = without_shares(source.sections["models"])
                 yield replace(source, sections={**source.sections, **own})
-
-
-def _without_shares(models: Any) -> Any:
-    """The models as the file has them, without limits of their own."""
-    return [{key: value for key, value in each.items() if key != "share"} for each in models]
 
 
 def _compared(options: Sequence[Option]) -> list[Option]:

@@ -199,7 +199,7 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
     else:
         # The old nodes are deleted after the new ones have joined and proved their shares.
         yield from _new_nodes(change, proof=proof)
-        yield from _sharing(change, proof=proof, away=False)
+        yield from _sharing(change, proof=proof, away=change.ends_mps)
         yield from _eviction(change)
     if change.lives:
         yield from _starts(change)
@@ -242,7 +242,9 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
         yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
     else:
         done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"
-        yield _step("plugin", "the device plugin starts in the new mode", done, away=away)
+        counts = "the device plugin counts shares; each node has its own MPS daemon"
+        starts = counts if change.pool.sharing.needs_node_daemon else "the device plugin starts in the new mode"
+        yield _step("plugin", starts, done, away=away)
     if proof:
         yield _step("proof", "a Job reads the shares of the node", JOB, away=away)
         yield _step("proof", "Jobs prove the shares, a pod on each", JOB, away=away)
