@@ -178,8 +178,8 @@ class Mps(_Replicated):
         if gpu.compute_capability < VOLTA:
             return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
         if self.needs_node_daemon and (rule := _without_own_limits(gpu, gpus)):
-            one = [kind.name for kind in offerings.cheapest_first(market.region, market.book) if _has_one_gpu(kind)]
-            such = f"Use a type with one entire GPU, such as {' or '.join(one[:2])}, or write" if one else "Write"
+            one = _types_with_one_gpu(market)[:2]
+            such = f"Use a type with one entire GPU, such as {' or '.join(one)}, or write" if one else "Write"
             fix = f"{such} `limits: equal`."
             return [Problem(f"{path}.limits", PER_MODEL, rule, fix)]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
@@ -196,6 +196,14 @@ def _without_own_limits(gpu: Gpu, gpus: int) -> str:
         return f"needs one GPU per node, not {gpus}: a limit names its GPU by a number that differs between pods"
     # amazon-ecs-agent#5053: Amazon ECS does not offer its MPS sharing on vGPUs.
     return "needs an entire GPU, not a part of one" if gpu.is_slice else ""
+
+
+def _types_with_one_gpu(market: Market) -> list[str]:
+    """Of each GPU the cheapest type that can have limits for each model."""
+    cheapest: dict[str, str] = {}
+    for kind in filter(_has_one_gpu, offerings.cheapest_first(market.region, market.book)):
+        cheapest.setdefault(kind.gpu.name, kind.name)
+    return [*cheapest.values()]
 
 
 def _has_one_gpu(kind: InstanceType) -> bool:

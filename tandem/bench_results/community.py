@@ -9,11 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.models.catalogue import find, full_name
-from sharing.modes.modes import MPS_PER_MODEL
 from sharing.speed.community import BenchedModel, Community, Figures
 from sharing.speed.estimate import Estimate
 from tandem.bench_results import measures
-from tandem.bench_results.result import Result, Row, Run
+from tandem.bench_results.result import Result, Row, Run, mode_of
 from tandem.bench_results.result_file import ResultError, first_error
 
 LEAST_SPREAD = 0.03
@@ -100,7 +99,7 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
         context=model["context"],
         slots=model["slots"],
         gpu=pool["gpu"]["name"],
-        mode=MPS_PER_MODEL if model.get("threads_percent") else pool["mode"],
+        mode=mode_of(pool),
         profile=shares["profile"],
         sharers=shares["sharers"],
         busy=min(len(others), shares["sharers"]),

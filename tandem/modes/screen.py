@@ -303,6 +303,6 @@ def _shares(offers: Sequence[Shares]) -> str:
         kind = f"{shares.profile} slice" if shares.profile else "share"
         memory = f"{shares.memory_mib:,} MiB" if shares.memory_mib is not None else "memory not partitioned"
         if shares.own_limits:
-            memory = f"a limit for each model, of {shares.unit_mib:,} MiB"
+            memory = f"a limit for each model, {shares.unit_mib:,} MiB in total"
         each.append(f"{count(shares.per_gpu, kind)} per GPU, {memory}")
     return " + ".join(each)

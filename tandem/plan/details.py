@@ -53,7 +53,7 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     _title(console, f"Memory{f' on {pool.name}' if pool.listed else ''}, in MiB")
     derived = " (derived, not measured)" if gpu.cuda_is_derived else ""
     each = " and ".join(_share_count(shares) for shares in offers)
-    daemon = f", {gpu.cuda_mib - offers[0].unit_mib} of it the MPS daemon" * offers[0].own_limits
+    daemon = f"; the MPS daemon takes {gpu.cuda_mib - offers[0].unit_mib}" * offers[0].own_limits
     usable = f"{gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}{daemon}"
     say(console, f"  {gpu.title}: {usable}; {each} per GPU")
     print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])

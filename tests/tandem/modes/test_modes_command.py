@@ -176,7 +176,7 @@ def test_limits_per_model_are_marked_where_equal_ones_do_not_hold_the_models(tmp
     assert "m MPS with `limits: per-model` only; " in " ".join(text.split())
     assert re.search(r"^m     MPS with `limits: per-model` only$", printed(str(path), "--all"), flags=re.MULTILINE)
     detail = printed(str(path), "--type", "g4dn.xlarge", "--mode", "mps")
-    assert "a limit for each model, of 14,846 MiB" in " ".join(detail.split())
+    assert "a limit for each model, 14,846 MiB in total" in " ".join(detail.split())
     equal, own = report(str(path), "--type", "g4dn.xlarge", "--mode", "mps", "--provisioner", "karpenter")["cells"]
     assert (equal["verdict"], own["verdict"]) == ("refused", "plans")
     assert own["sharing"] == {"mode": "mps", "limits": "per-model", "replicas": 2, "allocation-policy": "packed"}
