@@ -186,7 +186,7 @@ class Mode(Constructed):
         """
         if self.limits != PER_MODEL:
             return []
-        # A warning would not do: whoever writes it relies on limits that are enforced.
+        # A warning would not do: a user who writes it relies on limits that are enforced.
         fix = "Write `mode: mps`, or remove `limits`."
         return [Problem(f"{path}.limits", PER_MODEL, f"is not possible with `mode: {self.mode}`", fix)]
 
@@ -207,7 +207,7 @@ def replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, A
     }
 
 
-class WholeGpu(Mode):
+class EntireGpu(Mode):
     """A mode that does not partition the GPU."""
 
     strategy: Strategy | None = Field(default=None, description=STRATEGY)

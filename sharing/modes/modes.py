@@ -32,10 +32,10 @@ from sharing.modes.base import (
     WHOLE,
     WHOLE_WITH_DAEMON,
     AllocationPolicy,
+    EntireGpu,
     Limits,
     Mode,
     Shares,
-    WholeGpu,
     replicated,
 )
 from sharing.modes.layouts import LayoutSetting, Strategy
@@ -70,7 +70,7 @@ def _of_entire_gpu(replicas: int, *, memory_mib: int | None, unit_mib: int, **mo
     return (shares,)
 
 
-class Exclusive(WholeGpu):
+class Exclusive(EntireGpu):
     """One pod has the entire GPU."""
 
     mode: Literal["exclusive"] = Field(default="exclusive", description=MODE)
@@ -84,7 +84,7 @@ class Exclusive(WholeGpu):
         return _of_entire_gpu(1, memory_mib=gpu.cuda_mib, unit_mib=gpu.cuda_mib)
 
 
-class _Replicated(WholeGpu):
+class _Replicated(EntireGpu):
     """A GPU that the device plugin advertises several times."""
 
     @property

@@ -92,6 +92,7 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
     server = next(server for server in result.servers if server.id == endpoint)
     # Nobody else is on an entire GPU or slice.
     company = others if shares["sharers"] > 1 else {model["id"]}
+    mode: Any = mode_of(pool)
     return BenchedModel(
         name=full_name(server.model),
         digest=server.digest,
@@ -99,7 +100,7 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
         context=model["context"],
         slots=model["slots"],
         gpu=pool["gpu"]["name"],
-        mode=mode_of(pool),
+        mode=mode,
         profile=shares["profile"],
         sharers=shares["sharers"],
         busy=min(len(others), shares["sharers"]),

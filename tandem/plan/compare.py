@@ -161,7 +161,7 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
                 if config.park is None:
                     counts |= {"min": 0, "desired": needed.desired}
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
-                own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
+                own: dict[str, Any] = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
                 if not sharing.needs_node_daemon:
                     own["models"] = without_shares(source.sections["models"])
                 yield replace(source, sections={**source.sections, **own})
