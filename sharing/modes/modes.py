@@ -207,7 +207,7 @@ def _types_with_one_gpu(market: Market) -> list[str]:
 
 
 def _has_one_gpu(kind: InstanceType) -> bool:
-    has_mps = kind.gpu.vendor == "nvidia" and kind.gpu.compute_capability >= VOLTA and not kind.gpu.is_slice
+    has_mps = kind.gpu.compute_capability >= VOLTA and not kind.gpu.is_slice
     return has_mps and kind.gpus == 1 and kind.arch == "amd64" and not kind.gpu.min_driver
 
 

@@ -141,7 +141,10 @@ def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_mode
     assert (1, "g6.xlarge", "mps") in rows
     assert (1, "g6.xlarge", "mps-per-model") not in rows
     with_limits = replace(SIZES, models=[SIZES.models[0].changed(share=Share(memory_gib=10)), SIZES.models[1]])
-    assert (1, "g6.xlarge", "mps-per-model") in {row(choice)[:3] for choice in choose(with_limits, ["spot"]).fitting}
+    rows = {row(choice)[:3] for choice in choose(with_limits, ["spot"]).fitting}
+    assert (1, "g6.xlarge", "mps-per-model") in rows
+    # Modes without such limits are tried without `share`.
+    assert {(1, "g6.xlarge", "mps"), (1, "g4dn.xlarge", "timeslice"), (2, "g4dn.xlarge", "exclusive")} <= rows
 
 
 def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_for() -> None:
