@@ -80,7 +80,7 @@ class Shares:
 
     @property
     def threads_percent(self) -> int | None:
-        """The same in per cent, where each pod has limits of its own."""
+        """Part of the threads in per cent, where each pod has limits of its own; else None."""
         return round(self.threads * 100) if self.own_limits else None
 
     @property

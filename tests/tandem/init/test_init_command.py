@@ -99,6 +99,19 @@ def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster
     assert judge_file(project / "Pulumi.mine.yaml").config.pools[0].sharing.mode == "timeslice"
 
 
+def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answers: Answers) -> None:
+    """8.4 and 1.8 GiB of weights (Ollama's library) on a T4 with 14.6: equal shares would be too small."""
+    answers(*[""] * 5, "qwen2.5:14b qwen2.5:3b", "", "", "1")
+    code, screen = on_screen("init", cwd=project)
+    assert code == 0
+    assert re.search(r"^1 +\d+\.\d{3}  1 × g4dn.xlarge +mps-per-model ", screen, re.MULTILINE)
+    assert "MPS with limits per model" in " ".join(screen.split())
+    file = project / "Pulumi.mine.yaml"
+    assert judge_file(file).problems == ()
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    assert config["tandem:sharing"] == {"mode": "mps", "limits": "per-model", "replicas": 2}
+
+
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
     (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
     wrong = ["a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
