@@ -29,8 +29,8 @@ RELEASE_SECONDS = 2700
 class OllamaPairArgs:
     """Inputs of OllamaPair.
 
-    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, and tags
-    that AWS refuses.
+    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, a model
+    without limits in a pool where others have them, and tags that AWS refuses.
     """
 
     models: Sequence[OllamaModel]
@@ -52,6 +52,13 @@ class OllamaPairArgs:
                 f"OllamaPairArgs.models must have at least one model and no duplicate ids, not {ids}. "
                 "Pass each model its own `id`."
             )
+        for model in self.models:
+            beside = [other for other in self.models if other.pool == model.pool and other.share]
+            if beside and not model.share:
+                raise ValueError(
+                    f"OllamaPairArgs.models has {model.served.id} without limits beside {beside[0].served.id}: it "
+                    "could take the entire GPU. Pass each model of that pool a `share`."
+                )
 
 
 class OllamaPair(pulumi.ComponentResource):

@@ -46,13 +46,15 @@ def _limited(served: ServedModel, memory_gib: float) -> ServedModel:
 
 def judge_limit(share: Share, served: ModelInEngine) -> str:
     """Why no GPU can hold a model under its limit, with the fix; empty if one can."""
-    least = _tenths(min(need(served, gpu).bound for gpu in gpus().values() if gpu.vendor == "nvidia"))
+    least = min(need(served, gpu).bound for gpu in gpus().values() if gpu.vendor == "nvidia")
+    fix = f"Pass {_tenths(least):g} or more."
     if share.memory_mib is None:
-        return f"has no memory_gib, and the GPU, which decides what it needs, is unknown here. Pass {least:g} or more."
-    if share.memory_mib < least * MIB_PER_GIB:
-        return f"has a memory_gib of {share.memory_gib:g}, but it needs {least:g} GiB. Pass that or more."
+        return f"has no memory_gib, and the GPU, which decides what it needs, is unknown here. {fix}"
+    if share.memory_mib < least:
+        return f"has a memory_gib of {share.memory_gib:g}, which is too small for it on every GPU. {fix}"
     return ""
 
 
 def _tenths(mib: float) -> float:
-    return ceil(mib / MIB_PER_GIB * 10) / 10
+    """The fewest tenths of a GiB that are at least `mib` in whole MiB, as `Share.memory_mib` counts."""
+    return ceil(ceil(mib) / MIB_PER_GIB * 10) / 10

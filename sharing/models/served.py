@@ -98,7 +98,7 @@ class ServedModel(Section, ModelInEngine):
         description="Names of other pools that it may run on while its own has no free share, the first choice first. "
         "The models that it meets there must fit beside it.",
     )
-    share: Annotated[Share | None, Fix("Write `share: {memory-gib: 9}`, for example, or remove it.")] = Field(
+    share: Annotated[Share | None, Fix("Remove it, or write its keys `memory-gib` and `compute-percent`.")] = Field(
         default=None,
         examples=[{"memory-gib": 9, "compute-percent": 60}],
         description="With `sharing.limits: per-model`: what it may use of its GPU, e.g. `{memory-gib: 9, "

@@ -12,7 +12,7 @@ MIB_PER_GIB = 1024
 class Share(Constructed, Section):
     """Limits of one model on a GPU that it shares by MPS. Nothing is reserved: limits of threads may overlap."""
 
-    memory_gib: Number | None = Field(
+    memory_gib: Annotated[Number | None, Fix("Write a number of GiB, or remove it.")] = Field(
         default=None,
         gt=0,
         le=2048,

@@ -179,8 +179,8 @@ class Mps(_Replicated):
             return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
         if self.needs_node_daemon and (rule := _without_own_limits(gpu, gpus)):
             one = _types_with_one_gpu(market)[:2]
-            such = f"Use a type with one entire GPU, such as {' or '.join(one)}, or write" if one else "Write"
-            fix = f"{such} `limits: equal`."
+            such = f"Use a type with one entire GPU, such as {' or '.join(one)}."
+            fix = such if one else "Write `limits: equal`."
             return [Problem(f"{path}.limits", PER_MODEL, rule, fix)]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
         if self.replicas <= most:

@@ -30,6 +30,9 @@ class Advice:
     is_priced: bool = True
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 
+    loses_limits: bool = False
+    """Whether nothing limits the memory of a model after it, although the file asks for limits that fit each model."""
+
     @property
     def change(self) -> str:
         """The settings in one line; a setting that many models share appears once."""
@@ -40,7 +43,8 @@ class Advice:
         if self.usd_per_hour is None:
             return self.change
         origin = "" if self.is_priced else " with GPU prices of another region"
-        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
+        lost = ", without memory limits" * self.loses_limits
+        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin}{lost})"
 
 
 def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:

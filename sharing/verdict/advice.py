@@ -23,6 +23,7 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.quick import QuickVerdict, is_judgeable, judge_quickly
 from sharing.verdict.rules import budget, hosts, table
+from sharing.verdict.rules.rule import concerns
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
@@ -85,7 +86,7 @@ class _Search:
 
     def offers(self, accepted: Iterable[StackConfig]) -> list[Advice]:
         """The changes sorted by price, then by the number of new warnings."""
-        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
+        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._loses_limits(tried), self._doubts(tried)))
         return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
 
     def holds(self, tried: StackConfig) -> bool:
@@ -125,7 +126,7 @@ class _Search:
     def cheapest_first(self, pools: Iterable[GpuPool]) -> Iterator[StackConfig]:
         """The stacks with each of these pools."""
         tried = [self.with_pool(pool) for pool in pools if pool.offers]
-        tried.sort(key=self.price)
+        tried.sort(key=lambda each: (self.price(each), self._loses_limits(each)))
         return iter(tried)
 
     def _accepts(self, tried: StackConfig) -> bool:
@@ -160,14 +161,14 @@ class _Search:
         bill = self.verdict.cost
         total = bill.usd_per_hour + usd - pool_usd(self.pool, self.asked) if bill else None
         return Advice(
-            settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)
+            settings=changed_settings(self.asked, tried),
+            usd_per_hour=total,
+            is_priced=self._is_priced(tried),
+            loses_limits=self._loses_limits(tried),
         )
 
-
-def concerns(problem: Problem, pool: GpuPool, config: StackConfig) -> bool:
-    """Whether a problem is about the pool, its sharing or its models."""
-    places = (pool.path, pool.sharing_path, *(served.path for served in config.models_of(pool)))
-    return problem.path == "models" or problem.is_within(places)
+    def _loses_limits(self, tried: StackConfig) -> bool:
+        return self.pool.sharing.limits == PER_MODEL and not self._new(tried).offers[0].enforced
 
 
 def _accepted_caches(config: StackConfig, pool: GpuPool) -> StackConfig:

@@ -10,11 +10,12 @@ from sharing.problems import Problem
 from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import advise, concerns
+from sharing.verdict.advice import advise
 from sharing.verdict.features import features_of
 from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules import budget
 from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules.rule import concerns
 
 __all__ = ["Fit", "FullVerdict", "judge_fully"]
 
@@ -78,9 +79,9 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
         alike.setdefault((fit.pool.name, fit.placement.rule, fit.placement.needed), []).append(fit)
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
-        first = fits[0]
-        given = first.placement.shares.own_limits and first.served.given_limit_mib
-        place = f"{first.served.path}.share.memory-gib" if given else first.served.path
+        # Of limits that do not fit together, one that the file has can be changed.
+        first = next((fit for fit in fits if _limit_is_given(fit)), fits[0])
+        place = f"{first.served.path}.share.memory-gib" if _limit_is_given(first) else first.served.path
         path = advised.setdefault(pool, place)
         if not advice[pool]:
             within, larger = (" within the budget", ", or raise the budget") if quick.limits.is_set else ("", "")
@@ -96,6 +97,10 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
         if _wants_several_gpus(first):
             rule += "; a model runs on one GPU, even if its node has several"
         yield Problem(place, f"{_names(fits)} ({size})", rule, fix)
+
+
+def _limit_is_given(fit: Fit) -> bool:
+    return fit.placement.shares.own_limits and fit.served.given_limit_mib is not None
 
 
 def _wants_several_gpus(fit: Fit) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -183,3 +184,11 @@ def test_every_component_works_alone_under_stock_mocks() -> None:
     tested()
     claims = {name for kind, name, _ in mocks.made if kind.endswith(":PersistentVolumeClaim")}
     assert {"proof-mps-daemon-claim", "pair-mps-daemon-claim"} <= claims
+
+
+def test_a_model_without_limits_is_refused_beside_one_that_has_them() -> None:
+    """It would be no client of the daemon, and could take the entire GPU."""
+    free = OllamaModel("llama3.2:1b", context=2048)
+    with pytest.raises(ValueError, match="llama3-2-1b without limits beside llama2-7b"):
+        OllamaPairArgs(models=[LLAMA, free])
+    OllamaPairArgs(models=[LLAMA, replace(free, pool="rest")])

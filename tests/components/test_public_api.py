@@ -170,7 +170,11 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (OllamaModel, {"volume_gib": 1}, ".volume_gib is 1, which is too small for llama2:7b. Pass"),
     # llama2:7b has 3.8 GB of weights (ollama.com/library/llama2), which is 3.55 GiB, and 2 GiB of KV cache.
     (OllamaModel, {"share": Share()}, ".share of llama2:7b has no memory_gib, and the GPU, which decides what it "),
-    (OllamaModel, {"share": Share(memory_gib=5.5)}, ".share of llama2:7b has a memory_gib of 5.5, but it needs 5."),
+    (
+        OllamaModel,
+        {"share": Share(memory_gib=5.5)},
+        ".share of llama2:7b has a memory_gib of 5.5, which is too small for it",
+    ),
     (
         OllamaModel,
         {"share": Share(memory_gib=9), "spill_pools": [SpillPool("rest")]},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing.fit.own_limits import judge_limit
+from sharing.fit.own_limits import judge_limit, with_needed_limit
 from sharing.fit.shares import limits_on_one_gpu, place_on
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
@@ -114,7 +114,7 @@ def test_a_client_has_the_variables_of_nvidia(threads: float, expected: dict[str
     [
         (Share(compute_percent=50), "has no memory_gib"),
         # Weights of 3.56 GiB (its page in Ollama's library).
-        (Share(memory_gib=3.5), "has a memory_gib of 3.5, but it needs "),
+        (Share(memory_gib=3.5), "has a memory_gib of 3.5, which is too small"),
         (Share(memory_gib=9), ""),
     ],
 )
@@ -122,3 +122,22 @@ def test_a_model_of_no_stack_needs_a_limit_that_holds_its_weights(share: Share, 
     said = judge_limit(share, served("llama2:7b"))
     assert said.startswith(says)
     assert bool(said) == bool(says)
+
+
+@given(bound=st.floats(400, 80_000))
+def test_the_limit_that_advice_writes_holds_the_model_in_the_plan_and_in_its_component(bound: float) -> None:
+    """A limit counts whole MiB: 3.2 GiB are 3,276 of them, not 3,276.8."""
+    model = weighing(int(bound))
+    needed = with_needed_limit(model, bound)
+    assert needed.given_limit_mib is not None
+    assert bound <= needed.given_limit_mib < bound + 104
+
+
+def test_every_limit_that_a_plan_sets_is_accepted_by_the_component() -> None:
+    """A tenth of a GiB is 102.4 MiB, so 103 sizes in a row meet every rounding. T4_MIB of need leave nothing over."""
+    for mib in range(3_100, 3_203):
+        both = [weighing(mib), weighing(T4_MIB - mib - 1)]
+        for model, placement in zip(both, place_on(both, OWN, instance()), strict=True):
+            assert placement.fits
+            assert placement.share_mib is not None
+            assert judge_limit(Share(memory_gib=placement.share_mib / 1024), model) == ""
