@@ -114,6 +114,17 @@ def test_on_karpenter_a_switch_to_and_from_limits_per_model_replaces_the_pool(ra
     stack.goes_down()
 
 
+def test_more_replicas_keep_the_nodes_and_their_daemon(raised: Raise) -> None:
+    stack = raised("mps", sharing(OWN))
+    before = journal(stack)
+    stack.configure({"sharing": {"replicas": 3}})
+    assert stack.comes_up().changed == {"update": {GROUP, PLUGIN, *MODELS}, "replace": {*JOBS, VALUE}}
+    events = journal(stack)[len(before) :]
+    assert in_order(events) == ["stop", "mode", "prove", "start"]
+    assert len({event.node for event in events}) == 1
+    assert daemons(stack) == {DAEMON}
+
+
 def test_without_a_proof_models_still_start_on_new_nodes_in_the_new_mode(raised: Raise) -> None:
     stack = raised(STACK, {"proof": False})
     for mode in (OWN, "mps"):
