@@ -9,9 +9,11 @@ from tests.shipped import STACKS
 pytestmark = pytest.mark.slow
 
 EVERY = pytest.mark.parametrize(
-    "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "two-pools"]
+    "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "own-limits", "two-pools"]
 )
-ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "two-pools"])
+ORDERS = pytest.mark.parametrize(
+    "variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "own-limits", "two-pools"]
+)
 """Together they have every dependency of the other stacks, which differ only in values or in one more zone."""
 
 
