@@ -178,3 +178,22 @@ def test_a_switch_of_nodes_that_failed_half_way_is_finished_or_taken_back_by_the
         assert {event.config for event in ends} == {CONFIGS[then]}
         assert daemons(attempt) == {DAEMON if then == OWN else ""}
         assert attempt.findings().agree
+
+
+def test_a_quota_for_two_nodes_takes_a_switch_back_by_delete_first_or_by_parking(raised: Raise, tmp_path: Path) -> None:
+    """The old group runs until an `up` succeeds, and so does the new one whose proof failed: there is no third node."""
+    stack = raised(STACK)
+    stack.behind(lambda world: world.allow_vcpus("L-3819A6DF", 2 * 4))
+    stack.configure(sharing(OWN))
+    stack.stops(faults=(Fault(type=JOB, operation="create", nth=2),))
+    other = stack.copied_to(tmp_path)
+    other.configure({**sharing(STACK), "gpu-nodes": {"replacement": "delete-first"}})
+    other.comes_up()
+    stack.configure(sharing(STACK))
+    stack.stops(saying="MaxSpotInstanceCountExceeded")
+    for desired in (0, 1):
+        stack.configure({"gpu-nodes": {"desired": desired}})
+        stack.comes_up()
+    for each in (other, stack):
+        assert ([entity.status for entity in each.entities(NODE_GROUP, GROUP)], daemons(each)) == ([""], {""})
+        assert each.findings().agree
