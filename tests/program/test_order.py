@@ -9,10 +9,10 @@ from tests.shipped import STACKS
 pytestmark = pytest.mark.slow
 
 EVERY = pytest.mark.parametrize(
-    "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "own-limits", "two-pools"]
+    "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "two-pools"]
 )
 ORDERS = pytest.mark.parametrize(
-    "variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "own-limits", "two-pools"]
+    "variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "per-model", "two-pools"]
 )
 """Together they have every dependency of the other stacks, which differ only in values or in one more zone."""
 
