@@ -54,7 +54,7 @@ def install_script() -> str:
     """The script that cloud-init runs once, at a node's first boot, before nodeadm starts the kubelet.
 
     Source: amazon-eks-ami, nodeadm-run.service, which is `After=cloud-final.service`. A node whose script fails joins
-    all the same, but has no directory for the pods' mount.
+    all the same. If the unit never started, it has no directory for the pods' mount.
     """
     return f"""#!/bin/bash
 set -euo pipefail
@@ -90,8 +90,8 @@ def claim_directory(
 ) -> pulumi.Output[str]:
     """Registers a claim on the daemon's directory, and returns its name. All pods of the namespace can use it.
 
-    A pod does not start on a node without the directory, unless `must_exist` is False. A direct mount would violate the
-    Pod Security level `baseline`.
+    A pod does not start on a node that never had the directory, unless `must_exist` is False: then its mount makes it.
+    A direct mount would violate the Pod Security level `baseline`.
     """
     kind = "Directory" if must_exist else "DirectoryOrCreate"
     directory = k8s.core.v1.HostPathVolumeSourceArgs(path=PIPE_DIRECTORY, type=kind)

@@ -161,9 +161,9 @@ in_mps || fail "the MPS daemon ended or restarted while $tag was loading"
 # The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server. It
 # outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
 # already closed its port, so the liveness probe ends it.
-# Only this container sees the MPS daemon, so the process watches that, too. It stops the server before a request can start a
-# process without MPS. `mps` shows the sidecar that it does. A look at files and socket is free; a question adds five lines to
-# the daemon's log, so there is one in 20 seconds, for a daemon that hangs.
+# Only this container sees the MPS daemon, so the process watches that, too. In the two seconds between two looks, a request can
+# start a process without MPS, which ends with the server. `mps` shows the sidecar that it does. A look at files and socket is
+# free; a question adds five lines to the daemon's log, so there is one in 20 seconds, for a daemon that hangs.
 if [ -d "$watch" ]; then
     (
         # Also if this process fails, for example because the container has too many processes.

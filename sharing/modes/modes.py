@@ -192,8 +192,8 @@ class Mps(_Replicated):
 def _without_own_limits(gpu: Gpu, gpus: int) -> str:
     """Why nodes with that number of `gpu` cannot have limits for each model; empty if they can."""
     if gpus > 1:
-        # A variable that names a GPU by another number than the process sees drops every limit.
-        return f"needs one GPU per node, not {gpus}: a limit names its GPU by a number that differs between pods"
+        # A pod should see its GPU as number 0. With a wrong number, it would have no limit and no error.
+        return f"needs one GPU per node, not {gpus}: limits on nodes with several GPUs have not been tried"
     # amazon-ecs-agent#5053: Amazon ECS does not offer its MPS sharing on vGPUs.
     return "needs an entire GPU, not a part of one" if gpu.is_slice else ""
 

@@ -1,7 +1,7 @@
 """How a process becomes a client of the MPS daemon of its node, with limits of its own.
 
-CUDA reads the variables when a process starts. A daemon's own limit would be the highest that a client can have, so the
-node's daemon has none.
+CUDA reads the variables when a process initializes it. A daemon's own limit would be the highest that a client can
+have, so the node's daemon has none.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ MPS_UNIT = "tandem-mps"
 PIPE_DIRECTORY = "/run/tandem-mps"
 """Directory of the daemon's sockets, on the node and in each pod.
 
-Not CUDA's default, in which every process of the node looks for a daemon: all GPU pods would become its clients
+Not CUDA's default, which NVIDIA's runtime can mount into every GPU container: its processes would become clients
 (amazon-ecs-ami#771).
 """
 PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"

@@ -20,7 +20,6 @@ from tests.gpu.mps import SECONDS, find_control
 from tests.gpu.progress import FailedError, SkipError
 
 OPTIONS = ("-f", "-multiuser-server")
-LOG_VARIABLE = "CUDA_MPS_LOG_DIRECTORY"
 PID_FILE = "nvidia-cuda-mps-control.pid"
 QUESTION = "get_default_active_thread_percentage"
 """The question of the plugin's and of Amazon ECS's health checks: it needs no client."""
@@ -44,8 +43,8 @@ class NodeDaemon:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those of the unit, with directories of this run."""
-        return {PIPE_VARIABLE: str(self.pipe), LOG_VARIABLE: str(self.folder / "log")}
+        """Those of the unit, with the directory of this run. Without one for logs, it writes its log to its output."""
+        return {PIPE_VARIABLE: str(self.pipe)}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -145,12 +144,10 @@ class NodeDaemon:
         return describe_files(self.pipe)
 
     def last_words(self, lines: int = 6) -> str:
-        """The end of its output and of its logs."""
-        logs = [self.folder / "said.log", *sorted((self.folder / "log").glob("*.log"))]
-        texts = [
-            log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:] for log in logs if log.exists()
-        ]
-        return "\n".join(line for text in texts for line in text)
+        """The end of its output."""
+        said = self.folder / "said.log"
+        text = said.read_text(encoding="utf-8", errors="replace") if said.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
 
 
 def describe_files(folder: Path) -> dict[str, str]:
@@ -173,9 +170,8 @@ def node_daemon() -> Iterator[NodeDaemon]:
     # The name of a socket has at most 107 characters, so it cannot lie in the state folder.
     with tempfile.TemporaryDirectory(prefix="mps-") as name:
         daemon = NodeDaemon(program, Path(name))
-        # systemd makes both before it starts the unit.
+        # systemd makes it before it starts the unit.
         daemon.pipe.mkdir(mode=0o755)
-        (daemon.folder / "log").mkdir(mode=0o755)
         # Other users are clients, too.
         daemon.folder.chmod(0o755)
         try:
