@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import BY, Commands, add_command, add_measured, add_region, amount, budget, count
+from tandem.arguments import (
+    BY,
+    ISOLATION,
+    Commands,
+    add_command,
+    add_isolation,
+    add_measured,
+    add_region,
+    amount,
+    budget,
+    count,
+)
 from tandem.lookup import ANY_REGION, called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
@@ -23,8 +34,6 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
-ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware", "own GPU")}
-"""The values of `--isolation`, and the words of `sharing.verdict.choices.ISOLATIONS` that satisfy each."""
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 ROWS = 12
@@ -56,12 +65,7 @@ def add(commands: Commands) -> None:
     )
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
-    parser.add_argument(
-        "--isolation",
-        choices=ISOLATION,
-        help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
-        "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
-    )
+    add_isolation(parser)
     parser.add_argument(
         "--budget",
         type=budget,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import REFUSED, Commands, add_command, add_measured, add_stack
+from tandem.arguments import REFUSED, WAYS, Commands, add_command, add_measured, add_stack
 from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
@@ -47,7 +47,11 @@ def add(commands: Commands) -> None:
     )
     add_stack(parser)
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
-    parser.add_argument("--compare", metavar="MODES", help="compare sharing modes of the stack, e.g. timeslice,mps")
+    parser.add_argument(
+        "--compare",
+        metavar="MODES",
+        help=f"compare sharing modes of the stack, e.g. timeslice,mps; of {', '.join(WAYS)}",
+    )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     add_measured(parser)
     parser.add_argument(
