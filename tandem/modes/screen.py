@@ -63,14 +63,14 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
     console.print()
     meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, cells, shown, by) if mark]
-    meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
+    meanings += [f"{letter} {why}" for why, letter in letters.items()]
     if meanings:
         say(console, "; ".join(meanings), hang=0)
     unusable: dict[str, list[str]] = {}
     for gpu in (gpu for gpu in groups if gpu not in usable):
         unusable.setdefault(_reasons(_shown([_cheapest(groups[gpu])])), []).append(gpu)
     for family in _families_of_amd(cells):
-        unusable.setdefault(_why(NVIDIA_ONLY), []).append(f"AMD's {family}")
+        unusable.setdefault(WHY[NVIDIA_ONLY], []).append(f"AMD's {family}")
     if unusable:
         said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
         say(console, f"No setup: {said}", hang=0)
@@ -135,11 +135,15 @@ def _in_brief(meaning: str) -> str:
 
 
 def _reasons(group: Sequence[Place]) -> str:
-    return " or ".join(dict.fromkeys(_why(cell.broken) for place in group for cell in place))
+    return " or ".join(dict.fromkeys(_why(cell) for place in group for cell in place))
 
 
-def _why(rule: str) -> str:
-    return WHY.get(rule, f"a rule is broken: {rule}")
+def _why(refused: Cell) -> str:
+    problem = next(iter(refused.verdict.broken), None)
+    if problem and problem.path.endswith(".limits"):
+        # The GPU has the mode; its nodes have too many GPUs, or a part of one.
+        return f"`limits: {problem.found}` {problem.rule.partition(',')[0]}"
+    return WHY.get(refused.broken, f"a rule is broken: {refused.broken}")
 
 
 def _families_of_amd(cells: Sequence[Cell]) -> list[str]:
@@ -240,16 +244,16 @@ def _planned(place: Place) -> list[Cell]:
 
 
 def _letters(places: Iterable[Place]) -> dict[str, str]:
-    """A letter for each rule that excludes a type with every provisioner."""
-    rules = sorted({cell.broken for place in places if not _planned(place) for cell in place})
-    return dict(zip(rules, string.ascii_uppercase, strict=False))
+    """A letter for each reason that excludes a type with every provisioner."""
+    refused = {(cell.broken, _why(cell)) for place in places if not _planned(place) for cell in place}
+    return dict(zip((why for _, why in sorted(refused)), string.ascii_uppercase, strict=False))
 
 
 def _mark(place: Place, letters: dict[str, str], by: By) -> str:
     """The price, with the provisioner if only one works, or the speed; or the letters of the rules against it."""
     planned = _planned(place)
     if not planned:
-        return "/".join(dict.fromkeys(letters[cell.broken] for cell in place))
+        return "/".join(dict.fromkeys(letters[_why(cell)] for cell in place))
     if by != "price":
         first = planned[0]
         return (speed_cell(first.slowest_busy) if by == "tokens" else price_cell(first.usd_per_million_tokens())) or "-"
@@ -258,10 +262,10 @@ def _mark(place: Place, letters: dict[str, str], by: By) -> str:
 
 
 def _legend(console: Console, cells: Sequence[Cell], letters: dict[str, str]) -> None:
-    for rule, letter in letters.items():
-        say(console, f"{letter:<5} {_why(rule)}", "bold", word=letter)
+    for why, letter in letters.items():
+        say(console, f"{letter:<5} {why}", "bold", word=letter)
     if families := _families_of_amd(cells):
-        say(console, f"{'':<5} AMD's {', '.join(families)}: {_why(NVIDIA_ONLY)}")
+        say(console, f"{'':<5} AMD's {', '.join(families)}: {WHY[NVIDIA_ONLY]}")
     say(console, "hint: for reasons and alternatives, run `tandem modes --type TYPE`")
 
 
@@ -277,8 +281,8 @@ def _meanings(config: StackConfig, tried: Sequence[Cell], places: Sequence[Place
         yield "1.20*", "on-demand price; the spot price is unknown"
     for provisioner, letter in ONLY.items():
         alone = [place for place in places if [cell.pool.provisioner for cell in _planned(place)] == [provisioner]]
-        if refused := {cell.broken: cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
-            reasons = "; ".join(f"with {other}, {_why(rule)}" for rule, other in refused.items())
+        if refused := {_why(cell): cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
+            reasons = "; ".join(f"with {other}, {why}" for why, other in refused.items())
             yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
         yield "", f"If a price in {config.region} is unknown, the price of us-east-1 is used."

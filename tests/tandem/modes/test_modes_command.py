@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.modes.modes import mode_names
 from sharing.stack.provisioners import PROVISIONERS
 from sharing.verdict import matrix
+from tandem.arguments import WAYS
 from tandem.modes import command as modes
 from tests.command import Ended, call
 
@@ -86,7 +88,18 @@ def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> 
 
 
 def test_the_words_of_the_command_are_those_of_the_rules() -> None:
-    assert {way for ways in modes.WAYS.values() for way in ways} == set(matrix.WAYS)
+    assert {way for ways in WAYS.values() for way in ways} == set(matrix.WAYS)
+    assert set(WAYS) == {*mode_names(), *matrix.WAYS}, "what `plan --compare` takes"
+
+
+def test_a_gpu_without_limits_per_model_has_the_true_reason() -> None:
+    """P3 and P4d have the mode, but no type with one GPU and that memory (AWS, Amazon EC2 instance types)."""
+    said = " ".join(printed("--mode", "mps-per-model").split())
+    group = re.search(r"([^;]*) \(`limits: per-model` needs one GPU per node\);", said)
+    assert group is not None, said
+    assert {"V100-32GB", "A100-40GB", "B200"} <= set(re.split(r",? ", group[1]))
+    assert "slice of an L4 (`limits: per-model` needs an entire GPU)" in said
+    assert "does not support the mode" not in said
 
 
 def test_the_models_are_those_of_the_example_stack() -> None:
