@@ -136,7 +136,7 @@ def test_models_that_scale_to_zero_are_ready_on_request(file: Path) -> None:
     karpenter = {"provisioner": "karpenter", "max": 1}
     idle = written(file.with_name("idle.yaml"), **{"gpu-nodes": karpenter, "scale-to-zero": {"enabled": True}})
     parked = written(file.with_name("parked.yaml"), **{"gpu-nodes": {"desired": 0}})
-    screen = call("plan", str(idle), str(parked)).stdout
+    screen = call("plan", str(idle), str(parked), columns=120).stdout
     found = {row.split()[0]: row for row in screen.splitlines() if row.strip()}
     assert "on request" in found["idle"]
     assert "parked" not in found["idle"]
