@@ -94,6 +94,8 @@ class Change:
     @cached_property
     def nodes(self) -> Nodes:
         """The nodes with the new sharing."""
+        if not self.is_any:
+            return "same"
         if self.provisioner_differs:
             return "new"
         if self.pool.provisioner == "karpenter":

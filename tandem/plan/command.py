@@ -216,7 +216,12 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     from tandem.plan.switch import switches
 
     runs = running.of_file(outputs, plan.stack) if outputs else running.of_stack(plan.stack, file)
-    return switches(plan.config, runs, proof=plan.config.proof)
+    limits = {
+        fit.served.id: fit.placement.share_mib
+        for fit in plan.verdict.fits
+        if fit.placement.shares.own_limits and fit.placement.share_mib is not None
+    }
+    return switches(plan.config, runs, proof=plan.config.proof, limits=limits)
 
 
 def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:

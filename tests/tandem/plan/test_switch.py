@@ -247,6 +247,43 @@ def test_limits_per_model_come_with_other_nodes_and_end_the_plugins_mps_daemons(
     assert words == "the device plugin counts shares; each node has its own MPS daemon"
 
 
+OWN: dict[str, Any] = {"sharing": Mps(limits="per-model")}
+LLAMA, MISTRAL = (served.id for served in stack().models)
+
+
+def limited(before: StackConfig, after: StackConfig, *, older: bool = False, **limits: int) -> Switches:
+    """The changes where the limits were 7,000 MiB each, and will be those of `limits` by the models' names."""
+    fits = {} if older else {"fit": {id: {"needs_mib": 6000, "share_mib": 7000} for id in (LLAMA, MISTRAL)}}
+    ids = {"llama": LLAMA, "mistral": MISTRAL}
+    planned = {ids[name]: mib for name, mib in limits.items()}
+    return switches(after, StackOutputs.model_validate({**outputs(before), **fits}), limits=planned)
+
+
+@pytest.mark.parametrize("pooled", [{}, KARPENTER], ids=PROVISIONERS)
+def test_a_model_whose_limit_changes_restarts_from_the_files_on_its_node(pooled: dict[str, Any]) -> None:
+    own = stack(**OWN, **pooled)
+    found = limited(own, own, llama=8000, mistral=7000)
+    assert found.pools == ()
+    [restart] = found.restarts
+    assert (restart.downtime.model, restart.before_mib, restart.after_mib) == (LLAMA, 7000, 8000)
+    durations = {row["type"]: row for row in tables.read("durations").rows}
+    passes = [durations["kubernetes:core/v1:Pod evict"], durations["kubernetes:helm.sh/v3:Release update"]]
+    load = weights_mib(own.models[0]) / DISK_MIB_PER_SECOND / 60
+    assert restart.downtime.minutes == pytest.approx(sum(float(row["minutes"]) for row in passes) + load)
+    assert restart.downtime.plus_minus == pytest.approx(math.hypot(*(float(row["plus_minus"]) for row in passes)))
+
+
+def test_only_limits_that_the_outputs_tell_and_of_models_that_run_restart_any() -> None:
+    own, parked = stack(**OWN), stack(**OWN, desired=0)
+    assert [each.downtime.model for each in limited(own, own, llama=6000, mistral=8000).restarts] == [LLAMA, MISTRAL]
+    assert limited(own, own, older=True, llama=8000, mistral=8000).restarts == ()
+    assert limited(own, parked, llama=8000).restarts == ()
+    assert limited(parked, own, llama=8000).restarts == ()
+    assert limited(own, stack()).restarts == (), "the pool's models stop with its mode"
+    alone = replace(own, models=own.models[:1])
+    assert [each.downtime.model for each in limited(alone, own, llama=8000, mistral=8000).restarts] == [LLAMA]
+
+
 def changed(before: StackConfig, after: StackConfig) -> Switch:
     [switch] = switches(after, running(before)).pools
     return switch
