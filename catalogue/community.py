@@ -28,10 +28,10 @@ def files() -> dict[str, Community]:
 def alone(file: Community) -> Iterator[tuple[BenchedModel, Figures, float]]:
     """What was measured with an entire GPU for one request, with its tokens per second.
 
-    A client of MPS has a part of the threads, also while the others are idle.
+    A client of MPS may have a part of the threads, also while the others are idle.
     """
     for model in file.models:
-        if "/" not in model.gpu and not model.profile and (model.mode != "mps" or model.sharers == 1):
+        if "/" not in model.gpu and not model.profile and (not model.mode.startswith("mps") or model.sharers == 1):
             for each in model.figures:
                 if each.neighbours == "idle" and each.at_once == 1 and each.tokens_per_s:
                     yield model, each, each.tokens_per_s.value

@@ -1,5 +1,6 @@
 """An EKS managed node group with its own launch template and role, for system nodes and GPU nodes."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +45,8 @@ class NodeShape:
     max: int
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[aws.eks.NodeGroupTaintArgs] = ()
+    user_data: str | None = None
+    """MIME archive that cloud-init reads at the first start. EKS adds the node's own configuration."""
 
 
 def managed_node_group(
@@ -128,6 +131,7 @@ def _launch_template(
     return aws.ec2.LaunchTemplate(
         f"{name}-template",
         update_default_version=True,
+        user_data=None if shape.user_data is None else b64encode(shape.user_data.encode()).decode(),
         block_device_mappings=[
             aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
                 device_name=ROOT_DEVICE,

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.arguments import check_arguments, check_least
+from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
@@ -73,7 +74,8 @@ class SpotGpuNodeGroupArgs:
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
-        if problems := self.sharing.check(alike(self.instance_types)[0].gpu):
+        types = alike(self.instance_types)
+        if problems := self.sharing.check(types[0].gpu, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
 
 
@@ -121,11 +123,12 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                         key=MODE_TAINT, value=args.mode_taint or args.sharing.config_name, effect="NO_EXECUTE"
                     ),
                 ],
+                user_data=user_data() if args.sharing.needs_node_daemon else None,
             ),
             tags=dict(args.tags),
             group_tags={TAG_ZONES: pulumi.Output.from_input(args.zones).apply(" ".join)} if args.zones else None,
-            # GPUs are partitioned before the first pod starts, never under running pods. So a new layout needs new
-            # nodes.
+            # GPUs are partitioned before the first pod starts, never under running pods, and user data runs once. So a
+            # new layout needs new nodes, and so does an MPS daemon.
             replaced_with=args.sharing.cut(kind.gpu),
             update_config=ONE_BY_ONE,
             delete_first=args.replacement == "delete-first",

@@ -18,6 +18,7 @@ import cli
 import effects
 import emulation
 import errors
+import limits
 import modes
 import picture
 import real_world
@@ -48,6 +49,8 @@ DECISIONS = ROOT / "docs" / "decisions"
 REFERENCE = ROOT / "docs" / "reference"
 EMULATION = REFERENCE / "emulation.md"
 REAL_WORLD = REFERENCE / "real-world-behaviours.md"
+TWO_SIZES = ROOT / "docs" / "how-to" / "share-a-gpu-by-size.md"
+WAYS = ROOT / "docs" / "explanation" / "ways-to-share.md"
 WHERE = {
     "machine": "this machine",
     "account": "the account",
@@ -128,6 +131,13 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
     found = modes.find(_config("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
+    of_sizes = limits.find(_config("per-model", _day()))
+    yield _with_table(ROOT / "README.md", "limits", limits.sentence(of_sizes))
+    yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
+    yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
+    yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))
+    yield _with_table(WAYS, "prices", _markdown(limits.rows(of_sizes)))
+    yield _with_table(WAYS, "ecs", limits.without_cluster(of_sizes))
     yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
@@ -240,7 +250,8 @@ def keys_table() -> str:
     rows += [(f"`{key}`", "", _meaning(key.rpartition(".")[2], field)) for key, field in _provider_keys()]
     sections = dict(find_sections())
     for section, model in sections.items():
-        prefix = "models[]" if section == "models" else section
+        first, *inner = section.split(".")
+        prefix = ".".join(["models[]" if first == "models" else first, *inner])
         for key, field in _fields(model):
             if f"{section}.{key}" not in sections:
                 required = field.is_required() or field.default is None or key == "mode"

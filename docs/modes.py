@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
-from sharing.modes.modes import MOST_TIME_SLICES, Shares, Sharing
+from sharing.modes.base import MOST_TIME_SLICES, PER_MODEL, Shares
+from sharing.modes.modes import MPS_PER_MODEL, Sharing
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
@@ -18,6 +19,7 @@ USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",
     "timeslice": "chat that is mostly idle",
     "mps": "steady load on all models; not officially supported by Ollama (ollama#9765)",
+    "mps-per-model": "models of different sizes on one GPU; not officially supported by Ollama (ollama#9765)",
     "mig-single": "strict isolation between models of similar size; unverified with Ollama (ollama#13800)",
     "mig-mixed": "the same for models of different sizes",
 }
@@ -81,10 +83,15 @@ def _shares(planned: Sequence[Cell]) -> Shares:
 
 def _name(planned: Sequence[Cell]) -> str:
     sharing = planned[0].pool.sharing
-    return f"`{sharing.mode}`" + (f", `strategy: {sharing.strategy}`" if sharing.strategy else "")
+    kind = f"strategy: {sharing.strategy}" if sharing.strategy else ""
+    if sharing.needs_node_daemon:
+        kind = f"limits: {sharing.limits}"
+    return f"`{sharing.mode}`" + (f", `{kind}`" if kind else "")
 
 
 def _memory(shares: Shares) -> str:
+    if shares.own_limits:
+        return "a limit of its own for each model"
     if shares.memory_mib is None:
         return "entire GPU, first come, first served"
     if shares.profile:
@@ -119,7 +126,9 @@ def _sharings(way: str, gpu: Gpu) -> Iterator[Sharing]:
     """Every setting that `gpu` takes for a sharing mode."""
     mode, _, strategy = way.partition("-")
     settings: list[dict[str, Any]] = [{"replicas": count} for count in range(2, MOST_TIME_SLICES + 1)]
-    if strategy:
+    if way == MPS_PER_MODEL:
+        settings = [{**setting, "limits": PER_MODEL} for setting in settings]
+    elif strategy:
         written = [[{"profile": each.name, "count": count} for each, count in cut] for cut in mig.layouts(gpu)]
         settings = [{"strategy": strategy, "layout": layout} for layout in written]
     for setting in settings:

@@ -1,4 +1,4 @@
-"""The output of commands, as the documents show it."""
+"""Stack files and the output of commands, as the documents show them."""
 
 import os
 import re
@@ -19,6 +19,12 @@ def plan(stack: str) -> str:
     done.check_returncode()
     lines = [line.rstrip() for line in AGE.sub("", done.stdout).splitlines()]
     return "\n".join(["```text", *lines, "```", ""])
+
+
+def stack_file(stack: str) -> str:
+    """A shipped stack file as a code block, without the line for editors."""
+    _, rest = (ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").split("\n", 1)
+    return f"```yaml\n{rest}```\n"
 
 
 def refusal() -> str:

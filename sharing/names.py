@@ -13,6 +13,8 @@ TOKEN = "tandem:index:{}"
 
 POOL_LABEL = "tandem/pool"
 """Node label by which models find GPU nodes: our own, since the GPU Operator rewrites `nvidia.com/gpu.present`."""
+MPS_DAEMON_LABEL = "tandem/mps"
+"""Node label of nodes that run an MPS daemon of their own; its value says what limits its clients have."""
 PROOF_LABEL = "tandem/proof"
 """Label of the pods of a share check: pods of the same check have the same value."""
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"

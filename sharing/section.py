@@ -4,7 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from sharing.problems import did_you_mean
 
 # RFC 5321, 4.5.3.1: at most 64 characters before the @, and 254 in total. Quoted local parts and addresses without a
 # domain exist, but no mail provider issues them.
@@ -12,6 +15,12 @@ _EMAIL = re.compile(
     r"(?=.{3,254}$)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
 )
 NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
+FIXES_IN_PYTHON = {
+    "greater_than_equal": "Pass {ge} or more.",
+    "less_than_equal": "Pass {le} or less.",
+    "greater_than": "Pass more than {gt}.",
+}
+"""Fixes of a wrong argument, by pydantic's type of error, with its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,34 @@ class Section(BaseModel):
             setattr(other, f"_{name}", value)
             vars(other).pop(name, None)
         return other
+
+
+class Constructed(BaseModel):
+    """A part of a stack file that programs construct, too, e.g. `Mps(replicas=2)`.
+
+    The constructor raises `ValueError` with one sentence and its fix, where pydantic prints several lines.
+    """
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ValueError(_explain(type(self), error.errors()[0])) from None
+
+    # Otherwise pydantic would also call it when it reads a stack file, and lose the place of an error there.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as pydantic marks its own (main.py)
+
+
+def _explain(made: type[BaseModel], detail: ErrorDetails) -> str:
+    """The sentence for a wrong argument of a constructor."""
+    name, wrong, known = str(detail["loc"][0]), detail["input"], list(made.model_fields)
+    if detail["type"] == "extra_forbidden":
+        return f"{made.__name__} has no argument {name!r}. {did_you_mean(name, known)}"
+    if detail["type"] == "missing":
+        return f"{made.__name__}.{name} is missing. Pass it."
+    rule = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, must be ")
+    fix = FIXES_IN_PYTHON.get(detail["type"], f"Pass {rule}.").format(**detail.get("ctx", {}))
+    return f"{made.__name__}.{name} must be {rule}, not {wrong!r}. {fix}"
 
 
 def _number_from_text(value: object) -> object:

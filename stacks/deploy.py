@@ -23,6 +23,7 @@ from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
+from sharing.fit.shares import limits_on_one_gpu
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, cluster_name, filled, stack_tags
 from sharing.stack.config import StackConfig
@@ -278,6 +279,7 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
                 pool=pool.name,
                 mode_taint=base.mode_taints[pool.name],
                 namespace=f"share-proof-{pool.name}",
+                limits_mib=limits_on_one_gpu(base.plan.config, pool),
                 plugin=GPU_OPERATOR if pool.sharing.needs_mig_manager else DEVICE_PLUGIN,
             ),
             base.inside(*needs),

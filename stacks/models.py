@@ -6,8 +6,18 @@ import pulumi
 
 from components.ollama_pair import OllamaModel, SpillPool
 from sharing.fit import host
+from sharing.models.share import MIB_PER_GIB, Share
 from sharing.verdict.full import Fit
 from stacks.stack_file.judge import Plan
+
+
+def _limits(fit: Fit) -> Share | None:
+    """The limits of a model that has its own; None for other modes."""
+    shares = fit.placement.shares
+    if not shares.own_limits or shares.memory_mib is None:
+        return None
+    compute = fit.served.share.compute_percent if fit.served.share else None
+    return Share(memory_gib=shares.memory_mib / MIB_PER_GIB, compute_percent=compute)
 
 
 def describe_model(
@@ -43,6 +53,7 @@ def describe_model(
         importance=served.importance,
         resource_name=fit.placement.shares.resource,
         needs_mps_daemon=all(each.sharing.needs_mps_daemon for each in (pool, *others)),
+        share=_limits(fit),
         page_cache_mib=host.page_cache_mib(plan.config, pool, *others),
         # A wake scales the Deployments of Karpenter's pools. Helm would set one replica, and so wake them.
         running=pool.desired > 0 and not (is_asleep and pool.provisioner == "karpenter"),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from components import *  # noqa: F403  # for types alone; the names are in `components/__init__.py`
     from sharing.models.catalogue import KvType as KvType
     from sharing.models.catalogue import Model as Model
+    from sharing.models.share import Share as Share
     from sharing.modes.layouts import Slices as Slices
     from sharing.modes.modes import Exclusive as Exclusive
     from sharing.modes.modes import Mig as Mig
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sharing.modes.modes import TimeSlicing as TimeSlicing
 
 
-OF_RULES = ("Exclusive", "KvType", "Mig", "Model", "Mps", "Slices", "TimeSlicing")
+OF_RULES = ("Exclusive", "KvType", "Mig", "Model", "Mps", "Share", "Slices", "TimeSlicing")
 """Names that are no component. Those of the components are in `components/__init__.py`."""
 
 
@@ -27,10 +28,10 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted([*OF_RULES, *blocks.__all__])
     if name in OF_RULES:
-        from sharing.models import catalogue
+        from sharing.models import catalogue, share
         from sharing.modes import layouts, modes
 
-        home = next(module for module in (modes, catalogue, layouts) if hasattr(module, name))
+        home = next(module for module in (modes, catalogue, layouts, share) if hasattr(module, name))
         return getattr(home, name)
     if name in blocks.__all__:
         return getattr(blocks, name)

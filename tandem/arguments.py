@@ -16,6 +16,18 @@ EXIT_CODES = {0: "success", 1: REFUSED, 2: "usage error or unreadable input", 13
 """What each exit code means, where a command has no words of its own for it."""
 BY = ("price", "tokens", "per-token")
 """Values of `--by`: dollars, tokens per second of the slowest model while all are busy, dollars per token."""
+WAYS = {
+    "exclusive": ("exclusive",),
+    "timeslice": ("timeslice",),
+    "mps": ("mps", "mps-per-model"),
+    "mps-per-model": ("mps-per-model",),
+    "mig": ("mig-single", "mig-mixed"),
+    "mig-single": ("mig-single",),
+    "mig-mixed": ("mig-mixed",),
+}
+"""Names of sharing modes, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
+ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware", "own GPU")}
+"""The values of `--isolation`, and the words of `sharing.verdict.choices.ISOLATIONS` that satisfy each."""
 Number = TypeVar("Number", int, float)
 
 
@@ -168,6 +180,16 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's") -> None:
     """The argument that names an AWS region."""
     parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
+
+
+def add_isolation(parser: argparse.ArgumentParser) -> None:
+    """`--isolation`, one of `ISOLATION`."""
+    parser.add_argument(
+        "--isolation",
+        choices=ISOLATION,
+        help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
+        "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
+    )
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:

@@ -311,6 +311,12 @@ def hint_at_columns(console: "Console") -> None:
         say(console, f"hint: a terminal of {COLUMNS} columns shows more columns")
 
 
+def hint_at_left_out(console: "Console", left_out: Sequence[str]) -> None:
+    """Names the columns for which the terminal is too narrow."""
+    if left_out:
+        say(console, f"hint: a wider terminal also shows {in_words(left_out)}")
+
+
 def in_words(items: Sequence[object]) -> str:
     """E.g. `a, b and c`; there is at least one."""
     *others, last = map(str, items)

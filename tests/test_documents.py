@@ -17,8 +17,10 @@ from sharing.names import MODE_TAINT, POOL_LABEL
 from sharing.stack.config import StackConfig
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
+from tests.rows import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
+HOME = "us-east-1"
 REFERENCE = ROOT / "docs" / "reference"
 DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
@@ -54,7 +56,7 @@ def test_the_dev_stack_with_every_comment_switched_on_has_the_same_meaning(tmp_p
     shown = set(paths(yaml.safe_load(whole)["config"]))
     keys = {re.sub(r"^sharing\.[a-z]+\.", "sharing.", path.replace("models[].", "models.")) for path in fields()}
     # These sections are off by default, so they have no keys there: their descriptions name them.
-    described = {key for key in keys if key.startswith(("park.", "budget.alert."))}
+    described = {key for key in keys if key.startswith(("park.", "budget.alert.", "models.share."))}
     assert all(f"{key.rpartition('.')[2]}:" in text for key in described)
     assert {key for key in keys if "[]" not in key} <= shown | described
     assert judge_file(path).plan().config == judge_file(ROOT / "Pulumi.dev.yaml").plan().config
@@ -104,6 +106,10 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def rows(table: str) -> list[dict[str, str]]:
+    return read_rows(ROOT / "sharing" / "data" / f"{table}.csv")
+
+
 def test_the_page_about_tags_has_the_limits_and_every_reserved_key() -> None:
     text = (ROOT / "docs" / "how-to" / "people-and-accounts.md").read_text(encoding="utf-8")
     section = text.partition("## Tag the resources\n")[2].rpartition("```\n")[2]
@@ -125,6 +131,21 @@ def test_the_reference_of_the_components_has_every_public_name() -> None:
     named = re.findall(r"^::: (?:components|tandem)\.(\w+)$", read("docs/reference/components.md"), flags=re.MULTILINE)
     described = {"KvType", "Model"}  # text and numbers, which the page of stack files describes
     assert sorted([*named, *described]) == tandem.__all__
+
+
+def test_the_first_screen_of_the_readme_has_the_price_of_limits_that_fit_each_model() -> None:
+    """With the prices of AWS. Half of a T4, 7,680 MiB, is less than the 8.6 GiB of the 14B model's file."""
+    spot = {row["instance_type"]: float(row["usd_per_hour"]) for row in rows("spot_prices") if row["region"] == HOME}
+    first = read("README.md").partition("\n## Try it")[0]
+    pattern = (
+        r"\$(\d\.\d\d) \((\d) × (\S+)\) (?:with|by)\s+(?:\[a limit for each|equal limits|a GPU for each|time-slicing)"
+    )
+    found = [(float(usd), int(nodes), kind) for usd, nodes, kind in re.findall(pattern, first)]
+    assert [usd for usd, *_ in found] == [round(nodes * spot[kind], 2) for _, nodes, kind in found]
+    own, equal, exclusive, turns = found
+    assert own[1:] == turns[1:] == (1, "g4dn.xlarge")
+    assert own < min(equal, exclusive)
+    assert equal[2] != own[2]
 
 
 def test_every_decision_record_has_a_number_of_its_own() -> None:

@@ -1,5 +1,6 @@
 """The commands in the guides about `up`: our commands and those of AWS exist, with the options of the guides."""
 
+import json
 import re
 import shlex
 import shutil
@@ -10,6 +11,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
+from components.mps_daemon import UNIT
+from stacks.stack_file.judge import judge_file
 from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser
 from tests import pages
@@ -23,6 +26,7 @@ GUIDES = (
     "connect-to-the-models.md",
     "delete-what-is-left.md",
     "repair-a-stack.md",
+    "share-a-gpu-by-size.md",
     "troubleshoot.md",
     "upgrade.md",
     "use-a-model-of-your-own.md",
@@ -41,9 +45,38 @@ OTHERS = {
     "kubectl": {"delete", "describe", "get", "port-forward"},
     "docker": {"logout"},
     "git": {"pull"},
+    "sudo": {"journalctl", "systemctl"},
     "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
 """Subcommands of programs that these tests cannot run. The engine tier runs the real `pulumi`, with flags."""
+SIZES = "share-a-gpu-by-size.md"
+RECORDED = """
+import json
+
+found = {}
+
+
+class Recorded(Mocks):
+    def new_resource(self, args):
+        if environment := args.inputs.get("values", {}).get("extraEnv"):
+            found[args.inputs["name"]] = {one["name"]: one["value"] for one in environment}
+        return super().new_resource(args)
+
+
+pulumi.runtime.set_mocks(Recorded(), project="mine", stack="test")
+
+import infra
+
+
+@pulumi.runtime.test
+def models_are_registered():
+    return infra.models.urls
+
+
+models_are_registered()
+print(json.dumps(found))
+"""
+"""Ends the mocks of the tutorial: prints the variables of each model."""
 
 
 DELETES = (
@@ -134,3 +167,43 @@ def test_the_guides_test_of_a_stack_passes_for_every_stack(stack: str, tmp_path:
     text = test.text.replace('STACK = "timeslice"', f'STACK = "{stack}"')
     (tmp_path / "test_stack.py").write_text(text, encoding="utf-8")
     assert "2 passed" in command.run(tmp_path, pages.environment()).stdout
+
+
+def test_the_limits_of_the_guide_fit_its_models(tmp_path: Path) -> None:
+    text = (ROOT / "Pulumi.per-model.yaml").read_text(encoding="utf-8")
+    [models] = re.findall(
+        r"```yaml\n(  tandem:models:\n.*?)```", (HOW_TO / SIZES).read_text(encoding="utf-8"), re.DOTALL
+    )
+    file = tmp_path / "Pulumi.sized.yaml"
+    file.write_text(re.sub(r"  tandem:models:\n(    - .*\n)+", models, text), encoding="utf-8")
+    fits = judge_file(file).plan().verdict.fits
+    # 10.5 and 3.6 GiB of 1,024 MiB
+    assert [(fit.placement.share_mib, fit.placement.shares.threads) for fit in fits] == [(10752, 0.6), (3686, 1.0)]
+
+
+def test_the_guide_names_the_unit_of_the_daemon() -> None:
+    text = (HOW_TO / SIZES).read_text(encoding="utf-8")
+    assert f"`{UNIT}`" in text
+    assert [words[-1] for words in commands(SIZES) if words[0] == "sudo"] == [UNIT.removesuffix(".service")] * 2
+
+
+@pytest.mark.slow
+def test_the_program_of_the_guide_gives_each_model_its_limit(tmp_path: Path) -> None:
+    """The form of the limit: amazon-ecs-agent#5082, which sets the same variables."""
+    [program] = [block.text for block in pages.blocks(HOW_TO / SIZES) if block.head == 'python title="mine/infra.py"']
+    [test] = [block.text for block in pages.blocks(pages.TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
+    (tmp_path / "infra.py").write_text(program, encoding="utf-8")
+    (tmp_path / "program.py").write_text(test.partition("pulumi.runtime.set_mocks")[0] + RECORDED, encoding="utf-8")
+    printed = pages.Block("", "python program.py", None).run(tmp_path, pages.environment()).stdout
+    found = {
+        name: {key: env[key] for key in env if key.startswith("CUDA_MPS")} for name, env in json.loads(printed).items()
+    }
+    pipe = {"CUDA_MPS_PIPE_DIRECTORY": "/run/tandem-mps"}
+    assert found == {
+        "qwen3-14b": {
+            **pipe,
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=10752M",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "60",
+        },
+        "llama3-2-3b": {**pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=3686M"},
+    }

@@ -8,7 +8,8 @@ import pulumi
 
 from components.charts import Chart
 from sharing import versions
-from sharing.modes.modes import ENTIRE_GPU_LABELS, Sharing
+from sharing.modes.base import ENTIRE_GPU_LABELS
+from sharing.modes.modes import Sharing
 from sharing.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
 
 CHART = Chart(

@@ -10,9 +10,11 @@ from typing import Any
 import pulumi
 
 from components.arguments import check_arguments, check_least
+from components.mps_daemon import user_data
 from components.node_group import ROOT_DEVICE
 from sharing.hardware.gpus import Gpu, alike
-from sharing.modes.modes import MPS_LABEL, Sharing
+from sharing.modes.base import MPS_LABEL
+from sharing.modes.modes import Sharing
 from sharing.names import (
     GPU_PRESENT_LABEL,
     GPU_TAINT,
@@ -115,6 +117,8 @@ def node_class(
         # Puts images, containers and logs on the local disks. Model files stay on the root volume, which every type
         # has.
         spec["instanceStorePolicy"] = "RAID0"
+    if pool.sharing.needs_node_daemon:
+        spec["userData"] = user_data()
     return _object("karpenter.k8s.aws/v1", "EC2NodeClass", pool.name, spec)
 
 
@@ -191,7 +195,8 @@ def check(pools: Sequence[KarpenterPool]) -> None:
             reason = "MIG may leave nodes of Karpenter unready (gpu-operator#2415)"
             raise ValueError(f"pool '{pool.name}': {reason}. Use another sharing mode.")
         # With more shares than the GPU supports, pods would wait forever on a node that you pay for.
-        if problems := pool.sharing.check(alike(pool.instance_types)[0].gpu):
+        types = alike(pool.instance_types)
+        if problems := pool.sharing.check(types[0].gpu, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"pool '{pool.name}': {problems[0]}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from components.charts import Chart
 from components.containers import requests
 from sharing import versions
-from sharing.modes.modes import ENTIRE_GPU_LABELS
+from sharing.modes.base import ENTIRE_GPU_LABELS
 from sharing.names import GPU_EXPORTER, tolerations
 
 CHART = Chart(

@@ -9,9 +9,11 @@ import pulumi_kubernetes as k8s
 from components.arguments import check_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
+from components.mps_daemon import claim_directory
 from components.network_policies import ModelClients, network_policy, to_models
+from components.ollama_pair.model import OllamaModel, SpillPool
 from components.ollama_pair.model_files import claim_disk
-from components.ollama_pair.values import OllamaModel, SpillPool, chart_values, digest, script
+from components.ollama_pair.values import chart_values, digest, script
 from sharing import versions
 from sharing.aws.tags import VOLUME
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
@@ -27,8 +29,8 @@ RELEASE_SECONDS = 2700
 class OllamaPairArgs:
     """Inputs of OllamaPair.
 
-    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, and tags
-    that AWS refuses.
+    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, a model
+    without limits in a pool where others have them, and tags that AWS refuses.
     """
 
     models: Sequence[OllamaModel]
@@ -50,6 +52,13 @@ class OllamaPairArgs:
                 f"OllamaPairArgs.models must have at least one model and no duplicate ids, not {ids}. "
                 "Pass each model its own `id`."
             )
+        for model in self.models:
+            beside = [other for other in self.models if other.pool == model.pool and other.share]
+            if beside and not model.share:
+                raise ValueError(
+                    f"OllamaPairArgs.models has {model.served.id} without limits beside {beside[0].served.id}: it "
+                    "could take the entire GPU. Pass each model of that pool a `share`."
+                )
 
 
 class OllamaPair(pulumi.ComponentResource):
@@ -92,7 +101,8 @@ class OllamaPair(pulumi.ComponentResource):
             ).metadata.name
             for importance in used(model.importance for model in args.models)
         }
-        releases = {model.served.id: self._release(model, namespace, scripts, policy) for model in args.models}
+        daemon = claim_directory(name, namespace, child) if any(model.share for model in args.models) else None
+        releases = {model.served.id: self._release(model, namespace, scripts, policy, daemon) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
         self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
@@ -118,6 +128,7 @@ class OllamaPair(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         scripts: Mapping[str, pulumi.Input[str]],
         policy: pulumi.Resource,
+        daemon: pulumi.Input[str] | None,
     ) -> k8s.helm.v3.Release:
         id = model.served.id
         child = pulumi.ResourceOptions(parent=self)
@@ -131,7 +142,7 @@ class OllamaPair(pulumi.ComponentResource):
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
             values=merge_values(
-                chart_values(model, claim, scripts, namespace, self._classes.get(model.importance or NORMAL)),
+                chart_values(model, claim, scripts, namespace, self._classes.get(model.importance or NORMAL), daemon),
                 model.values,
             ),
             timeout=RELEASE_SECONDS,

@@ -11,7 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.disks import claim_volume, ebs_volume
-from components.ollama_pair.values import OllamaModel
+from components.ollama_pair.model import OllamaModel
 from sharing.names import NODE_MODELS_DIRECTORY
 
 NOMINAL_SIZE = "1Gi"

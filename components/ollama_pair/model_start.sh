@@ -7,8 +7,9 @@ set -eu
 tag=$1 num_gpu=$2 num_batch=$3 server_seconds=${4:-120} pull_seconds=${5:-900}
 log=${CONTAINER_LOG:-/proc/1/fd/1} termination_log=${TERMINATION_LOG:-/dev/termination-log} gpu=${GPU_DEVICE:-/dev/nvidiactl}
 pause=${PAUSE_SECONDS:-2} watch=${WATCH_DIRECTORY:-/watch} server=${SERVER_PID:-1}
-# The device plugin sets the first variable under MPS: the directory of its daemon (k8s-device-plugin v0.20.0
-# internal/plugin/mps.go). The second one says that the model never runs without MPS (values.py).
+# The first variable is the directory of the MPS daemon. The device plugin sets it for its own daemon (k8s-device-plugin v0.20.0
+# internal/plugin/mps.go), values.py for the daemon of the node. The second one, of values.py, says that the model never runs
+# without MPS: `required` under the plugin's daemon, `node` under that of the node, with a memory limit of its own.
 pipe=${CUDA_MPS_PIPE_DIRECTORY:-} mps=${TANDEM_MPS:-} daemon_seconds=${DAEMON_SECONDS:-900} daemon_turns=${DAEMON_TURNS:-10}
 answer_seconds=${ANSWER_SECONDS:-20}
 
@@ -58,7 +59,8 @@ daemon_answers() {
 }
 
 # Which daemon it is. `quit` removes the file with its process ID but not the socket; a new daemon makes both. The end of
-# nvidia-cuda-mps-server changes neither: the daemon starts another one for the next process.
+# nvidia-cuda-mps-server changes neither: the daemon starts another one for the next process. Without that file, the socket is
+# enough: a daemon that stops removes it or refuses connections, and a new one makes another.
 daemon_files() { stat -c '%n %i %y' "$pipe/control" "$pipe/nvidia-cuda-mps-control.pid" 2>/dev/null || :; }
 
 # Whether the daemon lives, and is still the one under which the model was loaded. A process that finds no daemon runs without
@@ -92,22 +94,40 @@ done
 printf 'FROM %s\nPARAMETER num_gpu %s\nPARAMETER num_batch %s\n' "$tag" "$num_gpu" "$num_batch" >"$work/.modelfile"
 quietly create "$tag" -f "$work/.modelfile" || fail "cannot set num_gpu and num_batch of $tag: $(reason)"
 
-# Under EXCLUSIVE_PROCESS, a process without MPS keeps the new MPS server from the GPU, so a request that arrives while there is
-# no daemon must not leave one. A wait of more than ten minutes resets kubelet's back-off.
+# The limit of a number that is not the GPU's own is no limit, without an error (run on an H100, 2026-11-26). With the only GPU of
+# its node, the number is 0.
+check="Check its pod on this node"
+if [ "$mps" = node ]; then
+    check="Check tandem-mps.service on this node"
+    case ${CUDA_MPS_PINNED_DEVICE_MEM_LIMIT:-} in
+    0=[1-9]*M) ;;
+    *) fail "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT must be a limit of GPU 0, so $tag was not loaded: it would have the entire GPU" ;;
+    esac
+fi
+
+# A request that arrives while there is no daemon starts a process without MPS, which would stay. Under EXCLUSIVE_PROCESS, as with
+# the plugin's daemon, it also keeps the new MPS server from the GPU. A wait of more than ten minutes resets kubelet's back-off.
 if [ -n "$pipe" ]; then
     daemon_answers || say "waiting for the MPS daemon before $tag is loaded"
     deadline=$(($(date +%s) + daemon_seconds))
     until daemon_answers; do
         [ "$(date +%s)" -lt "$deadline" ] ||
-            fail "the MPS daemon did not answer within $daemon_seconds s, so $tag was not loaded. Check its pod on this node"
+            fail "the MPS daemon did not answer within $daemon_seconds s, so $tag was not loaded. $check"
         quietly stop "$tag" || :
         sleep "$pause"
     done
-    # Each pod of the daemon mounts another /dev/shm (mount/mount-shm.go), which only a newer container has. Kubelet creates the
-    # termination message when it creates the container.
-    [ -z "$(find "$pipe/control" -newer "$termination_log" 2>/dev/null)" ] ||
+    # Each pod of the plugin's daemon mounts another /dev/shm (mount/mount-shm.go), which only a newer container has. Kubelet
+    # creates the termination message when it creates the container. The node's daemon shares memory with its clients without a
+    # mount, and its directory outlives it (mps_daemon.py), so a container can use a daemon that is newer. The last `stop` ends a
+    # process of a request that was faster than that daemon.
+    if [ "$mps" = node ]; then
+        quietly stop "$tag" || :
+    elif [ -n "$(find "$pipe/control" -newer "$termination_log" 2>/dev/null)" ]; then
         fail "the MPS daemon started after this container, so $tag was not loaded: only a new container can use that daemon"
+    fi
     joined=$(daemon_files)
+elif [ "$mps" = node ]; then
+    fail "CUDA_MPS_PIPE_DIRECTORY is missing, so $tag was not loaded: it would have the entire GPU"
 elif [ "$mps" = required ]; then
     fail "the device plugin gave this container no MPS daemon, so $tag was not loaded. Its node shares the GPU in another mode"
 fi
@@ -141,9 +161,9 @@ in_mps || fail "the MPS daemon ended or restarted while $tag was loading"
 # The sidecar cannot stop the server from its own container. It writes `lost`, and this background process stops the server. It
 # outlives the hook, so it must close the hook's output, for which kubelet would wait. A server that hangs while it stops has
 # already closed its port, so the liveness probe ends it.
-# Only this container sees the MPS daemon, so the process watches that, too. It stops the server before a request can start a
-# process without MPS. `mps` shows the sidecar that it does. A look at files and socket is free; a question adds five lines to
-# the daemon's log, so there is one in 20 seconds, for a daemon that hangs.
+# Only this container sees the MPS daemon, so the process watches that, too. In the two seconds between two looks, a request can
+# start a process without MPS, which ends with the server. `mps` shows the sidecar that it does. A look at files and socket is
+# free; a question adds five lines to the daemon's log, so there is one in 20 seconds, for a daemon that hangs.
 if [ -d "$watch" ]; then
     (
         # Also if this process fails, for example because the container has too many processes.

@@ -9,9 +9,8 @@ Sidecar and server share a folder with four files:
 - `ready`: the sidecar's readiness probe checks for it.
 - `lost`: asks `model_start.sh` to stop the server.
 - `mps`: only under MPS. `model_start.sh` touches it every two seconds while the MPS daemon is the one under which the
-  model was loaded. The sidecar cannot look itself: the device plugin mounts the daemon's directory only into the
-  container with the share, and the namespace's Pod Security allows no other way to it (docs/decisions/0153). If the
-  file becomes old, the sidecar unloads the model.
+  model was loaded. The sidecar does not look itself, because the device plugin mounts the directory of its daemon only
+  into the container with the share (docs/decisions/0153). If the file becomes old, the sidecar unloads the model.
 
 Environment: MODEL (name), CONTEXT (its context length), SERVER (URL), DIRECTORY (the shared folder), PERIOD_SECONDS,
 RETRY_SECONDS (after an error), LOAD_SECONDS and TOKEN_SECONDS (for a reply), IDLE_SECONDS (see `Watch.look`).

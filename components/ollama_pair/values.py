@@ -2,27 +2,28 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, requests, run_as
-from components.scaling import Scaling, scaling_objects
+from components.mps_daemon import CLAIM
+from components.ollama_pair.model import OllamaModel, SpillPool
+from components.scaling import scaling_objects
 from sharing import versions
 from sharing.fit import host
-from sharing.models.catalogue import MIB, KvType, Model, find_model
-from sharing.models.importance import Importance
+from sharing.models.catalogue import MIB
 from sharing.models.ollama import ALL_LAYERS, server_environment
-from sharing.models.served import DEFAULT_CONTEXT, PROMPT_CACHE_MIB, Cache, ServedModel
-from sharing.modes.modes import GPU_RESOURCE
+from sharing.models.served import ServedModel
+from sharing.modes.base import PER_MODEL
+from sharing.modes.mps_clients import PIPE_DIRECTORY, client_environment
 from sharing.names import (
     METRICS_ANNOTATIONS,
     METRICS_PORT,
     METRICS_PORT_NAME,
+    MPS_DAEMON_LABEL,
     OLLAMA_PORT,
     POOL_LABEL,
     tolerations,
@@ -46,126 +47,25 @@ STOP_SECONDS = 30
 """Time for running requests to finish. It must be less than the two minutes' notice of a spot interruption."""
 
 
-@dataclass(frozen=True)
-class SpillPool:
-    """Another pool on which a model may run, e.g. `SpillPool("spot")`.
-
-    Raises `ValueError` for a value of the wrong type.
-    """
-
-    pool: str
-    """The value of the label `tandem/pool` on its nodes."""
-    _: KW_ONLY
-    ready_labels: Mapping[str, str] = field(default_factory=dict)
-    """Extra node labels that the pod requires there."""
-    mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` that the pod tolerates there. Defaults to any value."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
-
-
-@dataclass(frozen=True)
-class OllamaModel:
-    """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
-
-    Raises `ValueError` for a value of the wrong type, a number that is too small, an unknown model, a volume without a
-    zone, and a volume that is smaller than the model.
-    """
-
-    model: Model | str
-    """The model's tag, e.g. `llama2:7b`, or your own `Model` if the catalogue does not have it."""
-    _: KW_ONLY
-    id: str | None = None
-    """Name of the release and the Service. Defaults to a name derived from the tag, e.g. `llama2-7b`."""
-    context: int = DEFAULT_CONTEXT
-    """Context length of one request, in tokens."""
-    slots: int = 1
-    """Number of parallel requests. Each slot has its own KV cache."""
-    kv_type: KvType | Literal["f16", "q8_0", "q4_0"] = KvType.F16
-    """Data type of the KV cache."""
-    batch: int | None = None
-    """Tokens that are processed in one step (`num_batch`). Defaults to Ollama's own choice."""
-    prompt_cache_mib: int = PROMPT_CACHE_MIB
-    """RAM for the prompts of conversations that have lost their slot, in MiB. Defaults to 0: no cache."""
-    cache: Cache = "node"
-    """Storage of the model files: `node` (a directory on the node's disk) or `volume` (an EBS volume)."""
-    volume_gib: int | None = None
-    """Size of the EBS volume in GiB. Defaults to a size that fits the model."""
-    pool: str = "gpu"
-    """The pool to run on: the value of the label `tandem/pool` on its nodes."""
-    ready_labels: Mapping[str, str] = field(default_factory=dict)
-    """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
-    mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` that the pod tolerates; any other value evicts it. Defaults to any value."""
-    spill_pools: Sequence[SpillPool] = ()
-    """Other pools that it may run on while its own has no free share, the first choice first. It must fit there."""
-    packed: bool = False
-    """Whether it prefers nodes that already run packed models of its pool, so that others become empty."""
-    importance: Importance | None = None
-    """`high`, `normal` or `low`: a waiting model takes the share of a less important one. If no model has it, no model
-    evicts another; otherwise the default is `normal`.
-    """
-    resource_name: str = GPU_RESOURCE
-    """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
-    needs_mps_daemon: bool = False
-    """Whether all of its pools share their GPUs by MPS. It is then never loaded without an MPS daemon."""
-    page_cache_mib: int | None = None
-    """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
-    running: bool = True
-    """False parks the model: its release and volume stay, but no pod runs."""
-    scaling: Scaling | None = None
-    """How it scales to zero and back, with the component `ScaleToZero`. None: it runs without requests."""
-    is_awaited: bool = True
-    """False for a model whose nodes are parked: its release does not wait until the pod runs."""
-    zone: pulumi.Input[str] | None = None
-    """Zone of the EBS volume, which must also be the nodes' zone. Required with `cache="volume"`."""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """Extra Helm values, merged last."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
-        check_least(self, context=1, slots=1, prompt_cache_mib=0)
-        model = self.served.model
-        if self.cache == "volume" and self.zone is None:
-            raise ValueError(
-                f'OllamaModel.zone of {model.name} is missing, but cache="volume" needs it. Pass the zone.'
-            )
-        if self.volume_gib is not None and self.volume_gib * 2**30 < model.file_bytes:
-            raise ValueError(
-                f"OllamaModel.volume_gib is {self.volume_gib}, which is too small for {model.name}. "
-                f"Pass {model.volume_gib}, or leave it out."
-            )
-
-    @cached_property
-    def served(self) -> ServedModel:
-        """The model with its settings, as the rules in `sharing` use it."""
-        return ServedModel.of(
-            find_model(self.model),
-            id=self.id or "",
-            context=self.context,
-            slots=self.slots,
-            kv_type=KvType(self.kv_type),
-            prompt_cache_mib=self.prompt_cache_mib,
-            batch=self.batch,
-        )
-
-
 def chart_values(
     model: OllamaModel,
     claim: pulumi.Input[str],
     scripts: Mapping[str, pulumi.Input[str]],
     namespace: pulumi.Input[str],
     priority_class: pulumi.Input[str] | None = None,
+    daemon: pulumi.Input[str] | None = None,
 ) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path.
 
-    `scripts` names the ConfigMaps of the sidecars `watch` and, with metrics, `metrics`.
+    `scripts` names the ConfigMaps of the sidecars `watch` and, with metrics, `metrics`. `daemon` names the claim on the
+    directory of the node's MPS daemon, for a model with limits of its own.
     """
     served = model.served
     environment = {**server_environment(served), "CUDA_CACHE_PATH": KERNELS_DIRECTORY}
     if model.needs_mps_daemon:
         environment["TANDEM_MPS"] = "required"
+    if model.share and model.share.memory_mib:
+        environment |= {**client_environment(model.share.memory_mib, model.share.threads), "TANDEM_MPS": "node"}
     sidecars = [watch_container(served)]
     annotations = {}
     if "metrics" in scripts:
@@ -188,7 +88,7 @@ def chart_values(
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         "initContainers": sidecars,
         **annotations,
-        **_files(model, claim, scripts),
+        **_files(model, claim, scripts, daemon if model.share else None),
         "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
@@ -218,7 +118,8 @@ def choose_nodes(model: OllamaModel) -> dict[str, Any]:
 
     Without other pools this is a nodeSelector, as ever: other values would restart models that run.
     """
-    own = SpillPool(model.pool, ready_labels=model.ready_labels, mode_taint=model.mode_taint)
+    ready = {**model.ready_labels, **({MPS_DAEMON_LABEL: PER_MODEL} if model.share else {})}
+    own = SpillPool(model.pool, ready_labels=ready, mode_taint=model.mode_taint)
     pools = [own, *model.spill_pools]
     affinity: dict[str, Any] = {}
     if model.spill_pools:
@@ -239,7 +140,7 @@ def choose_nodes(model: OllamaModel) -> dict[str, Any]:
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": beside}]
         }
     return {
-        "nodeSelector": {} if model.spill_pools else {POOL_LABEL: model.pool, **model.ready_labels},
+        "nodeSelector": {} if model.spill_pools else {POOL_LABEL: model.pool, **ready},
         "tolerations": _tolerations(pools),
         **({"affinity": affinity} if affinity else {}),
         **({"podLabels": {POOL_LABEL: model.pool}} if model.packed else {}),
@@ -368,13 +269,21 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _files(model: OllamaModel, claim: pulumi.Input[str], scripts: Mapping[str, pulumi.Input[str]]) -> dict[str, Any]:
+def _files(
+    model: OllamaModel,
+    claim: pulumi.Input[str],
+    scripts: Mapping[str, pulumi.Input[str]],
+    daemon: pulumi.Input[str] | None,
+) -> dict[str, Any]:
     """The pod's volumes, and where the server's container mounts them."""
     volumes: list[dict[str, Any]] = [
         {"name": "watch", "emptyDir": {}},
         *(_script_volume(sidecar, config_map) for sidecar, config_map in scripts.items()),
     ]
     mounts = [{"name": "watch", "mountPath": WATCH_FOLDER}]
+    if daemon is not None:
+        volumes.append({"name": CLAIM, "persistentVolumeClaim": {"claimName": daemon}})
+        mounts.append({"name": CLAIM, "mountPath": PIPE_DIRECTORY})
     if model.cache == "volume":
         disk = {"persistentVolume": {"enabled": True, "existingClaim": claim}}
         return {**disk, "volumes": volumes, "volumeMounts": mounts}

@@ -1,14 +1,14 @@
 """ShareProof: Jobs that succeed only if a node offers the expected shares and pods can use them as expected."""
 
-from dataclasses import asdict
 from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components.containers import create_namespace
+from components.mps_daemon import claim_directory
 from components.network_policies import network_policy, to_proof
-from components.share_proof.expectation import ShareExpectation, expectations, fingerprint
+from components.share_proof.expectation import ShareExpectation, expectations, fingerprint, verified
 from components.share_proof.jobs import (
     DEVICE_PLUGIN,
     GPU_OPERATOR,
@@ -48,7 +48,7 @@ class ShareProof(pulumi.ComponentResource):
     def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
         self._name, self._args = name, args
-        expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node)
+        expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node, args.limits_mib)
         mark = fingerprint(expected)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
         namespace = create_namespace(f"{name}-namespace", args.namespace, security_level(args.sharing), child)
@@ -68,10 +68,11 @@ class ShareProof(pulumi.ComponentResource):
             node_job(expected, args, scripts, reader),
             policy,
         )
+        self._daemon = self._claim_directory(namespace) if args.sharing.needs_node_daemon else None
         # While the old mode's plugin still runs, the pods would get its shares and fail. So they come after `node`.
         shares = [self._shares_job(each, mark, namespace, scripts, prober, node) for each in expected]
         self.verified_shares = pulumi.Output.all(*(job.status for job in (node, *shares))).apply(
-            lambda _: {each.resource: asdict(each) for each in expected}
+            lambda _: {each.resource: verified(each) for each in expected}
         )
         self.register_outputs({"verifiedShares": self.verified_shares})
 
@@ -98,8 +99,13 @@ class ShareProof(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
         job = f"{share}-{mark}"
-        spec = shares_job(expected, self._args, job, share, service, scripts, account)
+        spec = shares_job(expected, self._args, job, share, service, scripts, account, self._daemon)
         return self._job(f"{share}-job", meta(name=job, namespace=namespace), spec, node)
+
+    def _claim_directory(self, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+        # Without the directory, no pod would start, and the Job would end after half an hour without a reason. A pod
+        # that finds no daemon in it says so at once.
+        return claim_directory(self._name, namespace, pulumi.ResourceOptions(parent=self), must_exist=False)
 
     def _account(self, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
         account = k8s.core.v1.ServiceAccount(

@@ -12,11 +12,13 @@ import pulumi
 from components.arguments import check_arguments, check_least
 from components.containers import API_ACCESS, MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED
-from components.share_proof.expectation import ShareExpectation, node_expectation
+from components.mps_daemon import CLAIM
+from components.share_proof.expectation import ShareExpectation, judge_limits, node_expectation
 from components.share_proof.waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, waits
 from sharing import versions
 from sharing.hardware.gpus import Gpu, find_gpu
 from sharing.modes.modes import Sharing
+from sharing.modes.mps_clients import PIPE_DIRECTORY, PIPE_VARIABLE
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OPERATOR_NAMESPACE,
@@ -77,6 +79,10 @@ class ShareProofArgs:
     """
     pool: str = "gpu"
     """The pool to prove: the value of the label `tandem/pool` on its nodes."""
+    limits_mib: Sequence[int] = ()
+    """With `Mps(limits="per-model")`: memory limits in MiB to prove together on one GPU, e.g. those of the models.
+    Empty: an equal part for each share.
+    """
     namespace: str = "share-proof"
     """Namespace of the Jobs, created by this component."""
     mode_taint: pulumi.Input[str] | None = None
@@ -91,8 +97,11 @@ class ShareProofArgs:
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, gpus_per_node=1)
-        if problems := self.sharing.check(find_gpu(self.gpu)):
+        gpu = find_gpu(self.gpu)
+        if problems := self.sharing.check(gpu, gpus=self.gpus_per_node):
             raise ValueError(f"ShareProofArgs.{problems[0]}")
+        if self.limits_mib and (rule := judge_limits(self.limits_mib, self.sharing, gpu)):
+            raise ValueError(f"ShareProofArgs.limits_mib {rule}")
 
 
 def shares_job(
@@ -103,8 +112,12 @@ def shares_job(
     service: pulumi.Input[str],
     scripts: pulumi.Input[str],
     account: pulumi.Input[str],
+    daemon: pulumi.Input[str] | None = None,
 ) -> Manifest:
-    """Spec of the Job whose pods hold every expected share of one node at the same time, one pod per share."""
+    """Spec of the Job whose pods hold every expected share of one node at the same time, one pod per share.
+
+    `daemon` names the claim on the directory of the node's MPS daemon, if the shares have limits of their own.
+    """
     together = {
         "labelSelector": {"matchLabels": {PROOF_LABEL: share}},
         "topologyKey": "kubernetes.io/hostname",
@@ -121,6 +134,8 @@ def shares_job(
         "EXCLUSIVE_SECONDS": str(0 if expected.strategy == "mps" else EXCLUSIVE_SECONDS),
         # Parts of the driver that NVIDIA's runtime mounts. The device plugin selects the device.
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        # Each pod adds its own limit.
+        **({PIPE_VARIABLE: PIPE_DIRECTORY} if daemon is not None else {}),
     }
     container = _container("shares", environment, SHARE_MEMORY)
     container["resources"]["limits"][expected.resource] = "1"
@@ -130,6 +145,9 @@ def shares_job(
         "subdomain": service,
         "automountServiceAccountToken": False,
     }
+    if daemon is not None:
+        pod["volumes"].append({"name": CLAIM, "persistentVolumeClaim": {"claimName": daemon}})
+        container["volumeMounts"].append({"name": CLAIM, "mountPath": PIPE_DIRECTORY})
     pod["affinity"]["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [together]}
     return {
         "completionMode": "Indexed",
@@ -218,8 +236,8 @@ def _container(script: str, environment: Mapping[str, pulumi.Input[str]], memory
 
 
 def _user(sharing: Sharing) -> int:
-    """User of the pods on shares. MPS serves one user at a time, so under MPS it is the models' user."""
-    return MODEL_USER if sharing.needs_mps_daemon else NOBODY
+    """User of the pods on shares. The plugin's MPS serves one user at a time, so under MPS it is the models' user."""
+    return MODEL_USER if sharing.needs_mps else NOBODY
 
 
 def security_level(sharing: Sharing) -> str:

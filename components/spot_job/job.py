@@ -12,7 +12,7 @@ from components.containers import NOBODY, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
 from sharing.aws.tags import VOLUME
-from sharing.modes.modes import GPU_RESOURCE
+from sharing.modes.base import GPU_RESOURCE
 from sharing.names import POOL_LABEL, tolerations
 
 Manifest = dict[str, Any]
@@ -50,7 +50,9 @@ class SpotJobArgs:
     resource_name: str = GPU_RESOURCE
     """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
     pool: str = "gpu"
-    """The pool to run on: the value of the label `tandem/pool` on its nodes."""
+    """The pool to run on: the value of the label `tandem/pool` on its nodes. With `Mps(limits="per-model")` there, the
+    program would have no limit: choose another pool.
+    """
     ready_labels: Mapping[str, str] = field(default_factory=dict)
     """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
     mode_taint: pulumi.Input[str] | None = None

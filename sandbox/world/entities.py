@@ -139,6 +139,8 @@ class Entities:
     """The state of each node's GPUs, by the node's id."""
     processes: dict[str, Process] = field(default_factory=dict)
     """Running processes on GPUs, by the id of the pod."""
+    templates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Inputs of every version of a launch template, by its id and the version, e.g. `lt-1:2`."""
     offers: dict[str, list[str]] = field(default_factory=dict)
     """Zones in which this account gets an instance type, if they differ from the default."""
     _by_key: dict[Key, Entity] = field(init=False, default_factory=dict)

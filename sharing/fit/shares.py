@@ -1,12 +1,14 @@
 """Judges whether every model fits its share of the GPU."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sharing.fit.memory import Need, need
+from sharing.fit.own_limits import own_limits
 from sharing.hardware.gpus import InstanceType
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Shares, Sharing
+from sharing.modes.base import Shares
+from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
@@ -23,7 +25,9 @@ class Placement:
     unit_mib: int
     """Memory of the GPU or slice that CUDA can use: the limit for all of its tenants in total."""
     crowd_mib: float
-    """Need of this model and of the largest neighbours that may be placed on the same GPU or slice."""
+    """Need of this model and of the largest neighbours that may be placed on the same GPU or slice; with limits per
+    model, these limits.
+    """
     is_left: bool = True
     """Whether a share of that kind is left for it."""
 
@@ -39,7 +43,11 @@ class Placement:
     def room(self) -> float:
         """MiB that remain before the model or one of its neighbours does not fit; negative if one does not."""
         total = self.unit_mib - self.crowd_mib
-        return total if self.share_mib is None else min(total, self.share_mib - self.need.bound)
+        if self.share_mib is None:
+            return total
+        own = self.share_mib - self.need.bound
+        # Limits of their own divide all memory between the models, so only those that are too large leave less.
+        return own if self.shares.own_limits and total >= 0 else min(total, own)
 
     @property
     def rule(self) -> str:
@@ -56,7 +64,14 @@ class Placement:
         """The memory that does not fit."""
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
             return f"{self.need.bound:,.0f} MiB with its margin"
-        return f"{self.crowd_mib:,.0f} MiB in total"
+        return f"{'limits of ' * self.shares.own_limits}{self.crowd_mib:,.0f} MiB in total"
+
+
+def limits_on_one_gpu(config: StackConfig, pool: GpuPool) -> list[int]:
+    """The largest limits that may meet on one GPU, where each model has its own; empty for other modes."""
+    own = [placement.shares for placement in place_models(config, pool) if placement.shares.own_limits]
+    limits = [shares.memory_mib for shares in own if shares.memory_mib is not None]
+    return sorted(limits, reverse=True)[: pool.offers[0].sharers]
 
 
 def place_models(config: StackConfig, pool: GpuPool) -> list[Placement]:
@@ -93,21 +108,27 @@ def place_on(
     """
     needs = [need(served, instance.gpu) for served in models]
     kinds = sharing.offers(instance.gpu)
-    given = _given([each.bound for each in needs], kinds, nodes * instance.gpus)
+    taken = [each.bound for each in needs]
+    if kinds[0].own_limits:
+        taken = own_limits(models, needs, kinds[0])
+    given = _given(taken, kinds, nodes * instance.gpus)
     tenants: dict[Shares, list[float]] = {kind: [] for kind in kinds}
-    for each, (kind, is_left) in zip(needs, given, strict=True):
+    for own, (kind, is_left) in zip(taken, given, strict=True):
         if is_left:
-            tenants[kind].append(each.bound)
-    largest = {kind: sorted(bounds, reverse=True)[: kind.sharers] for kind, bounds in tenants.items()}
+            tenants[kind].append(own)
+    largest = {kind: sorted(sizes, reverse=True)[: kind.sharers] for kind, sizes in tenants.items()}
     placements = []
-    for each, (kind, is_left) in zip(needs, given, strict=True):
+    for served, each, own, (kind, is_left) in zip(models, needs, taken, given, strict=True):
+        shares = kind
+        if kind.own_limits:
+            shares = replace(kind, memory_mib=int(own), threads=served.share.threads if served.share else 1.0)
         placements.append(
             Placement(
                 need=each,
-                shares=kind,
-                share_mib=kind.memory_mib,
+                shares=shares,
+                share_mib=shares.memory_mib,
                 unit_mib=kind.unit_mib,
-                crowd_mib=_crowd(each.bound, largest[kind], kind, is_tenant=is_left),
+                crowd_mib=_crowd(own, largest[kind], kind, is_tenant=is_left),
                 is_left=is_left,
             )
         )

@@ -11,6 +11,7 @@ from pydantic import Field
 from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
 from sharing.models.engine import ModelInEngine
 from sharing.models.importance import Importance
+from sharing.models.share import Share
 from sharing.names import model_id
 from sharing.section import Fix, Number, Section, kebab
 
@@ -96,6 +97,12 @@ class ServedModel(Section, ModelInEngine):
         default=[],
         description="Names of other pools that it may run on while its own has no free share, the first choice first. "
         "The models that it meets there must fit beside it.",
+    )
+    share: Annotated[Share | None, Fix("Remove it, or write its keys `memory-gib` and `compute-percent`.")] = Field(
+        default=None,
+        examples=[{"memory-gib": 9, "compute-percent": 60}],
+        description="With `sharing.limits: per-model`: what it may use of its GPU, e.g. `{memory-gib: 9, "
+        "compute-percent: 60}`. Default: the plan sets a limit of memory.",
     )
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
@@ -208,6 +215,11 @@ class ServedModel(Section, ModelInEngine):
     def volume_gib(self) -> int:
         """Size of its own EBS volume; 0 if its files are on the node."""
         return 0 if self.cache == "node" else self.model.volume_gib
+
+    @property
+    def given_limit_mib(self) -> int | None:
+        """The memory limit that the file gives it; None if it gives none."""
+        return self.share.memory_mib if self.share else None
 
     @property
     def own_numbers(self) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
 
 from sharing.hardware import mig, offerings
 from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import Book, Market
 from sharing.problems import LIMIT, Problem, did_you_mean
-from sharing.section import WrongFormError
+from sharing.section import Constructed, WrongFormError
 
 Strategy = Literal["single", "mixed"]
 
@@ -25,7 +25,7 @@ def _readable(name: str) -> str:
 Name = Annotated[str, AfterValidator(_readable)]
 
 
-class Slices(BaseModel):
+class Slices(Constructed):
     """Slices of one profile."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

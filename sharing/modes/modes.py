@@ -4,38 +4,45 @@ A mode defines the resource that a pod requests, the configuration of the NVIDIA
 shares of a GPU, and which GPUs support it. No other code asks for the name of a mode.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from sharing.hardware import mig
-from sharing.hardware.gpus import Gpu
+from sharing.hardware import mig, offerings
+from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import HOME, Market
 from sharing.modes import layouts
+from sharing.modes.base import (
+    DEFAULT_REPLICAS,
+    GPU_RESOURCE,
+    LAYOUT,
+    LAYOUT_LABEL,
+    LAYOUT_STATE_LABEL,
+    LAYOUTS,
+    LIMITS,
+    MIG_CAPABLE_LABEL,
+    MODE,
+    MOST_TIME_SLICES,
+    ONE_POD_PER_GPU,
+    PER_MODEL,
+    STRATEGY,
+    UNUSED,
+    WHOLE,
+    WHOLE_WITH_DAEMON,
+    AllocationPolicy,
+    EntireGpu,
+    Limits,
+    Mode,
+    Shares,
+    replicated,
+)
 from sharing.modes.layouts import LayoutSetting, Strategy
+from sharing.names import MPS_DAEMON_LABEL
 from sharing.problems import LIMIT, Problem
 from sharing.section import Fix
 
-GPU_RESOURCE = "nvidia.com/gpu"
-ENTIRE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
-"""Label of nodes whose GPUs are not partitioned: the GPU Operator, if there is one, runs nothing on them.
-Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
-LAYOUT_LABEL = "nvidia.com/mig.config"
-"""Node label that selects the layout into which the MIG manager partitions the GPUs."""
-LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
-"""Node label with the MIG manager's result: `pending`, `rebooting`, `success`, `failed`."""
-MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
-"""Node label that starts the MIG manager of the GPU Operator, which detects only A100, A30 and H100."""
-MPS_LABEL = "nvidia.com/mps.capable"
-"""Node label that schedules the MPS daemon of the plugin chart."""
-WHOLE = "whole"
-"""Layout of a GPU under every mode but MIG."""
-DEFAULT_REPLICAS = 2
-MOST_TIME_SLICES = 64
-"""The plugin has no limit; with more, the shares of every GPU are smaller than a CUDA context."""
 MPS_MOST_REPLICAS = 48
 MPS_MOST_REPLICAS_BEFORE_TURING = 16
 """Replicas of one GPU that the device plugin allows: 48 from compute capability 7.5 on, 16 before.
@@ -44,160 +51,26 @@ NVIDIA's MPS itself takes 48 clients from Volta (7.0) on. Source: k8s-device-plu
 cmd/mps-control-daemon/mps/device.go, where `isAtLeastVolta` compares with 7.5.
 """
 MPS_SERVER_MIB = 30
-"""GPU memory of the MPS server by nvidia-smi: 25 to 30 MiB. On an H100 it was 66, and each client held 278 less."""
+"""GPU memory of the MPS server by nvidia-smi: 25 to 30 MiB. On an H100, each client held 278 less."""
+MOST_MPS_SERVER_MIB = 66
+"""The same on an H100, which is the most that was seen. Limits per model may take all of the rest."""
+MPS_PER_MODEL = "mps-per-model"
+"""Name of MPS with limits per model beside `mps` with equal ones."""
 TURING = (7, 5)
 VOLTA = (7, 0)
 
-AllocationPolicy = Literal["packed", "distributed"]
-ONE_POD_PER_GPU = "For one pod per GPU, write `mode: exclusive`."
 ONE_POD_PER_SLICE = "For one pod per slice, remove `replicas`."
-LAYOUTS = ["all-1g.24gb", [{"profile": "1g.24gb", "count": 2}]]
-"""Examples of a layout: a preset, and a list of slices."""
-MODE = "exclusive, timeslice, mps or mig."
-UNUSED = "No effect in this mode; allowed so that you can switch `mode` alone."
-STRATEGY = (
-    "MIG: `single` (default) for equal slices of a GPU, or `mixed` for different ones, which pods request by name."
-)
-LAYOUT = (
-    "MIG: the slices of each GPU, as a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`. "
-    "Default: as many as possible of the smallest."
-)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
-    """Shares of one kind that a GPU offers: shares of the GPU, or of its slices of one profile."""
-
-    resource: str
-    """Extended resource that a pod requests."""
-    per_gpu: int
-    memory_mib: int | None
-    """Memory of one share; None if every pod sees all of it, first come, first served."""
-    unit_mib: int
-    """Memory of the GPU or slice that CUDA can use, shared by all of its pods."""
-    sharers: int
-    """Pods that may be placed on the same GPU or slice."""
-    profile: str = ""
-    """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of an entire GPU."""
-
-    @property
-    def enforced(self) -> bool:
-        """Whether a process that allocates more than its share fails."""
-        return self.memory_mib is not None
-
-
-def sharing_strategy(sharers: int, enforced: bool) -> str:
-    """Feature discovery's name for a sharing mode (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
-    if sharers == 1:
-        return "none"
-    return "mps" if enforced else "time-slicing"
-
-
-class Mode(BaseModel):
-    """Interface of every mode. Field names are kebab-case in a stack file, snake_case in Python."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
-
-    mode: str
-
-    needs_mig_manager: ClassVar[bool] = False
-    """Whether the GPU must be partitioned before the device plugin starts."""
-    needs_mps_daemon: ClassVar[bool] = False
-    """Whether CUDA processes on the GPU are clients of an MPS server."""
-
-    @property
-    def config_name(self) -> str:
-        """Name of the device plugin's configuration for this mode, made from all of its settings."""
-        return self.mode
-
-    def node_labels(self, gpu: Gpu) -> dict[str, str]:
-        """Labels that make a node with `gpu` offer this mode; it must have them when it joins."""
-        return dict(ENTIRE_GPU_LABELS)
-
-    @property
-    def ready_labels(self) -> dict[str, str]:
-        """Labels of a node whose GPUs are ready for this mode: no pod may run there earlier."""
-        return {}
-
-    def discovered_labels(self, gpu: Gpu) -> dict[str, str]:
-        """Labels that GPU feature discovery writes onto a node with `gpu` once the plugin shares it as configured.
-
-        Source: k8s-device-plugin v0.20.0 internal/lm: resource.go, baseLabeler and getReplicas (1 where nothing is
-        replicated); nvml.go, newSharingLabeler, which writes `mps.capable` under every mode. `false` takes the MPS
-        daemon off the node, and the GPU leaves EXCLUSIVE_PROCESS mode after that.
-        """
-        labels = {}
-        for shares in self.offers(gpu):
-            labels[f"{shares.resource}.sharing-strategy"] = sharing_strategy(shares.sharers, shares.enforced)
-            labels[f"{shares.resource}.replicas"] = str(shares.sharers)
-        return {**labels, MPS_LABEL: str(self.needs_mps_daemon).lower()}
-
-    def cut(self, gpu: Gpu) -> str:
-        """Complete name of the layout of the GPU. Changing it requires a node without pods."""
-        return WHOLE
-
-    def layout_of(self, gpu: Gpu) -> mig.Layout:
-        """The slices of one GPU; empty if it is not partitioned, or `gpu` does not support the layout."""
-        return ()
-
-    def plugin_config(self) -> dict[str, Any]:
-        """The device plugin's config file, schema v1 (k8s-device-plugin api/config/v1)."""
-        return {"version": "v1", "flags": {"migStrategy": "none"}}
-
-    def without_effect(self) -> dict[str, Any]:
-        """Settings of the file that have no effect in this mode, by their name there."""
-        raise NotImplementedError
-
-    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        """The shares of one GPU by kind, the smallest first; empty if `check` finds an error in the layout."""
-        raise NotImplementedError
-
-    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
-        """Reasons why `gpu` cannot be shared in this mode; prices in their fixes are those of `market`."""
-        return []
-
-    def settings_of(self, *names: str) -> dict[str, Any]:
-        """The given settings that are set, by their name in the file."""
-        return self.model_dump(include={*names}, exclude_none=True, by_alias=True)
-
-
-def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, Any]:
-    """The section `sharing` of the plugin's config: each resource, advertised several times."""
-    return {
-        key: {
-            "renameByDefault": False,
-            # Two shares are not a double share and may be on one GPU, so refuse a request for two.
-            "failRequestsGreaterThanOne": True,
-            "resources": [{"name": resource, "replicas": replicas} for resource in resources],
-        }
-    }
-
-
-class _Whole(Mode):
-    """A mode that does not partition the GPU."""
-
-    strategy: Strategy | None = Field(default=None, description=STRATEGY)
-    layout: LayoutSetting | None = Field(default=None, examples=LAYOUTS, description=LAYOUT)
-
-    def without_effect(self) -> dict[str, Any]:
-        return self.settings_of("strategy", "layout")
-
-
-def _of_entire_gpu(replicas: int, *, memory_mib: int | None, unit_mib: int) -> tuple[Shares, ...]:
+def _of_entire_gpu(replicas: int, *, memory_mib: int | None, unit_mib: int, **more: Any) -> tuple[Shares, ...]:
     """The shares of a GPU that is not partitioned."""
-    return (
-        Shares(resource=GPU_RESOURCE, per_gpu=replicas, memory_mib=memory_mib, unit_mib=unit_mib, sharers=replicas),
+    shares = Shares(
+        resource=GPU_RESOURCE, per_gpu=replicas, memory_mib=memory_mib, unit_mib=unit_mib, sharers=replicas, **more
     )
+    return (shares,)
 
 
-class Exclusive(_Whole):
+class Exclusive(EntireGpu):
     """One pod has the entire GPU."""
 
     mode: Literal["exclusive"] = Field(default="exclusive", description=MODE)
@@ -205,17 +78,19 @@ class Exclusive(_Whole):
     allocation_policy: AllocationPolicy | None = Field(default=None, description=UNUSED)
 
     def without_effect(self) -> dict[str, Any]:
-        return self.settings_of("replicas", "allocation_policy", "strategy", "layout")
+        return self.settings_of("replicas", "allocation_policy", "strategy", "layout", "limits")
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         return _of_entire_gpu(1, memory_mib=gpu.cuda_mib, unit_mib=gpu.cuda_mib)
 
 
-class _Replicated(_Whole):
+class _Replicated(EntireGpu):
     """A GPU that the device plugin advertises several times."""
 
-    plugin_key: ClassVar[str]
-    """Key of this mode in the plugin's config."""
+    @property
+    def plugin_key(self) -> str:
+        """Key of this mode in the plugin's config."""
+        return "timeSlicing"
 
     replicas: Annotated[int, Fix(ONE_POD_PER_GPU)] = Field(
         default=DEFAULT_REPLICAS, ge=2, le=MOST_TIME_SLICES, description="Shares per GPU."
@@ -232,7 +107,7 @@ class _Replicated(_Whole):
     def plugin_config(self) -> dict[str, Any]:
         config = super().plugin_config()
         config["flags"]["plugin"] = {"sharedDevicesAllocationPolicy": self.allocation_policy}
-        config["sharing"] = _replicated(self.plugin_key, [GPU_RESOURCE], self.replicas)
+        config["sharing"] = replicated(self.plugin_key, [GPU_RESOURCE], self.replicas)
         return config
 
 
@@ -243,7 +118,6 @@ def _policy_suffix(policy: AllocationPolicy | None) -> str:
 class TimeSlicing(_Replicated):
     """Pods take turns on the GPU; each sees all of its memory, and none is protected from the others."""
 
-    plugin_key: ClassVar[str] = "timeSlicing"
     mode: Literal["timeslice"] = Field(default="timeslice", description=MODE)
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
@@ -251,28 +125,90 @@ class TimeSlicing(_Replicated):
 
 
 class Mps(_Replicated):
-    """Pods run at the same time through CUDA MPS; each client process has a hard memory limit."""
+    """Pods run at the same time through CUDA MPS; each client process has a hard memory limit.
 
-    plugin_key: ClassVar[str] = "mps"
-    needs_mps_daemon: ClassVar[bool] = True
+    With `limits="equal"`, the device plugin's MPS daemon gives each the same part of memory and threads. With
+    `limits="per-model"`, a daemon of the node lets each have its own, and the plugin only counts the pods.
+    """
+
     mode: Literal["mps"] = Field(default="mps", description=MODE)
+    limits: Limits = Field(default="equal", description=LIMITS)
     replicas: Annotated[int, Fix(ONE_POD_PER_GPU)] = Field(
         default=DEFAULT_REPLICAS, ge=2, le=MPS_MOST_REPLICAS, description="Shares per GPU."
     )
 
-    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        return _of_entire_gpu(
-            self.replicas, memory_mib=gpu.nvml_mib // self.replicas, unit_mib=gpu.cuda_mib - MPS_SERVER_MIB
-        )
+    @property
+    def plugin_key(self) -> str:
+        return "timeSlicing" if self.needs_node_daemon else "mps"
 
-    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
+    @property
+    def needs_mps_daemon(self) -> bool:
+        return not self.needs_node_daemon
+
+    @property
+    def needs_node_daemon(self) -> bool:
+        return self.limits == PER_MODEL
+
+    @property
+    def way(self) -> str:
+        return MPS_PER_MODEL if self.needs_node_daemon else self.mode
+
+    @property
+    def config_name(self) -> str:
+        return f"{super().config_name}-{PER_MODEL}" if self.needs_node_daemon else super().config_name
+
+    def node_labels(self, gpu: Gpu) -> dict[str, str]:
+        own = {MPS_DAEMON_LABEL: PER_MODEL} if self.needs_node_daemon else {}
+        return {**super().node_labels(gpu), **own}
+
+    def cut(self, gpu: Gpu) -> str:
+        return WHOLE_WITH_DAEMON if self.needs_node_daemon else WHOLE
+
+    def without_effect(self) -> dict[str, Any]:
+        return self.settings_of("strategy", "layout")
+
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        if self.needs_node_daemon:
+            usable = gpu.cuda_mib - MOST_MPS_SERVER_MIB
+            return _of_entire_gpu(self.replicas, memory_mib=None, unit_mib=usable, own_limits=True)
+        usable, equal = gpu.cuda_mib - MPS_SERVER_MIB, gpu.nvml_mib // self.replicas
+        return _of_entire_gpu(self.replicas, memory_mib=equal, unit_mib=usable, threads=1 / self.replicas)
+
+    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME, gpus: int = 1) -> list[Problem]:
         if gpu.compute_capability < VOLTA:
             return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
+        if self.needs_node_daemon and (rule := _without_own_limits(gpu, gpus)):
+            one = _types_with_one_gpu(market)[:2]
+            such = f"Use a type with one entire GPU, such as {' or '.join(one)}."
+            fix = such if one else "Write `limits: equal`."
+            return [Problem(f"{path}.limits", PER_MODEL, rule, fix)]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
         if self.replicas <= most:
             return []
         rule = f"must be at most {most} for MPS on one {gpu.title}"
         return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.", LIMIT)]
+
+
+def _without_own_limits(gpu: Gpu, gpus: int) -> str:
+    """Why nodes with that number of `gpu` cannot have limits for each model; empty if they can."""
+    if gpus > 1:
+        # A pod should see its GPU as number 0. With a wrong number, it would have no limit and no error.
+        return f"needs one GPU per node, not {gpus}: limits on nodes with several GPUs have not been tried"
+    # amazon-ecs-agent#5053: Amazon ECS does not offer its MPS sharing on vGPUs.
+    return "needs an entire GPU, not a part of one" if gpu.is_slice else ""
+
+
+def _types_with_one_gpu(market: Market) -> list[str]:
+    """Of each GPU the cheapest type that can have limits for each model."""
+    cheapest: dict[str, str] = {}
+    for kind in filter(_has_one_gpu, offerings.cheapest_first(market.region, market.book)):
+        cheapest.setdefault(kind.gpu.name, kind.name)
+    return [*cheapest.values()]
+
+
+def _has_one_gpu(kind: InstanceType) -> bool:
+    has_mps = kind.gpu.compute_capability >= VOLTA and not kind.gpu.is_slice
+    return has_mps and kind.gpus == 1 and kind.arch == "amd64" and not kind.gpu.min_driver
 
 
 class Mig(Mode):
@@ -292,6 +228,10 @@ class Mig(Mode):
     )
 
     needs_mig_manager: ClassVar[bool] = True
+
+    @property
+    def way(self) -> str:
+        return f"{self.mode}-{self.strategy}"
 
     @property
     def config_name(self) -> str:
@@ -319,11 +259,11 @@ class Mig(Mode):
             config["flags"]["plugin"] = {"sharedDevicesAllocationPolicy": self.allocation_policy or "packed"}
             # The plugin skips resources that a node lacks, so one config serves every layout of every GPU.
             names = [GPU_RESOURCE] if self.strategy == "single" else mig.every_resource()
-            config["sharing"] = _replicated("timeSlicing", names, self.replicas)
+            config["sharing"] = replicated("timeSlicing", names, self.replicas)
         return config
 
     def without_effect(self) -> dict[str, Any]:
-        return {} if self.replicas else self.settings_of("allocation_policy")
+        return self.settings_of("limits", *([] if self.replicas else ["allocation_policy"]))
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         layout = sorted(self.layout_of(gpu), key=lambda pair: (pair[0].memory_mib, pair[0].name))
@@ -339,7 +279,9 @@ class Mig(Mode):
             for profile, count in layout
         )
 
-    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME) -> list[Problem]:
+    def check(self, gpu: Gpu, path: str = "sharing", market: Market = HOME, gpus: int = 1) -> list[Problem]:
+        if wrong := super().check(gpu, path):
+            return wrong
         if not mig.profiles(gpu):
             return [layouts.no_mig(gpu, path, market)]
         if wrong := layouts.problems(self.layout, gpu, path):
@@ -364,9 +306,9 @@ def mode_names() -> list[str]:
 def switched(sharing: Sharing, mode: str) -> Sharing:
     """The same settings with another mode; raises pydantic's `ValidationError` if that mode does not allow them.
 
-    Unset settings stay unset: their defaults differ between modes.
+    Unset settings stay unset: their defaults differ between modes. Limits are those of MPS.
     """
-    written = sharing.model_dump(exclude_unset=True, exclude_none=True)
+    written = sharing.model_dump(exclude_unset=True, exclude_none=True, exclude=set() if mode == "mps" else {"limits"})
     return _ADAPTER.validate_python({**written, "mode": mode})
 
 

@@ -54,13 +54,15 @@ class BenchedModel(Part):
     context: Count
     slots: Count
     gpu: str
-    mode: Literal["exclusive", "timeslice", "mps", "mig"]
+    mode: Literal["exclusive", "timeslice", "mps", "mps-per-model", "mig"]
     profile: str = Field(pattern=r"^[0-9a-z.+]{0,20}$")
     """MIG profile; empty for shares of an entire GPU."""
     sharers: Count
     """Pods that may be on the same GPU or slice."""
     busy: Count
     """Models that may work on it at one time, this one included."""
+    threads_percent: Annotated[int, Field(ge=1, le=100)] | None = None
+    """The part of the GPU's threads that it may use, if it has limits of its own."""
     figures: list[Figures] = Field(min_length=1)
 
 

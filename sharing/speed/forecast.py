@@ -46,6 +46,8 @@ class Share(Protocol):
     def enforced(self) -> bool: ...
     @property
     def profile(self) -> str: ...
+    @property
+    def threads(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +100,11 @@ def forecast(served: ModelInEngine, gpu: Gpu, share: Share, busy: int) -> Speed 
         prompt = prompt.times(_shared("vgpu-prompt").times(fraction).inverse())
     sharers = min(busy, share.sharers)
     beside = alone.times(_kept(gpu, share, sharers)) if sharers > 1 else alone
-    if _limits_threads(share):
-        alone = alone.times(_kept_threads(share.sharers))
+    if share.threads < 1:
+        fewer = 1 / share.threads
+        alone = alone.times(_kept_threads(fewer))
         # Threads limit computing, and a prompt is computing.
-        prompt = prompt.times(Estimate(share.sharers, share.sharers**FASTEST_THREADS, share.sharers))
+        prompt = prompt.times(Estimate(fewer, fewer**FASTEST_THREADS, fewer))
         # A busy neighbour cannot make it faster.
         beside = Estimate(*(min(pair) for pair in zip(_numbers(beside), _numbers(alone), strict=True)))
     first = prompt.times(1000)
@@ -180,24 +183,30 @@ def _prompt_seconds(served: ModelInEngine, speed: GpuSpeed, part: _Part) -> Esti
     return dense.times(_shared("expert-prompt").inverse()) if served.model.experts else dense
 
 
-def _limits_threads(share: Share) -> bool:
-    """Whether it is a share of MPS, whose clients have a part of the threads, also while others are idle."""
-    return share.enforced and share.sharers > 1
-
-
 def _kept(gpu: Gpu, share: Share, busy: int) -> Estimate:
     """The part of its speed that a model keeps beside busy neighbours; on another GPU than that of the readings, it may
     differ as much as GPUs without readings do.
     """
-    together = _shared("mps" if _limits_threads(share) else "timeslice")
+    together = _together(share)
     if _chip(gpu) != SHARED:
         together = together.times(within(1.0, widest_spreads()["spread"]))
     return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
 
 
-def _kept_threads(sharers: int) -> Estimate:
-    """The part of its speed that a model keeps with an equal part of the threads."""
-    return Estimate(sharers ** -_shared("mps-threads").value, sharers**-SLOWEST_THREADS, sharers**-FASTEST_THREADS)
+def _together(share: Share) -> Estimate:
+    """The speed of all busy models in total, in that of one alone."""
+    in_turns, by_mps = _shared("timeslice"), _shared("mps")
+    if not share.enforced:
+        return in_turns
+    if share.threads < 1:
+        return by_mps
+    # Every reading of MPS is one with a part of the threads for each.
+    return Estimate(by_mps.value, min(in_turns.low, by_mps.low), by_mps.high)
+
+
+def _kept_threads(fewer: float) -> Estimate:
+    """The part of its speed that a model keeps with one in `fewer` threads."""
+    return Estimate(fewer ** -_shared("mps-threads").value, fewer**-SLOWEST_THREADS, fewer**-FASTEST_THREADS)
 
 
 def _more_slots(served: ModelInEngine) -> Estimate:

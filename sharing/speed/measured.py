@@ -21,13 +21,15 @@ class Measurement:
     gpu: str
     """Name in the catalogue."""
     mode: str
-    """`exclusive`, `timeslice`, `mps` or `mig`."""
+    """`exclusive`, `timeslice`, `mps`, `mps-per-model` or `mig`."""
     sharers: int
     """Pods that may be on the same GPU or slice."""
     profile: str
     """MIG profile; empty without MIG."""
     busy: int
     """Models that may work on that GPU or slice at one time, this one included."""
+    threads_percent: int | None = None
+    """The part of the GPU's threads that it may use, if it has limits of its own."""
     slots: int
     tokens_per_s: Estimate | None
     busy_tokens_per_s: Estimate | None
@@ -38,12 +40,14 @@ class Measurement:
     @property
     def key(self) -> tuple[object, ...]:
         """What it is a measurement of."""
-        return self.model, self.gpu, self.mode, self.sharers, self.profile, self.busy, self.slots
+        of_share = self.gpu, self.mode, self.sharers, self.profile, self.busy, self.threads_percent
+        return self.model, *of_share, self.slots
 
     @property
     def setup(self) -> str:
         """Where the model was measured."""
-        mode = " ".join(filter(None, (self.mode, self.profile)))
+        threads = f"with {self.threads_percent} % of the threads" if self.threads_percent else ""
+        mode = " ".join(filter(None, (self.mode, self.profile, threads)))
         return f"{self.gpu}, {mode}, {self.busy} of {self.sharers} shares in use, slots: {self.slots}"
 
     def correct(self, speed: Speed) -> Speed:

@@ -1,13 +1,50 @@
-"""Changes of a stack: the nodes and the disk that a change needs, and how a stack file writes it."""
+"""Changes of a stack: the nodes and the disk that a change needs, and how a stack file and advice write it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sharing.models.served import ServedModel
+from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import Sharing
+from sharing.problems import abbreviate
 from sharing.section import kebab
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+
+DEFAULTS = (("allocation-policy", "packed"), ("limits", "equal"))
+"""Settings that a file need not have."""
+MOST_SINGLE = 3
+"""How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
+changes more of them abbreviates their paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A change after which nothing refuses the pool or its models."""
+
+    settings: tuple[str, ...]
+    """The settings to write, e.g. `gpu-nodes.desired: 2`."""
+    usd_per_hour: float | None
+    """The cost of the entire stack after the change; None if it is unknown."""
+    is_priced: bool = True
+    """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
+
+    loses_limits: bool = False
+    """Whether nothing limits the memory of a model after it, although the file asks for limits that fit each model."""
+
+    @property
+    def change(self) -> str:
+        """The settings in one line; a setting that many models share appears once."""
+        first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
+        return f"{first} with {' and '.join(more)}" if more else first
+
+    def __str__(self) -> str:
+        if self.usd_per_hour is None:
+            return self.change
+        origin = "" if self.is_priced else " with GPU prices of another region"
+        lost = ", without memory limits" * self.loses_limits
+        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin}{lost})"
 
 
 def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:
@@ -52,6 +89,9 @@ def _sharing(old: GpuPool, new: GpuPool) -> Iterator[str]:
     yield from (
         f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
     )
+    if before["limits"] == PER_MODEL and after["limits"] is None:
+        # No other mode has them.
+        yield f"{new.sharing_path}.limits: null"
 
 
 def _explicit(sharing: Sharing) -> dict[str, object]:
@@ -74,13 +114,14 @@ def _model(old: ServedModel, new: ServedModel) -> Iterator[str]:
     for field in ("prompt_cache_mib", "slots", "context", "batch", "kv_type"):
         if getattr(old, field) != getattr(new, field):
             yield f"{old.path}.{kebab(field)}: {getattr(new, field)}"
+    if old.share != new.share and new.share:
+        yield f"{old.path}.share.memory-gib: {new.share.memory_gib:g}"
 
 
 def written(sharing: Sharing) -> str:
     """The sharing as a stack file has it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(by_alias=True, exclude_none=True)
-    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return in_one_line(said)
+    return in_one_line({key: value for key, value in settings.items() if (key, value) not in DEFAULTS})
 
 
 def in_one_line(value: Any) -> str:
@@ -92,3 +133,14 @@ def in_one_line(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
+
+
+def _abbreviate(settings: Iterable[str]) -> Iterator[str]:
+    """The settings; the same value for many models appears once, e.g. `models[0-47].slots: 1`."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for setting in settings:
+        path, _, value = setting.partition(": ")
+        model, _, key = path.rpartition(".")
+        alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
+    for (_, value), paths in alike.items():
+        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [abbreviate(paths)]))

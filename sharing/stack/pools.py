@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag
 
 from sharing.hardware.gpus import InstanceType, instance_types
-from sharing.modes.modes import Shares, Sharing
+from sharing.modes.base import Shares
+from sharing.modes.modes import Sharing
 from sharing.section import Fix, Section
 from sharing.stack.provisioners import Provisioner
 

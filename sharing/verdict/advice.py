@@ -8,56 +8,32 @@ from functools import cached_property
 
 from sharing.cost.bill import pool_usd, unpriced
 from sharing.fit.memory import need
+from sharing.fit.own_limits import with_largest_limit, with_needed_limit
 from sharing.fit.shares import place_models
 from sharing.fit.slices import each_layout
 from sharing.hardware import offerings
 from sharing.hardware.gpus import Gpu, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Exclusive, Mig, Sharing, every_mode
-from sharing.problems import Problem, abbreviate
-from sharing.stack.changes import changed_settings, with_room
+from sharing.modes.base import PER_MODEL
+from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, every_mode
+from sharing.problems import Problem
+from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict.quick import QuickVerdict, is_judgeable, judge_quickly
 from sharing.verdict.rules import budget, hosts, table
+from sharing.verdict.rules.rule import concerns
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
-MOST_SINGLE = 3
-"""How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
-changes more of them abbreviates their paths."""
 SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
 Price = tuple[bool, float]
 Models = dict[int, ServedModel]
 """Models by their place in the stack file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A change after which nothing refuses the pool or its models."""
-
-    settings: tuple[str, ...]
-    """The settings to write, e.g. `gpu-nodes.desired: 2`."""
-    usd_per_hour: float | None
-    """The cost of the entire stack after the change; None if it is unknown."""
-    is_priced: bool = True
-    """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
-
-    @property
-    def change(self) -> str:
-        """The settings in one line; a setting that many models share appears once."""
-        first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
-        return f"{first} with {' and '.join(more)}" if more else first
-
-    def __str__(self) -> str:
-        if self.usd_per_hour is None:
-            return self.change
-        origin = "" if self.is_priced else " with GPU prices of another region"
-        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
 def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool) -> list[Advice]:
@@ -110,7 +86,7 @@ class _Search:
 
     def offers(self, accepted: Iterable[StackConfig]) -> list[Advice]:
         """The changes sorted by price, then by the number of new warnings."""
-        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
+        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._loses_limits(tried), self._doubts(tried)))
         return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
 
     def holds(self, tried: StackConfig) -> bool:
@@ -150,7 +126,7 @@ class _Search:
     def cheapest_first(self, pools: Iterable[GpuPool]) -> Iterator[StackConfig]:
         """The stacks with each of these pools."""
         tried = [self.with_pool(pool) for pool in pools if pool.offers]
-        tried.sort(key=self.price)
+        tried.sort(key=lambda each: (self.price(each), self._loses_limits(each)))
         return iter(tried)
 
     def _accepts(self, tried: StackConfig) -> bool:
@@ -185,14 +161,14 @@ class _Search:
         bill = self.verdict.cost
         total = bill.usd_per_hour + usd - pool_usd(self.pool, self.asked) if bill else None
         return Advice(
-            settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)
+            settings=changed_settings(self.asked, tried),
+            usd_per_hour=total,
+            is_priced=self._is_priced(tried),
+            loses_limits=self._loses_limits(tried),
         )
 
-
-def concerns(problem: Problem, pool: GpuPool, config: StackConfig) -> bool:
-    """Whether a problem is about the pool, its sharing or its models."""
-    places = (pool.path, pool.sharing_path, *(served.path for served in config.models_of(pool)))
-    return problem.path == "models" or problem.is_within(places)
+    def _loses_limits(self, tried: StackConfig) -> bool:
+        return self.pool.sharing.limits == PER_MODEL and not self._new(tried).offers[0].enforced
 
 
 def _accepted_caches(config: StackConfig, pool: GpuPool) -> StackConfig:
@@ -206,6 +182,8 @@ def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:
     """The kinds of changes, the least invasive first: among equally cheap ones it is offered first."""
     yield iter([search.with_pool(search.pool)])
     yield _fewer_replicas(search)
+    yield _needed_limits(search)
+    yield _limits_per_model(search)
     yield _other_layout(search)
     yield _smaller_prompt_caches(search)
     if search.failing:
@@ -228,6 +206,41 @@ def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
     if isinstance(old, Exclusive):
         return iter(())
     return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
+
+
+def _needed_limits(search: _Search) -> Iterator[StackConfig]:
+    """Limits of the file that are too small become as large as the model needs, and one that is too large as small as
+    the others allow; else all become as large as needed.
+    """
+    pool, models = search.pool, search.start.models_of(search.pool)
+    given = [place for place, each in enumerate(models) if each.given_limit_mib]
+    if not pool.sharing.needs_node_daemon or not given or not pool.offers:
+        return
+    needs = [need(each, pool.smallest.gpu) for each in models]
+    enough = [*models]
+    for place in given:
+        if needs[place].bound > (models[place].given_limit_mib or 0):
+            enough[place] = with_needed_limit(models[place], needs[place].bound)
+    yield search.with_models({each.index: each for each in enough})
+    for place in sorted(given, key=lambda place: needs[place].bound - (enough[place].given_limit_mib or 0)):
+        less = with_largest_limit(place, enough, needs, pool.offers[0])
+        if (less.given_limit_mib or 0) < (enough[place].given_limit_mib or 0):
+            yield search.with_models({each.index: each for each in (*enough, less)})
+    least = [with_needed_limit(models[place], needs[place].bound) for place in given]
+    yield search.with_models({each.index: each for each in least})
+
+
+def _limits_per_model(search: _Search) -> Iterator[StackConfig]:
+    """Limits that fit each model, where equal ones do not."""
+    yield from (search.with_pool(_shared(search.pool, sharing)) for sharing in _per_model(search))
+
+
+def _per_model(search: _Search) -> list[Sharing]:
+    """The settings of MPS with limits per model instead of equal ones."""
+    old = search.pool.sharing
+    if not isinstance(old, Mps) or old.needs_node_daemon or MPS_PER_MODEL in search.start.compared_modes:
+        return []
+    return [old.model_copy(update={"limits": PER_MODEL})]
 
 
 def _other_layout(search: _Search) -> Iterator[StackConfig]:
@@ -361,7 +374,8 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Stac
         shared
         for moved in _moved(search)
         if best is None or search.price(_with_one_node(search, moved)) < best
-        for sharing in every_mode(search.pool.sharing, search.start.compared_modes)
+        # At the same price, limits per model before a mode without any.
+        for sharing in (*_per_model(search), *every_mode(search.pool.sharing, search.start.compared_modes))
         if not isinstance(sharing, Mig)
         for shared in _in_mode(search, moved, sharing)
     ]
@@ -383,14 +397,3 @@ def _cheaper_capacity(search: _Search) -> Iterator[StackConfig]:
 def _shared(pool: GpuPool, sharing: Sharing) -> GpuPool:
     """The pool with a sharing of its own, so that other pools keep theirs."""
     return pool.changed(own_sharing=sharing)
-
-
-def _abbreviate(settings: Iterable[str]) -> Iterator[str]:
-    """The settings; the same value for many models appears once, e.g. `models[0-47].slots: 1`."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for setting in settings:
-        path, _, value = setting.partition(": ")
-        model, _, key = path.rpartition(".")
-        alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
-    for (_, value), paths in alike.items():
-        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [abbreviate(paths)]))

@@ -1,7 +1,7 @@
 """The cheapest setups for given models: every instance type, mode and number of nodes, spot and on demand."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import inf
@@ -14,7 +14,8 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.offerings import offered
 from sharing.hardware.prices import on_demand
 from sharing.hardware.spot_risk import SpotRisk, spot_risks
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
+from sharing.modes.modes import MPS_PER_MODEL
 from sharing.problems import Problem
 from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig
@@ -24,6 +25,8 @@ from sharing.verdict.quick import Fit, QuickVerdict
 from sharing.verdict.rules.budget import limits_of
 from sharing.verdict.speed import usd_per_million_tokens
 
+ISOLATIONS = ("none", "memory", "hardware", "own GPU")
+"""What keeps a model from the memory of its neighbours: nothing, a limit, a MIG slice, or no neighbours."""
 By = Literal["price", "tokens", "per-token"]
 """What setups are ranked by: dollars per month, tokens per second of the slowest model, or dollars per token."""
 CLOSE = 0.05
@@ -146,10 +149,12 @@ def choose(
     by: By = "price",
     least_tokens_per_s: float = 0.0,
     regions: Sequence[str] = (),
+    isolated: Collection[str] = ISOLATIONS,
 ) -> Choices:
     """Every setup for the models and the budget of `config`, which has one pool.
 
-    Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group.
+    Only the pool changes. It keeps its provisioner: scale-to-zero needs Karpenter, and MIG needs a node group. Its
+    models are isolated in one of the ways of `isolated`.
     With `regions`, the best setup of each of them instead, of types that it is known to offer at a price of its own.
     """
     fitting: list[Choice] = []
@@ -157,7 +162,10 @@ def choose(
     over_budget: list[Choice] = []
     not_judged: list[Choice] = []
     refused: list[Cell] = []
-    for tried in _in_regions(config, capacities, regions) if regions else _cells(config, capacities):
+    everywhere = _in_regions(config, capacities, regions) if regions else _cells(config, capacities)
+    for tried in everywhere:
+        if tried.pool.offers and isolation(tried.pool.offers[0]) not in isolated:
+            continue
         has_price = not regions or tried.is_spot or tried.pool.capacity == "on-demand"
         limited = replace(tried.verdict, limits=limits_of(config))
         if not tried.plans:
@@ -217,7 +225,7 @@ def _by_risk(ranked: Sequence[Choice], by: By) -> Iterator[list[Choice]]:
 
 
 def isolation(shares: Shares) -> str:
-    """How a model on such a share is isolated from its neighbours, in one word."""
+    """How a model on such a share is isolated from its neighbours: one of `ISOLATIONS`."""
     if not shares.enforced:
         return "none"
     if shares.profile:
@@ -243,11 +251,19 @@ def priced_types(region: str) -> list[InstanceType]:
 def _cells(
     config: StackConfig, capacities: Sequence[Capacity], kinds: Iterable[InstanceType] | None = None
 ) -> Iterator[Cell]:
+    """Limits per model only where equal ones do not hold the models on as many nodes, or where the file has some."""
     [pool] = config.pools
+    has_limits = any(served.share for served in config.models)
     for instance in instance_types().values() if kinds is None else kinds:
+        equal: set[int] = set()
         for way in WAYS:
             for tried in trials(config, instance, way, pool.provisioner):
-                yield from _at_each_price(tried, way, capacities)
+                if way == MPS_PER_MODEL and tried.pools[0].max in equal and not has_limits:
+                    continue
+                for judged in _at_each_price(tried, way, capacities):
+                    if way == "mps" and judged.plans:
+                        equal.add(judged.nodes)
+                    yield judged
 
 
 def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity]) -> Iterator[Cell]:

@@ -7,13 +7,15 @@ from operator import attrgetter
 from sharing.cost.bill import Cost
 from sharing.hardware import prices
 from sharing.problems import Problem
+from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import Advice, advise, concerns
+from sharing.verdict.advice import advise
 from sharing.verdict.features import features_of
 from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules import budget
 from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules.rule import concerns
 
 __all__ = ["Fit", "FullVerdict", "judge_fully"]
 
@@ -77,22 +79,28 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
         alike.setdefault((fit.pool.name, fit.placement.rule, fit.placement.needed), []).append(fit)
     advised: dict[str, str] = {}
     for (pool, bound, size), fits in alike.items():
-        first = fits[0]
-        path = advised.setdefault(pool, first.served.path)
+        # Of limits that do not fit together, one that the file has can be changed.
+        first = next((fit for fit in fits if _limit_is_given(fit)), fits[0])
+        place = f"{first.served.path}.share.memory-gib" if _limit_is_given(first) else first.served.path
+        path = advised.setdefault(pool, place)
         if not advice[pool]:
             within, larger = (" within the budget", ", or raise the budget") if quick.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
                 f"across GPUs. Use a smaller model{larger}."
             )
-        elif path == first.served.path:
+        elif path == place:
             fix = f"Write {'; or '.join(map(str, advice[pool]))}."
         else:
             fix = f"Apply the fix for {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
         if _wants_several_gpus(first):
             rule += "; a model runs on one GPU, even if its node has several"
-        yield Problem(first.served.path, f"{_names(fits)} ({size})", rule, fix)
+        yield Problem(place, f"{_names(fits)} ({size})", rule, fix)
+
+
+def _limit_is_given(fit: Fit) -> bool:
+    return fit.placement.shares.own_limits and fit.served.given_limit_mib is not None
 
 
 def _wants_several_gpus(fit: Fit) -> bool:

@@ -8,8 +8,9 @@ from sharing.fit.slices import slices_for
 from sharing.hardware import prices
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.models.served import ServedModel
+from sharing.modes.base import MOST_TIME_SLICES, PER_MODEL
 from sharing.modes.layouts import Strategy
-from sharing.modes.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.modes.modes import MPS_MOST_REPLICAS, MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
@@ -52,10 +53,13 @@ WAYS: dict[str, Callable[[tuple[ServedModel, ...], InstanceType], list[Sharing]]
     "mps": lambda models, instance: [
         Mps(replicas=each) for each in _replicas(len(models), instance.gpus, MPS_MOST_REPLICAS)
     ],
+    MPS_PER_MODEL: lambda models, instance: [
+        Mps(replicas=each, limits=PER_MODEL) for each in _replicas(len(models), instance.gpus, MPS_MOST_REPLICAS)
+    ],
     "mig-single": _slices("single"),
     "mig-mixed": _slices("mixed"),
 }
-"""The sharing modes by name; MIG appears once per strategy.
+"""The sharing modes by `Mode.way`; MPS appears once per kind of limits, and MIG once per strategy.
 
 Each function returns the settings to try, those with the fewest nodes first.
 """
@@ -162,6 +166,8 @@ def trials(config: StackConfig, instance: InstanceType, way: str, provisioner: P
     [old] = config.pools
     unlimited = config.without_limits()
     models = tuple(config.models)
+    if way != MPS_PER_MODEL and any(served.share for served in models):
+        unlimited = unlimited.changed(models=[served.changed(share=None) for served in models])
     for sharing in WAYS[way](models, instance):
         pool = old.changed(instance_types=[instance.name], provisioner=provisioner, min=0, desired=1, max=1)
         yield unlimited.with_pool(with_room(pool.changed(own_sharing=sharing), config))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sharing.cost.bill import Cost
 from sharing.models.catalogue import full_name
 from sharing.models.served import ServedModel
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed, forecast
 from sharing.speed.measured import find
@@ -33,8 +33,9 @@ def slowest_busy(speeds: Iterable[Speed | None]) -> Estimate | None:
 
 def key_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Shares) -> tuple[object, ...]:
     """The key of a measurement that replaces the forecast of this model."""
-    of_share = pool.smallest.gpu.name, pool.sharing.mode, shares.sharers, shares.profile, _busy(config, pool, shares)
-    return full_name(served.model.name), *of_share, served.effective_slots
+    mode = pool.sharing.way if shares.own_limits else pool.sharing.mode
+    neighbours = shares.sharers, shares.profile, _busy(config, pool, shares), shares.threads_percent
+    return full_name(served.model.name), pool.smallest.gpu.name, mode, *neighbours, served.effective_slots
 
 
 def _busy(config: StackConfig, pool: GpuPool, shares: Shares) -> int:

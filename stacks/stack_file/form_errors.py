@@ -39,6 +39,12 @@ UNSUPPORTED = {
     },
 }
 """Fixes for keys that exist elsewhere, but not in a stack file."""
+WAYS = {
+    "mps-per-model": "Write `mode: mps` with `limits: per-model`.",
+    "mig-single": "Write `mode: mig` with `strategy: single`.",
+    "mig-mixed": "Write `mode: mig` with `strategy: mixed`.",
+}
+"""Fixes for names of modes (`Mode.way`) that commands show, and that a stack file writes as two settings."""
 TOO_MANY = {
     "aws:assumeRoles": "Keep one, and chain roles in a profile with `source_profile`.",
     "budget.alert.emails": "Write the address of a mailing list.",
@@ -140,7 +146,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         return Problem(path, "", "unknown key", UNSUPPORTED.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
-        return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()), OBJECT)
+        return Problem(path, _shown(tag), "unknown mode", WAYS.get(tag) or did_you_mean(tag, mode_names()), OBJECT)
     if kind in ("literal_error", "enum"):
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
         is_near = bool(near(str(value), words))
@@ -199,7 +205,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
             return _default(field) if is_truth else fix or _default(field)
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
-        return _default(field)
+        return fix if fix and field is not None and field.default is None else _default(field)
     if kind == "too_long":
         return TOO_MANY.get(path, "Remove some.")
     if kind == "value_error" and not fix:

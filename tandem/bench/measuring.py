@@ -20,7 +20,7 @@ from tandem.bench_results.community import to_share
 from tandem.bench_results.equal_load import equal_load
 from tandem.bench_results.foreign.vllm_export import append_run, export_files
 from tandem.bench_results.measures import reason_against_place
-from tandem.bench_results.result import Load, Memory, Plan, Result, Run
+from tandem.bench_results.result import Load, Memory, Plan, Result, Run, mode_of
 from tandem.bench_results.result_file import NotWrittenError, ResultError, reserve, write
 from tandem.bench_results.summary import FIGURES_VERSION, Summary, summary
 from tandem.deployed.connection import connected
@@ -45,7 +45,8 @@ def measure(parsed: argparse.Namespace) -> int:
             "--share needs a stack, whose plan has the GPU and the mode. Write `tandem bench STACK --share`."
         )
     plan = _plan(parsed.stack) if parsed.stack else None
-    label = parsed.label or (plan or {}).get("mode") or "servers"
+    pools = plan["pools"] if plan else []
+    label = parsed.label or (mode_of(pools[0]) if pools else "servers")
     path = _path(parsed.output, label)
     with reserve(path), connected(parsed) as endpoints, ExitStack() as opened:
         files = export_files(path, [endpoint.id for endpoint in endpoints]) if parsed.export else {}

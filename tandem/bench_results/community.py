@@ -12,7 +12,7 @@ from sharing.models.catalogue import find, full_name
 from sharing.speed.community import BenchedModel, Community, Figures
 from sharing.speed.estimate import Estimate
 from tandem.bench_results import measures
-from tandem.bench_results.result import Result, Row, Run
+from tandem.bench_results.result import Result, Row, Run, mode_of
 from tandem.bench_results.result_file import ResultError, first_error
 
 LEAST_SPREAD = 0.03
@@ -92,6 +92,7 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
     server = next(server for server in result.servers if server.id == endpoint)
     # Nobody else is on an entire GPU or slice.
     company = others if shares["sharers"] > 1 else {model["id"]}
+    mode: Any = mode_of(pool)
     return BenchedModel(
         name=full_name(server.model),
         digest=server.digest,
@@ -99,10 +100,11 @@ def _benched(result: Result, plan: Planned, planned: Mapping[str, Planned], endp
         context=model["context"],
         slots=model["slots"],
         gpu=pool["gpu"]["name"],
-        mode=pool["mode"],
+        mode=mode,
         profile=shares["profile"],
         sharers=shares["sharers"],
         busy=min(len(others), shares["sharers"]),
+        threads_percent=model.get("threads_percent"),
         figures=_figures(result, endpoint, {server: each["id"] for server, each in planned.items()}, company),
     )
 

@@ -77,6 +77,7 @@ def _measurement(benched: BenchedModel, file: str) -> Measurement:
         sharers=benched.sharers,
         profile=benched.profile,
         busy=benched.busy,
+        threads_percent=benched.threads_percent,
         slots=benched.slots,
         tokens_per_s=idle[0].tokens_per_s if idle else None,
         busy_tokens_per_s=beside[0].tokens_per_s if beside else None,

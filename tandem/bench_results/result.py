@@ -1,10 +1,13 @@
 """The file that `tandem bench` writes and `tandem report` reads: everything needed to judge a run and to repeat it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, FiniteFloat
 from typing_extensions import TypedDict  # pydantic does not take typing's before Python 3.12
+
+from sharing.modes.modes import MPS_PER_MODEL
 
 SCHEMA_VERSION = 2
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -161,6 +164,12 @@ class PlannedPool(TypedDict):
     gpu: PlannedGpu
     shares: NotRequired[list[PlannedShares]]
     mode: NotRequired[str]
+
+
+def mode_of(pool: Mapping[str, Any]) -> str:
+    """The mode of a pool of the plan. Limits per model are one of their own: equal ones include the threads."""
+    has_own = any(shares.get("own_limits") for shares in pool.get("shares", ()))
+    return MPS_PER_MODEL if has_own else str(pool["mode"])
 
 
 class PlannedModel(TypedDict):

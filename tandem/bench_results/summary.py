@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tandem.bench_results import measures
 from tandem.bench_results.first_token import MOST_REST, FirstToken, most_at_once, split
 from tandem.bench_results.measures import Span, Spread, answered, span, spread
-from tandem.bench_results.result import PlannedPool, Result, Row, Run
+from tandem.bench_results.result import PlannedPool, Result, Row, Run, mode_of
 
 EXCLUSIVE = "exclusive"
 FIGURES_VERSION = 2
@@ -143,7 +143,7 @@ def _pools(result: Result) -> list[PlannedPool]:
 
 
 def _mode(result: Result) -> str:
-    return " and ".join(sorted({pool["mode"] for pool in _pools(result) if "mode" in pool})) or result.label
+    return " and ".join(sorted({mode_of(pool) for pool in _pools(result) if "mode" in pool})) or result.label
 
 
 def _models_per_gpu(result: Result, mode: str) -> int:

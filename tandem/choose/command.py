@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import BY, Commands, add_command, add_measured, add_region, amount, budget, count
+from tandem.arguments import (
+    BY,
+    ISOLATION,
+    Commands,
+    add_command,
+    add_isolation,
+    add_measured,
+    add_region,
+    amount,
+    budget,
+    count,
+)
 from tandem.lookup import ANY_REGION, called, existing, require_region, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
@@ -54,6 +65,7 @@ def add(commands: Commands) -> None:
     )
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
+    add_isolation(parser)
     parser.add_argument(
         "--budget",
         type=budget,
@@ -92,7 +104,7 @@ def add(commands: Commands) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.hardware.offerings import regions_beside
-    from sharing.verdict.choices import choose
+    from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
 
     target = _target(parsed)
@@ -101,7 +113,8 @@ def run(parsed: argparse.Namespace) -> int:
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
-    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions)
+    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
@@ -138,6 +151,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "region": parsed.region if parsed.region == ANY_REGION else base.config.region,
         "capacity": parsed.capacity,
         "by": parsed.by,
+        "isolation": parsed.isolation,
         "min_tokens_per_second": parsed.min_tokens_per_second,
         "budget_usd_per_hour": base.config.budget.max_usd_per_hour,
         "budget_usd_per_month": base.config.budget.max_usd_per_month,

@@ -6,7 +6,8 @@ from typing import Literal
 
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
-from sharing.modes.modes import MODES, Shares
+from sharing.modes.base import PER_MODEL, Shares
+from sharing.modes.modes import MODES
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
@@ -49,8 +50,16 @@ class Change:
         """Whether the partitioning changes; without outputs of it, whether slices have another number, name or size."""
         if self.was.cut:
             return self.was.cut != self.pool.sharing.cut(self.pool.smallest.gpu)
+        if self.pool.sharing.needs_node_daemon:
+            return True
         cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
         return cut_before != cut_after or (cut_after and _slices(self.was.shares) != _slices(self.pool.offers))
+
+    @property
+    def ends_mps(self) -> bool:
+        """Whether the device plugin's MPS daemons end, also on the old nodes: no model of theirs runs without."""
+        had_daemon = self.was.mode == "mps" and not (self.was.config or "").endswith(PER_MODEL)
+        return had_daemon and not self.pool.sharing.needs_mps_daemon
 
     @property
     def gpu_differs(self) -> bool:
@@ -85,6 +94,8 @@ class Change:
     @cached_property
     def nodes(self) -> Nodes:
         """The nodes with the new sharing."""
+        if not self.is_any:
+            return "same"
         if self.provisioner_differs:
             return "new"
         if self.pool.provisioner == "karpenter":
@@ -147,7 +158,7 @@ class Change:
 
     def _said(self, config: str, pool: PoolOutputs) -> str:
         said = [config]
-        if self.cut_differs and not self.mode_differs and pool.cut:
+        if self.cut_differs and not self.mode_differs and pool.cut and self.pool.sharing.needs_mig_manager:
             said.append(f"partitioned as {pool.cut}")
         if self.gpu_differs:
             said.append(f"on {pool.gpu}")

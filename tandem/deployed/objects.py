@@ -126,6 +126,12 @@ def settings(item: Object) -> dict[str, str]:
     return {**environment, **({BATCH: command[-1]} if command else {})}
 
 
+def mounts(item: Object) -> set[str]:
+    """The directories that are mounted into the first container of a pod."""
+    container = (item.get("spec", {}).get("containers") or [{}])[0]
+    return {str(mount.get("mountPath") or "") for mount in container.get("volumeMounts") or []}
+
+
 def _count(quantity: object) -> int:
     """A whole quantity of an extended resource; Kubernetes writes 1000 as 1k."""
     whole = WHOLE.fullmatch(str(quantity or "0"))

@@ -9,6 +9,7 @@ from sharing.fit.memory import need
 from sharing.models.catalogue import MIB
 from sharing.models.ollama import server_environment
 from sharing.models.served import ServedModel
+from sharing.modes.mps_clients import client_environment
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, OPERATOR_NAMESPACE, plugin_release
 from sharing.stack.pools import GpuPool
 from sharing.verdict.advice import advise
@@ -81,6 +82,14 @@ def pools_of(plan: "Plan", fit: Fit) -> list[GpuPool]:
 def mps_daemons(plan: "Plan", fit: Fit) -> dict[str, Daemon]:
     """By pool, the MPS daemon whose client a model's process must be there."""
     return {pool.name: mps_daemon(pool) for pool in pools_of(plan, fit) if pool.sharing.needs_mps_daemon}
+
+
+def limits_of(fit: Fit) -> dict[str, str]:
+    """The environment of a model with limits of its own, as `tandem.deployed.objects.settings` reads it; else empty."""
+    shares = fit.placement.shares
+    if not shares.own_limits or shares.memory_mib is None:
+        return {}
+    return {**client_environment(shares.memory_mib, shares.threads)}
 
 
 def settings_of(served: ServedModel) -> dict[str, str]:

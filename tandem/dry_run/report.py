@@ -18,6 +18,7 @@ from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
 from tandem.dry_run.report_parts import Cents, Price, Report, Tenths, Whole, at
 from tandem.dry_run.speed_report import SpeedReport, TokenPriceReport
+from tandem.dry_run.switch_report import SwitchReport
 
 # Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ class SharesReport(Report):
     """Pods that may be on the same GPU or slice."""
     total: int
     memory_mib: int | None
+    """Memory of one; null if it is not partitioned, or if each model has a limit of its own: its `share_mib`."""
     enforced: bool
+    own_limits: bool
+    """Whether each model has limits of its own (`limits: per-model`)."""
 
 
 class SpotTypeReport(Report):
@@ -134,6 +138,9 @@ class ModelReport(Report):
     resource: str = at("placement.shares.resource")
     """Extended resource that its pod requests."""
     share_mib: int | None = at("placement.share_mib")
+    """Memory that it has to itself, or the limit of its process; null if nothing limits it."""
+    threads_percent: int | None = at("placement.shares.threads_percent")
+    """Part of the GPU's threads that it may use at most, with a limit of its own; null in other modes."""
     fits: bool = at("placement.fits")
     speed: SpeedReport | None
     """Null for an embedding model, and on a GPU whose speed is unknown."""
@@ -238,65 +245,6 @@ class ResourceReport(Report):
     depends_on: list[str] = at("dependencies")
     provider: str
     options: Values
-
-
-class SwitchStepReport(Report):
-    """A step of `up`, in its order."""
-
-    kind: Literal["stop", "nodes", "plugin", "proof", "start"]
-    what: str
-    minutes: Cents
-    plus_minus: Cents
-    away: bool
-    """Whether the models do not answer meanwhile."""
-    model: str
-    """The model of the step; empty for all models of the pool."""
-
-
-class DowntimeReport(Report):
-    """The time in which a stopped model does not answer."""
-
-    model: str
-    minutes: Tenths
-    plus_minus: Tenths
-
-
-class SwitchVcpuReport(Report):
-    """The vCPUs of one quota that the GPU nodes of a pool need while the pool changes."""
-
-    quota: str = at("quota.title")
-    code: str = at("quota.code")
-    vcpus: int = at("most")
-
-
-class PoolSwitchReport(Report):
-    """A pool whose sharing changes."""
-
-    pool: str
-    before: str
-    after: str
-    stops: list[str]
-    """Running models that are stopped."""
-    parks: bool
-    """Whether no node is left, so that they stay stopped."""
-    steps: list[SwitchStepReport]
-    replaced: list[str]
-    """Types of the resources that are deleted and created again."""
-    downtime: list[DowntimeReport] = at("downtimes")
-    vcpus: list[SwitchVcpuReport]
-    """Empty if the outputs lack the data."""
-
-
-class SwitchReport(Report):
-    """The changes to the running stack."""
-
-    pools: list[PoolSwitchReport]
-    new_pools: list[str] = at("new")
-    gone_pools: list[str] = at("gone")
-    gone_models: list[str]
-    """Running models that the file no longer has."""
-    untold: list[str]
-    """Data that the outputs of an older program lack; the plan assumes that it does not change."""
 
 
 class PlanReport(Report):

@@ -28,7 +28,7 @@ STAGES = {
     PAIR: "models",
 }
 """Plain names of the components."""
-SHORTEST_STAGE = 0.05
+SHORTEST_STAGE = 0.1
 """Minutes; shorter stages are not shown."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import Commands, add_command, add_region
+from tandem.arguments import ISOLATION, Commands, add_command, add_isolation, add_region
 from tandem.lookup import called, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
@@ -65,6 +65,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--context", metavar="N", help=f"tokens per request of a model that supports as many (default: {CONTEXTS})"
     )
+    add_isolation(parser)
     parser.add_argument(
         "--hours",
         metavar="FROM-TO",
@@ -98,6 +99,9 @@ def run(parsed: argparse.Namespace) -> int:
         return FAILED
     rows = choices.fitting[:ROWS]
     proposed = choices.proposed + 1 if choices.proposed < len(rows) else 1
+    if proposed > 1 and not parsed.json:
+        done = "proposed" if questions.asks else "written"
+        print_line(f"Setup {proposed} is {done}: as cheap as setup 1, and without a warning.", sys.stdout)
     choice = rows[questions.answer("Setup", f"{proposed}", number_of(rows)) - 1]
     for file, text in files.items():
         new_stack_file.save(file, text)
@@ -134,7 +138,7 @@ def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path
 
 def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseStack, Choices]":
     """The setups for the answers, shown; the user is asked for others while nothing fits."""
-    from sharing.verdict.choices import choose
+    from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.init import questions as ask
     from tandem.search import base_stack, screen
 
@@ -178,9 +182,10 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = base_stack.of_models(chosen, region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):
-            choices = choose(base.config, ("spot", "on-demand"))
+            isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+            choices = choose(base.config, ("spot", "on-demand"), isolated=isolated)
         if not parsed.json:
-            screen.table(base.config, choices, ROWS, numbered=questions.asks)
+            screen.table(base.config, choices, ROWS, numbered=True)
         elif not choices.fitting:
             raise NothingFitsError("no setup fits the models and the budget. `tandem choose` shows the nearest one.")
         if choices.fitting or not questions.asks:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.stack.provisioners import PROVISIONERS
-from tandem.arguments import BY, Commands, add_command, add_measured, add_region
+from tandem.arguments import BY, WAYS, Commands, add_command, add_measured, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
     from sharing.verdict.matrix import Cell
 
 SCHEMA_VERSION = 1
-WAYS = {
-    "exclusive": ("exclusive",),
-    "timeslice": ("timeslice",),
-    "mps": ("mps",),
-    "mig": ("mig-single", "mig-mixed"),
-    "mig-single": ("mig-single",),
-    "mig-mixed": ("mig-mixed",),
-}
-"""The values of `--mode`, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
-SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
+SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced", "own_limits")
 """The fields of shares in `--json`."""
 PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
 """The models of the example stack `timeslice`, with the default context, as in `choose`."""

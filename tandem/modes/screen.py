@@ -8,7 +8,8 @@ from rich.console import Console
 
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import on_demand, spot
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
+from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
@@ -16,6 +17,8 @@ from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, p
 from tandem.search.base_stack import context_of
 from tandem.terminal import count, in_words, open_console, say
 
+PER_MODEL = "m"
+"""Mark after a price of MPS that is valid with limits per model only, if equal ones were tried, too."""
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
 NVIDIA_ONLY = "GPUs are NVIDIA's"
@@ -51,7 +54,7 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
         groups.setdefault(_gpu(place), []).append(place)
     usable = {gpu: group for gpu, group in groups.items() if any(map(_planned, group))}
     rows = [(gpu, _cheapest(group)) for gpu, group in usable.items()]
-    shown = [place for _, by_way in rows for places in by_way.values() for place in places]
+    shown = _shown(by_way for _, by_way in rows)
     letters = _letters(shown)
     _head(console, config, cells, by)
     columns = _columns(_mode_columns(cells, letters, by), by)
@@ -59,15 +62,15 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
     console.print()
-    meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, shown, by) if mark]
-    meanings += [f"{letter} {_why(rule)}" for rule, letter in letters.items()]
+    meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, cells, shown, by) if mark]
+    meanings += [f"{letter} {why}" for why, letter in letters.items()]
     if meanings:
         say(console, "; ".join(meanings), hang=0)
     unusable: dict[str, list[str]] = {}
     for gpu in (gpu for gpu in groups if gpu not in usable):
-        unusable.setdefault(_reasons(groups[gpu]), []).append(gpu)
+        unusable.setdefault(_reasons(_shown([_cheapest(groups[gpu])])), []).append(gpu)
     for family in _families_of_amd(cells):
-        unusable.setdefault(_why(NVIDIA_ONLY), []).append(f"AMD's {family}")
+        unusable.setdefault(WHY[NVIDIA_ONLY], []).append(f"AMD's {family}")
     if unusable:
         said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
         say(console, f"No setup: {said}", hang=0)
@@ -77,10 +80,22 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
 
 
 def _mode_columns(cells: Sequence[Cell], letters: dict[str, str], by: By) -> list[Column[Row]]:
-    def mode(way: str) -> Column[Row]:
-        return Column(way, lambda row: "/".join(dict.fromkeys(_mark(place, letters, by) for place in row[1][way])))
+    def mode(name: str) -> Column[Row]:
+        def mark(place: Place) -> str:
+            return _mark(place, letters, by) + PER_MODEL * (place[0].way != name)
 
-    return [mode(way) for way in dict.fromkeys(cell.way for cell in cells)]
+        return Column(name, lambda row: "/".join(dict.fromkeys(map(mark, row[1][name]))))
+
+    return [mode(name) for name in dict.fromkeys(_column(cell.way, cells) for cell in cells)]
+
+
+def _column(way: str, tried: Sequence[Cell]) -> str:
+    """The column of a mode: both kinds of limits of MPS have one, which a narrow terminal has room for."""
+    return "mps" if way == MPS_PER_MODEL and any(cell.way == "mps" for cell in tried) else way
+
+
+def _shown(rows: Iterable[dict[str, list[Place]]]) -> list[Place]:
+    return [place for by_column in rows for places in by_column.values() for place in places]
 
 
 def _columns(modes: Sequence[Column[Row]], by: By) -> list[Column[Row]]:
@@ -103,14 +118,15 @@ def _columns(modes: Sequence[Column[Row]], by: By) -> list[Column[Row]]:
 
 
 def _cheapest(group: Sequence[Place]) -> dict[str, list[Place]]:
-    """By mode, the cheapest of the places that work, or all places if none works."""
-    by_way: dict[str, list[Place]] = {}
+    """By column, the cheapest of the places that work, or all places of that mode if none works."""
+    cells, by_column = [place[0] for place in group], dict[str, list[Place]]()
     for place in group:
-        by_way.setdefault(place[0].way, []).append(place)
-    for way, places in by_way.items():
+        by_column.setdefault(_column(place[0].way, cells), []).append(place)
+    for name, places in by_column.items():
         working = [place for place in places if _planned(place)]
-        by_way[way] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else places
-    return by_way
+        refused = [place for place in places if place[0].way == name]
+        by_column[name] = [min(working, key=lambda place: _planned(place)[0].usd_per_hour)] if working else refused
+    return by_column
 
 
 def _in_brief(meaning: str) -> str:
@@ -119,11 +135,15 @@ def _in_brief(meaning: str) -> str:
 
 
 def _reasons(group: Sequence[Place]) -> str:
-    return " or ".join(dict.fromkeys(_why(cell.broken) for place in group for cell in place))
+    return " or ".join(dict.fromkeys(_why(cell) for place in group for cell in place))
 
 
-def _why(rule: str) -> str:
-    return WHY.get(rule, f"a rule is broken: {rule}")
+def _why(refused: Cell) -> str:
+    problem = next(iter(refused.verdict.broken), None)
+    if problem and problem.path.endswith(".limits"):
+        # The GPU has the mode; its nodes have too many GPUs, or a part of one.
+        return f"`limits: {problem.found}` {problem.rule.partition(',')[0]}"
+    return WHY.get(refused.broken, f"a rule is broken: {refused.broken}")
 
 
 def _families_of_amd(cells: Sequence[Cell]) -> list[str]:
@@ -143,12 +163,11 @@ def _places(cells: Sequence[Cell]) -> list[Place]:
 def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     """A row for each type, grouped by family and GPU; a column for each sharing mode."""
     console = open_console()
-    places = _places(cells)
-    letters = _letters(places)
+    by_type = groupby(_places(cells), key=lambda place: place[0].instance)
+    rows = {instance: _cheapest(list(places)) for instance, places in by_type}
+    shown = _shown(rows.values())
+    letters = _letters(shown)
     _head(console, config, cells, by)
-    rows: dict[InstanceType, dict[str, list[Place]]] = {}
-    for place in places:
-        rows.setdefault(place[0].instance, {})[place[0].way] = [place]
     columns: list[Column[Row]] = [
         Column("type", lambda row: f"  {row[0].partition('.')[2]}"),
         Column("GPUs", lambda row: str(instance_types()[row[0]].gpus), True, 1),
@@ -163,7 +182,9 @@ def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
         for _, line in some:
             say(console, line, fold=False)
     console.print()
-    _legend(console, config, cells, letters, by)
+    for mark, meaning in _meanings(config, cells, shown, by):
+        say(console, f"{mark:<5} {meaning}", "bold", word=mark)
+    _legend(console, cells, letters)
 
 
 def row(config: StackConfig, cells: Sequence[Cell]) -> None:
@@ -223,16 +244,16 @@ def _planned(place: Place) -> list[Cell]:
 
 
 def _letters(places: Iterable[Place]) -> dict[str, str]:
-    """A letter for each rule that excludes a type with every provisioner."""
-    rules = sorted({cell.broken for place in places if not _planned(place) for cell in place})
-    return dict(zip(rules, string.ascii_uppercase, strict=False))
+    """A letter for each reason that excludes a type with every provisioner."""
+    refused = {(cell.broken, _why(cell)) for place in places if not _planned(place) for cell in place}
+    return dict(zip((why for _, why in sorted(refused)), string.ascii_uppercase, strict=False))
 
 
 def _mark(place: Place, letters: dict[str, str], by: By) -> str:
     """The price, with the provisioner if only one works, or the speed; or the letters of the rules against it."""
     planned = _planned(place)
     if not planned:
-        return "/".join(dict.fromkeys(letters[cell.broken] for cell in place))
+        return "/".join(dict.fromkeys(letters[_why(cell)] for cell in place))
     if by != "price":
         first = planned[0]
         return (speed_cell(first.slowest_busy) if by == "tokens" else price_cell(first.usd_per_million_tokens())) or "-"
@@ -240,18 +261,18 @@ def _mark(place: Place, letters: dict[str, str], by: By) -> str:
     return f"{planned[0].usd_per_hour:.2f}{'' if planned[0].is_spot else '*'}{only}"
 
 
-def _legend(console: Console, config: StackConfig, cells: Sequence[Cell], letters: dict[str, str], by: By) -> None:
-    for mark, meaning in _meanings(config, _places(cells), by):
-        say(console, f"{mark:<5} {meaning}", "bold", word=mark)
-    for rule, letter in letters.items():
-        say(console, f"{letter:<5} {_why(rule)}", "bold", word=letter)
+def _legend(console: Console, cells: Sequence[Cell], letters: dict[str, str]) -> None:
+    for why, letter in letters.items():
+        say(console, f"{letter:<5} {why}", "bold", word=letter)
     if families := _families_of_amd(cells):
-        say(console, f"{'':<5} AMD's {', '.join(families)}: {_why(NVIDIA_ONLY)}")
+        say(console, f"{'':<5} AMD's {', '.join(families)}: {WHY[NVIDIA_ONLY]}")
     say(console, "hint: for reasons and alternatives, run `tandem modes --type TYPE`")
 
 
-def _meanings(config: StackConfig, places: Sequence[Place], by: By) -> Iterator[tuple[str, str]]:
+def _meanings(config: StackConfig, tried: Sequence[Cell], places: Sequence[Place], by: By) -> Iterator[tuple[str, str]]:
     planned = [cell for place in places for cell in _planned(place)]
+    if any(cell.way != _column(cell.way, tried) for cell in planned):
+        yield PER_MODEL, "MPS with `limits: per-model` only"
     if by != "price":
         return
     if any(cell.is_spot for cell in planned):
@@ -260,8 +281,8 @@ def _meanings(config: StackConfig, places: Sequence[Place], by: By) -> Iterator[
         yield "1.20*", "on-demand price; the spot price is unknown"
     for provisioner, letter in ONLY.items():
         alone = [place for place in places if [cell.pool.provisioner for cell in _planned(place)] == [provisioner]]
-        if refused := {cell.broken: cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
-            reasons = "; ".join(f"with {other}, {_why(rule)}" for rule, other in refused.items())
+        if refused := {_why(cell): cell.pool.provisioner for place in alone for cell in place if not cell.plans}:
+            reasons = "; ".join(f"with {other}, {why}" for why, other in refused.items())
             yield letter, f"with {provisioner} only; {reasons}"
     if any("price of" in cell.price_note for cell in planned):
         yield "", f"If a price in {config.region} is unknown, the price of us-east-1 is used."
@@ -285,5 +306,7 @@ def _shares(offers: Sequence[Shares]) -> str:
     for shares in offers:
         kind = f"{shares.profile} slice" if shares.profile else "share"
         memory = f"{shares.memory_mib:,} MiB" if shares.memory_mib is not None else "memory not partitioned"
+        if shares.own_limits:
+            memory = f"a limit for each model, {shares.unit_mib:,} MiB in total"
         each.append(f"{count(shares.per_gpu, kind)} per GPU, {memory}")
     return " + ".join(each)

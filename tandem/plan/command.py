@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import REFUSED, Commands, add_command, add_measured, add_stack
+from tandem.arguments import REFUSED, WAYS, Commands, add_command, add_measured, add_stack
 from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
@@ -47,7 +47,11 @@ def add(commands: Commands) -> None:
     )
     add_stack(parser)
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
-    parser.add_argument("--compare", metavar="MODES", help="compare sharing modes of the stack, e.g. timeslice,mps")
+    parser.add_argument(
+        "--compare",
+        metavar="MODES",
+        help=f"compare sharing modes of the stack, e.g. timeslice,mps; of {', '.join(WAYS)}",
+    )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     add_measured(parser)
     parser.add_argument(
@@ -147,7 +151,7 @@ def _compare(parsed: argparse.Namespace) -> int:
     from tandem.plan import compare
 
     names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
-    compared = {name.partition("-")[0] for name in names}
+    compared = {*names, *(name.partition("-")[0] for name in names)}
     measured = _measured(parsed)
 
     def judged(source: "Source", name: str) -> "Judged":
@@ -212,7 +216,12 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     from tandem.plan.switch import switches
 
     runs = running.of_file(outputs, plan.stack) if outputs else running.of_stack(plan.stack, file)
-    return switches(plan.config, runs, proof=plan.config.proof)
+    limits = {
+        fit.served.id: fit.placement.share_mib
+        for fit in plan.verdict.fits
+        if fit.placement.shares.own_limits and fit.placement.share_mib is not None
+    }
+    return switches(plan.config, runs, proof=plan.config.proof, limits=limits)
 
 
 def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:

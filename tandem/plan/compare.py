@@ -21,15 +21,15 @@ from sharing.verdict.quick import Fit
 from sharing.verdict.speed import slowest_busy, usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
-from tandem.columns import SPEEDS, Column, lay_out, price_cell, speed_cell
+from tandem.columns import NOTES, Column, lay_out, price_cell, speed_cell
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
-from tandem.search.base_stack import sharing_values
-from tandem.terminal import CallError, hint_at_columns, say
+from tandem.search.base_stack import sharing_values, without_shares
+from tandem.terminal import CallError, hint_at_left_out, say
 
 SCHEMA_VERSION = 1
 HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")
-LESS_IMPORTANT = ("shares", "margin", "isolation", "ready in", "$/million", "tokens/s")
+LESS_IMPORTANT = ("shares", "margin", "ready in", "$/million", "isolation", "tokens/s")
 """Columns that a narrow terminal does not get, those that it lacks first in front."""
 TO_THE_RIGHT = ("$/hour", "$/month", "tokens/s", "$/million", "ready in", "shares", "margin")
 
@@ -143,9 +143,9 @@ def _in_mode(source: Source, own: Judged, name: str, judge: Judge) -> Judged:
     return first
 
 
-def _names_of(sharing: Sharing) -> tuple[str, str]:
-    """How the user may name the mode of these settings."""
-    return sharing.mode, f"{sharing.mode}-{sharing.strategy}"
+def _names_of(sharing: Sharing) -> set[str]:
+    """How the user may name the mode of these settings: `mps` is that with equal limits, `mig` any strategy."""
+    return {sharing.way} if sharing.mode in WAYS else {sharing.way, sharing.mode}
 
 
 def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
@@ -154,14 +154,16 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
     models = tuple(config.models)
     written = source.sections.get("gpu-nodes")
     for way in WAYS:
-        if way == name or way.startswith(f"{name}-"):
+        if way == name or (name not in WAYS and way.startswith(f"{name}-")):
             for sharing in WAYS[way](models, pool.smallest):
                 needed = with_room(pool.changed(own_sharing=sharing, min=0, max=1), config)
                 counts = {"max": needed.max, "volume-gib": needed.volume_gib}
                 if config.park is None:
                     counts |= {"min": 0, "desired": needed.desired}
                 nodes = {**(written if isinstance(written, dict) else {}), **counts}
-                own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
+                own: dict[str, Any] = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
+                if not sharing.needs_node_daemon:
+                    own["models"] = without_shares(source.sections["models"])
                 yield replace(source, sections={**source.sections, **own})
 
 
@@ -222,18 +224,19 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     ]
     rows = [(*_cells(option), "cheapest" * (option in best)) for option in options]
     say(console, title, "bold", fold=False)
-    lines, _ = lay_out(columns, rows, console.width)
+    lines, left_out = lay_out(columns, rows, console.width)
     for line, option in zip(lines, [None, *options], strict=True):
         say(console, line, "green" if option in best else "" if option else "bold", fold=False)
-    hint_at_columns(console)
+    hint_at_left_out(console, left_out)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
             bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced
         )
         origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
         say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
-        if any(fit.speed for option in options for fit in option.judged.verdict.fits):
-            say(console, SPEEDS)
+        notes = [note for head, note in NOTES.items() if head not in left_out]
+        if notes and any(fit.speed for option in options for fit in option.judged.verdict.fits):
+            say(console, f"{'; '.join(notes)}.")
         if note := _cheaper_per_token(options, best, "hour" if "$/month" in hidden else "month"):
             say(console, note)
     for option in options:

@@ -14,7 +14,7 @@ from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
-from sharing.modes.modes import Shares
+from sharing.modes.base import Shares
 from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -53,8 +53,12 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     _title(console, f"Memory{f' on {pool.name}' if pool.listed else ''}, in MiB")
     derived = " (derived, not measured)" if gpu.cuda_is_derived else ""
     each = " and ".join(_share_count(shares) for shares in offers)
-    say(console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU")
+    daemon = f"; the MPS daemon takes {gpu.cuda_mib - offers[0].unit_mib}" * offers[0].own_limits
+    usable = f"{gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}{daemon}"
+    say(console, f"  {gpu.title}: {usable}; {each} per GPU")
     print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
+    if any(not fit.served.given_limit_mib for fit in fits) and offers[0].own_limits:
+        say(console, "  A limit without `memory-gib` is what the model needs, and an equal part of what is left.")
     if not offers[0].enforced:
         fullest = max((fit.placement for fit in fits), key=lambda placement: placement.crowd_mib / placement.unit_mib)
         unit = "slice" if offers[0].profile else "GPU"
@@ -119,11 +123,19 @@ def _needs(fit: Fit) -> str:
     # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
+    threads = ""
+    if fit.placement.shares.own_limits and share is not None:
+        limit = f" of its limit of {share:,}, {share - round(need.bound):,} left"
+        threads = f"; {_threads(fit.placement.shares)}"
     return (
         f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
         f"CUDA and buffers {rest:,}, margin {need.margin:,.0f}; "
-        f"context {served.effective_context:,}, slots {served.effective_slots}"
+        f"context {served.effective_context:,}, slots {served.effective_slots}{threads}"
     )
+
+
+def _threads(shares: Shares) -> str:
+    return "all threads" if shares.threads == 1 else f"at most {shares.threads_percent} % of the threads"
 
 
 def _cost(console: Console, config: StackConfig, bill: Cost) -> None:

@@ -23,8 +23,15 @@ from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
 from tandem.terminal import KEPT_SPACE, count, in_range, in_words, print_rows, say
 
-TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
-"""Names of the sharing modes within a sentence."""
+TITLES = {
+    "exclusive": "one model per GPU",
+    "timeslice": "time-slicing",
+    "mps": "MPS",
+    "mps-per-model": "MPS with limits per model",
+    "mig-single": "MIG",
+    "mig-mixed": "MIG",
+}
+"""Names of the sharing modes within a sentence, by `Mode.way`."""
 MOST_NAMED = 3
 """The verdict names this many models; of more, it only gives the number."""
 BAR = 24
@@ -70,7 +77,7 @@ def describe_nodes(config: StackConfig, pool: GpuPool) -> str:
     """E.g. `1 × g4dn.xlarge (T4, spot), time-slicing`."""
     nodes = f"{config.nodes_of(pool)} × {' or '.join(pool.instance_types)} ({pool.smallest.gpu.title}, {pool.capacity})"
     slices = " + ".join(f"{shares.per_gpu} × {shares.profile}" for shares in pool.offers if shares.profile)
-    sharing = f"{TITLES[pool.sharing.mode]} {slices}".rstrip()
+    sharing = f"{TITLES[pool.sharing.way]} {slices}".rstrip()
     return f"{nodes}, {sharing}{'' if pool in config.awake else ', parked'}"
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,11 +101,22 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A running model whose limit changes, in a pool that keeps its mode."""
+
+    before_mib: int
+    after_mib: int
+    downtime: Downtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
     """The changes to the pools of a running stack."""
 
     pools: tuple[Switch, ...]
     """Those whose sharing changes."""
+    restarts: tuple[Restart, ...]
+    """In the other pools. The outputs do not tell every change that restarts a model."""
     new: tuple[str, ...]
     gone: tuple[str, ...]
     gone_models: tuple[str, ...]
@@ -114,11 +125,17 @@ class Switches:
     """Outputs that an older program lacks for some pool: these settings are assumed to be unchanged."""
 
 
-def switches(config: StackConfig, running: StackOutputs, *, proof: bool = True) -> Switches:
-    """The changes when `config` is deployed over the running stack; `proof`: whether share proofs run, too."""
+def switches(
+    config: StackConfig, running: StackOutputs, *, proof: bool = True, limits: Mapping[str, int] | None = None
+) -> Switches:
+    """The changes when `config` is deployed over the running stack.
+
+    `proof`: whether share proofs run, too. `limits` are the planned ones in MiB, by the ids of models with their own.
+    """
     compared = compare(config, running)
     return Switches(
         pools=tuple(_switch(change, proof=proof) for change in compared.changes),
+        restarts=tuple(restart for change in compared.pools for restart in _restarts(change, limits or {})),
         new=compared.new,
         gone=compared.gone,
         gone_models=compared.gone_models,
@@ -137,6 +154,23 @@ def _switch(change: Change, *, proof: bool) -> Switch:
         replaced=_replaced(change),
         vcpus=_vcpus_meanwhile(change),
     )
+
+
+def _restarts(change: Change, limits: Mapping[str, int]) -> Iterator[Restart]:
+    """Of a pool that stays as it is: its models whose limits are others. A limit is in the pod's environment."""
+    if change.is_any or not change.lives:
+        return
+    stop_minutes, stop_spread = known_times()[EVICTION]
+    for start in _starts(change):
+        was, after = change.running.fit.get(start.model), limits.get(start.model)
+        before = was.share_mib if was and start.model in change.stops else None
+        if before is not None and after is not None and before != after:
+            away = Downtime(
+                model=start.model,
+                minutes=stop_minutes + start.minutes,
+                plus_minus=math.hypot(stop_spread, start.plus_minus),
+            )
+            yield Restart(before_mib=before, after_mib=after, downtime=away)
 
 
 def _replaced(change: Change) -> tuple[str, ...]:
@@ -199,7 +233,7 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
     else:
         # The old nodes are deleted after the new ones have joined and proved their shares.
         yield from _new_nodes(change, proof=proof)
-        yield from _sharing(change, proof=proof, away=False)
+        yield from _sharing(change, proof=proof, away=change.ends_mps)
         yield from _eviction(change)
     if change.lives:
         yield from _starts(change)
@@ -242,7 +276,9 @@ def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
         yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
     else:
         done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"
-        yield _step("plugin", "the device plugin starts in the new mode", done, away=away)
+        counts = "the device plugin counts shares; each node has its own MPS daemon"
+        starts = counts if change.pool.sharing.needs_node_daemon else "the device plugin starts in the new mode"
+        yield _step("plugin", starts, done, away=away)
     if proof:
         yield _step("proof", "a Job reads the shares of the node", JOB, away=away)
         yield _step("proof", "Jobs prove the shares, a pod on each", JOB, away=away)

@@ -2,12 +2,12 @@
 
 from rich.console import Console
 
-from tandem.plan.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switches
+from tandem.plan.switch import NODE_GROUP, NODE_POOL, Downtime, Restart, Step, Switch, Switches
 from tandem.terminal import in_markup, new_table
 
 NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
 """Replaced resources in words."""
-NOTHING = "no pool changes its mode: no model stops"
+NOTHING = "no pool changes its mode"
 OUTPUTS = "Based on the stack's last outputs. If the last `up` failed, some steps may already be done."
 
 
@@ -24,6 +24,8 @@ def show(console: Console, switches: Switches) -> None:
         console.print(f"{in_markup(id)} is not in the stack file: it is deleted")
     if not switches.pools:
         console.print(f"[bold]{NOTHING}[/]")
+    for restart in switches.restarts:
+        _restart(console, restart)
     if switches.untold:
         console.print(f"The outputs are from an older program. Assumed to be unchanged: {', '.join(switches.untold)}.")
     console.print(OUTPUTS)
@@ -52,6 +54,13 @@ def _switch(console: Console, switch: Switch) -> None:
         needed = "; ".join(f"{each.quota.title} {each.most}" for each in switch.vcpus)
         console.print(f"vCPU quota needed by this pool meanwhile: {needed}", highlight=False)
     console.print()
+
+
+def _restart(console: Console, restart: Restart) -> None:
+    away = restart.downtime
+    limits = f"{restart.before_mib:,} → {restart.after_mib:,} MiB"
+    about = f"unavailable for about {away.minutes:.1f} minutes (± {away.plus_minus:.1f})"
+    console.print(f"{in_markup(away.model)} restarts, as its limit changes: {limits}; {about}", highlight=False)
 
 
 def _state(switch: Switch, step: Step) -> str:

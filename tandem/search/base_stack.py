@@ -60,7 +60,9 @@ class BaseStack:
         own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool, chosen)}
         if warn_of_peak(self.config, cost(chosen)):
             own["budget"] = {**self.sections["budget"], PER_HOUR: peak_limit(self.config, cost(chosen))}
-        return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
+        models = self.sections["models"]
+        sections = {**self.sections, "models": models if pool.sharing.needs_node_daemon else without_shares(models)}
+        return {**own, **{key: value for key, value in sections.items() if key not in own}}
 
 
 def of_models(
@@ -122,6 +124,11 @@ def sharing_values(sharing: Sharing) -> Values:
     """The sharing as a stack file has it."""
     said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     return {"mode": sharing.mode, **said}
+
+
+def without_shares(models: Sequence[Values]) -> list[Values]:
+    """Models of a stack file without limits of their own, which only one sharing mode has."""
+    return [{key: value for key, value in each.items() if key != "share"} for each in models]
 
 
 def _with_limits(sections: Values, limits: Values | None) -> Values:

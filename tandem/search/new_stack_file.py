@@ -39,7 +39,7 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
     cell, bill = choice.cell, choice.bill
     head = [f"yaml-language-server: $schema={place}" for place in SCHEMAS if (path.parent / place).is_file()][:1]
     head += [
-        f"Written by `tandem {command}`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
+        f"Written by `tandem {command}`: {cell.nodes} × {cell.instance.name}, {cell.way}, "
         f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
         f"{bill.price_basis}.",
     ]

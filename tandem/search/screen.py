@@ -18,7 +18,7 @@ from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, l
 from sharing.verdict.rules.offers import read_prices
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell, speed_digits
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, in_words, open_console, say
+from tandem.terminal import count, hint_at_left_out, in_words, open_console, say
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -51,7 +51,7 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("capacity", lambda row: _capacity(row.choice)),
     Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True, 60),
     Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
-    Column("isolation", lambda row: row.choice.isolation, importance=20),
+    Column("isolation", lambda row: row.choice.isolation, importance=55),
     Column("margin", lambda row: _margin(row.choice), True, 10),
     Column("", lambda row: row.letters),
 )
@@ -80,8 +80,7 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     lines, left_out = lay_out(columns, rows, console.width)
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
-    if left_out:
-        say(console, f"hint: a wider terminal also shows {in_words(left_out)}")
+    hint_at_left_out(console, left_out)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
     say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown, choices)}", "bold", word="$")

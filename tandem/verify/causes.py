@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from sharing.modes.mps_clients import MPS_UNIT, PIPE_DIRECTORY
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL
 from sharing.stack.pools import GpuPool
 from sharing.verdict.quick import Fit
@@ -13,6 +14,7 @@ from tandem.deployed.objects import (
     is_cordoned,
     is_ready,
     name,
+    node_of,
     outranked,
     state,
     taint,
@@ -126,6 +128,11 @@ def _waits(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object]) -> Iterat
         yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {plan.stack}`."
     if "MPS daemon" in said and (daemons := mps_daemons(plan, fit)):
         yield _without_daemon(next(iter(daemons.values())))
+    if fit.placement.shares.own_limits and "MPS" in said:
+        yield f"It starts again once {MPS_UNIT} runs on its node. If that takes minutes, {_read_unit(pod)}."
+    if fit.placement.shares.own_limits and "ContainerCreating" in said:
+        events = f"`kubectl -n {OLLAMA_NAMESPACE} describe pod {name(pod)}`"
+        yield f"Images take minutes. If {events} says that {PIPE_DIRECTORY} does not exist, {_read_unit(pod)}."
     if "spilled" in said or "did not load" in said:
         yield f"The GPU had less memory for it than planned.{_would_fit(what_would_fit(plan, fit, 0))}"
     if "cannot pull" in said:
@@ -146,6 +153,15 @@ def _without_daemon(daemon: Daemon) -> str:
         "It starts again once the MPS daemon on its node answers. If that takes minutes, run "
         f"`kubectl -n {daemon.namespace} rollout restart daemonset/{daemon.name}`."
     )
+
+
+def _read_unit(pod: Object) -> str:
+    """How to read the log of the node's MPS daemon, which is a unit there. A debug pod has the node's files in /host.
+
+    Source: kubernetes.io, "Debugging Kubernetes Nodes With Kubectl".
+    """
+    debug = f"kubectl debug node/{node_of(pod)} -it --profile=sysadmin --image=busybox"
+    return f"run `{debug} -- chroot /host journalctl -u {MPS_UNIT}`"
 
 
 def _image(said: str) -> str:

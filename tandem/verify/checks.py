@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.models.catalogue import MIB
+from sharing.modes.mps_clients import MEMORY_VARIABLE, PIPE_DIRECTORY, PIPE_VARIABLE, THREADS_VARIABLE
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL, TYPE_LABEL
 from sharing.printable import one_line
 from sharing.stack.pools import GpuPool
@@ -20,6 +21,7 @@ from tandem.deployed.objects import (
     daemon_at,
     is_ready,
     labels,
+    mounts,
     name,
     node_of,
     nodes_of,
@@ -31,7 +33,17 @@ from tandem.deployed.objects import (
     taint,
 )
 from tandem.deployed.outputs import read_outputs
-from tandem.deployed.planned import BATCH, Daemon, daemons_of, labels_of, mps_daemons, pools_of, settings_of, shares_of
+from tandem.deployed.planned import (
+    BATCH,
+    Daemon,
+    daemons_of,
+    labels_of,
+    limits_of,
+    mps_daemons,
+    pools_of,
+    settings_of,
+    shares_of,
+)
 from tandem.terminal import count
 from tandem.verify import causes
 from tandem.verify.servers import Server
@@ -235,6 +247,7 @@ def model_checks(plan: Plan, fit: Fit, facts: Facts) -> Iterator[Check]:
         fix=f"A pod that requests no share may see every GPU. Run `pulumi up --stack {plan.stack}`.",
     )
     yield from _in_mps(plan, fit, pod, facts)
+    yield from _limits(plan, fit, pod)
 
 
 def _in_mps(plan: Plan, fit: Fit, pod: Object | None, facts: Facts) -> Iterator[Check]:
@@ -252,6 +265,35 @@ def _in_mps(plan: Plan, fit: Fit, pod: Object | None, facts: Facts) -> Iterator[
         expected="a client of the MPS daemon",
         found=f"outside MPS: {outside}" if outside else "a client of the MPS daemon" if runs else "not running",
         fix=causes.OUTSIDE_MPS.format(namespace=OLLAMA_NAMESPACE, id=fit.served.id),
+    )
+
+
+def _limits(plan: Plan, fit: Fit, pod: Object | None) -> Iterator[Check]:
+    """Whether its process has the limits of the plan, and the directory of the node's MPS daemon, which enforces them.
+
+    Nobody reports whether a process is a client of that daemon: a model outside MPS is not ready.
+    """
+    planned, shares = limits_of(fit), fit.placement.shares
+    if not planned:
+        return
+    own = settings(pod) if pod else {}
+    wrong = [
+        f"{key} {own.get(key) or 'not set'}, not {planned.get(key) or 'set'}"
+        for key in (PIPE_VARIABLE, MEMORY_VARIABLE, THREADS_VARIABLE)
+        if own.get(key) != planned.get(key)
+    ]
+    if pod and PIPE_DIRECTORY not in mounts(pod):
+        wrong.append(f"{PIPE_DIRECTORY} not mounted")
+    expected = (
+        f"{shares.memory_mib:,} MiB, {'all' if shares.threads == 1 else f'{shares.threads_percent} % of the'} threads"
+    )
+    yield Check(
+        about=f"model {fit.served.id}",
+        what="limits",
+        held=not wrong if pod else None,
+        expected=expected,
+        found=("; ".join(wrong) or expected) if pod else "no pod",
+        fix=causes.CHANGED.format(stack=plan.stack, namespace=OLLAMA_NAMESPACE, id=fit.served.id),
     )
 
 

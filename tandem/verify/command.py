@@ -16,8 +16,9 @@ def add(commands: Commands) -> None:
         "verify",
         _run,
         description="Compare the deployed stack with its configuration: nodes, GPU shares, pods, models. Forward "
-        "ports through the Kubernetes API, so nothing has to be public. Under MPS, report each model that "
-        "runs outside it.",
+        "ports through the Kubernetes API, so nothing has to be public. Under MPS with equal limits, report each model "
+        "that runs outside it. With limits per model, compare the variables and the mount of each pod with the plan; "
+        "a model outside MPS is only not ready.",
         exit_codes={
             0: "no check fails",
             1: "a check fails, or the stack is refused",

@@ -16,7 +16,8 @@ def add(commands: Commands) -> None:
         "watch",
         _run,
         description="Show memory, context and expiry of each model, memory and utilization of each GPU, and the "
-        "state of the pods. Under MPS, report each model that runs outside it.",
+        "state of the pods. Under MPS with equal limits, report each model that runs outside it. With limits per "
+        "model, such a model is only not ready.",
         json="print one JSON object per refresh instead",
         exit_codes={
             0: "ended by Ctrl-C or --once",

@@ -63,7 +63,11 @@ def test_the_files_of_the_folder_are_right() -> None:
         ("models/0/gpu", "radeon-pro-v520", "models.0.gpu: 'radeon-pro-v520' is unknown. "),
         ("models/0/name", "llama2:7", "models.0.name: 'llama2:7' is not in the catalogue. Did you mean llama2:7b"),
         ("models/0/quantization", "Q8_0", "models.0.quantization: 'Q8_0' is not that of llama2:7b, Q4_0"),
-        ("models/0/mode", "shared", "models.0.mode: Input should be 'exclusive', 'timeslice', 'mps' or 'mig'"),
+        (
+            "models/0/mode",
+            "shared",
+            "models.0.mode: Input should be 'exclusive', 'timeslice', 'mps', 'mps-per-model' or 'mig'",
+        ),
         ("schema_version", 2, "schema_version: Input should be 1"),
         ("machine", "build-7", "machine: Extra inputs are not permitted"),
     ],
@@ -106,7 +110,13 @@ def test_what_decodes_alone_joins_the_readings(shared: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("models/0/mode", "mps"), ("models/0/profile", "3g.40gb"), ("models/0/gpu", "l4/4"), (f"{FIGURE}/at_once", 2)],
+    [
+        ("models/0/mode", "mps"),
+        ("models/0/mode", "mps-per-model"),
+        ("models/0/profile", "3g.40gb"),
+        ("models/0/gpu", "l4/4"),
+        (f"{FIGURE}/at_once", 2),
+    ],
 )
 def test_a_part_of_a_gpu_joins_no_fit(path: str, value: object) -> None:
     assert [*community.alone(Community.model_validate(changed(path, value)))] == []

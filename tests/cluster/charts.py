@@ -78,12 +78,11 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
         "initContainers": values["initContainers"],
         "containers": [container],
         "volumes": [data, *values.get("volumes", [])],
-        "nodeSelector": values["nodeSelector"],
         "tolerations": [
             {"key": gpu["nvidiaResource"], "operator": "Exists", "effect": "NoSchedule"},
             *values["tolerations"],
         ],
-        **{key: values[key] for key in ("priorityClassName", "affinity") if key in values},
+        **{key: values[key] for key in ("nodeSelector", "priorityClassName", "affinity") if values.get(key)},
     }
     served = {"name": "http", "port": values["service"]["port"], "targetPort": "http", "protocol": "TCP"}
     service = {"type": values["service"]["type"], "selector": chosen, "ports": [served]}

@@ -4,6 +4,7 @@ import json
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.control_plane.karpenter import Karpenter, karpenter
 from tests.control_plane.karpenter_types import for_sale
 from tests.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from tests.control_plane.running import ControlPlane, control_plane
-from tests.program.conftest import VARIANTS, graph_of, plan_of
+from tests.program.conftest import VARIANTS, graph_of, graph_with, judge_with, plan_of
 from tests.shipped import STACKS
 
 CHARTS = (
@@ -34,6 +35,15 @@ CHARTS = (
 )
 """Repositories of the charts that the tests render."""
 REACH_SECONDS = 5
+PER_MODEL = "mps-per-model"
+"""The stack `mps` with the same models, of which one has limits of its own and the other has the rest of the GPU."""
+SECTIONS = {
+    "sharing": {"mode": "mps", "limits": "per-model", "replicas": 2},
+    "models": [
+        {"name": "llama2:7b", "context": 2048, "share": {"memory-gib": 6, "compute-percent": 50}},
+        {"name": "mistral:7b", "context": 2048},
+    ],
+}
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +101,9 @@ def cluster(plane: ControlPlane) -> Iterator[Deployment]:
 
 # The objects of Karpenter and of the Prometheus Operator need their CRDs, which no chart installs here.
 @pytest.fixture(
-    params=[name for name in (*STACKS, *VARIANTS) if not name.startswith("karpenter") and name != "with-monitors"]
+    params=[
+        name for name in (*STACKS, *VARIANTS, PER_MODEL) if not name.startswith("karpenter") and name != "with-monitors"
+    ]
 )
 def any_stack(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -99,12 +111,12 @@ def any_stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def graphs() -> Callable[[str], Graph]:
-    return graph_of
+    return cache(lambda name: graph_with("mps", SECTIONS) if name == PER_MODEL else graph_of(name))
 
 
 @pytest.fixture(scope="session")
 def setups() -> Callable[[str], StackConfig]:
-    return lambda name: plan_of(name).config
+    return lambda name: (judge_with("mps", SECTIONS).plan() if name == PER_MODEL else plan_of(name)).config
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.graph import Graph
-from sharing.modes.modes import ENTIRE_GPU_LABELS, LAYOUT_STATE_LABEL
+from sharing.modes.base import ENTIRE_GPU_LABELS, LAYOUT_STATE_LABEL
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment, Object, manifests, releases
 from tests.cluster.nodes import Node, nodes

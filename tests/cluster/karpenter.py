@@ -13,7 +13,8 @@ from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
 from sandbox.preview.program import run
 from sharing.hardware.gpus import instance_types
-from sharing.modes.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.modes.base import GPU_RESOURCE
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.names import tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.deployment import manifests as of_graph
@@ -45,6 +46,8 @@ CLEARED = (
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),
     ("v1", "Pod"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "PersistentVolume"),
     *POOL_KINDS,
 )
 
@@ -90,6 +93,7 @@ POOLS = {
         pool_of("timeslice-4-on-4-gpus", TimeSlicing(replicas=4), "g4dn.12xlarge"),
         pool_of("mps-2", Mps(replicas=2), *L4),
         pool_of("mps-4", Mps(replicas=4), *L4),
+        pool_of("mps-2-per-model", Mps(replicas=2, limits="per-model"), *T4),
         # Stacks refuse slices on Karpenter's nodes, since cutting restarts the kubelet; counting them works.
         Pool(
             name="mig-single",

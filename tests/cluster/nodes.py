@@ -7,7 +7,7 @@ from typing import Any
 from sandbox.graph import Graph, Resource, plain
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.system_instances import system_types
-from sharing.modes.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.modes.base import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.names import POOL_LABEL
 from sharing.stack.pools import NODE_CPU_MILLIS
 

@@ -23,6 +23,8 @@ CASES = [
     ("exclusive", PROOF, "restricted", []),
     ("mig", PROOF, "restricted", []),
     ("mps", PROOF, "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("mps-per-model", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("mps-per-model", PROOF, "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
     ("timeslice", PLUGIN, "privileged", ["hostPath volumes", "privileged", "non-default capabilities"]),
     ("timeslice", DISCOVERY, "privileged", ["hostPath volumes"]),
     ("monitored", "dcgm-exporter", "privileged", ["host namespaces", "hostPath volumes", "non-default capabilities"]),

@@ -2,21 +2,30 @@
 
 from typing import Any
 
+import pulumi
 import pytest
 
-from sharing.names import GPU_TAINT
-from tests.cluster.deployment import is_ready
+from components import OllamaPair, OllamaPairArgs
+from components.mps_daemon import CLAIM, claim_directory
+from components.ollama_pair import OllamaModel
+from sandbox.preview.program import run
+from sharing.models.share import Share
+from sharing.names import GPU_TAINT, tolerations
+from tests.cluster.charts import objects_of
+from tests.cluster.deployment import is_ready, releases
+from tests.cluster.deployment import manifests as of_graph
 from tests.cluster.karpenter import POOLS, Pools, manifests
 from tests.control_plane.karpenter import Karpenter
 from tests.control_plane.karpenter_types import for_sale
 
 QUARTERS = POOLS["timeslice-4"]
+PER_MODEL = POOLS["mps-2-per-model"]
 
 
 @pytest.mark.parametrize("name", POOLS)
 def test_our_objects_are_accepted_under_awss_own_rules(karpenter_at_work: Karpenter, name: str) -> None:
-    for manifest in manifests(POOLS[name]):
-        karpenter_at_work.plane.api.apply(manifest, dry_run=True)
+    node_class, *_ = [karpenter_at_work.plane.api.apply(one, dry_run=True) for one in manifests(POOLS[name])]
+    assert ("tandem-mps.service" in node_class["spec"].get("userData", "")) == (name == "mps-2-per-model")
 
 
 def test_pods_that_fill_a_node_get_one_node_that_has_what_was_expected(pools: Pools) -> None:
@@ -38,12 +47,58 @@ def test_seventeen_pods_at_once_get_as_few_nodes_as_their_shares_allow(pools: Po
     assert {name: pools.nodes(pool) for name, pool in made.items()} == expected
 
 
-@pytest.mark.parametrize("name", ["timeslice-4", "timeslice-4-on-4-gpus"])
+@pytest.mark.parametrize("name", ["timeslice-4", "timeslice-4-on-4-gpus", "mps-2-per-model"])
 def test_the_proof_of_shares_brings_one_node_and_the_models_need_no_other(pools: Pools, name: str) -> None:
     pool = pools.make(POOLS[name])
     pools.prove(pool)
     assert pools.nodes(pool) == 1
     pools.ask(pool, pool.shares)
+    pools.wait_until_placed()
+    assert pools.nodes(pool) == 1
+
+
+def test_two_models_of_different_limits_get_one_node_which_is_marked_as_one_with_an_mps_daemon(pools: Pools) -> None:
+    pool = pools.make(PER_MODEL)
+    common: dict[str, Any] = {"pool": pool.name, "mode_taint": pool.sharing.config_name}
+    models = [
+        OllamaModel("qwen2.5:14b", id="large", share=Share(memory_gib=9.5), **common),
+        OllamaModel("llama3.2:3b", id="small", share=Share(memory_gib=3, compute_percent=50), **common),
+    ]
+    graph = run(lambda: OllamaPair("pair", OllamaPairArgs(models=models)), project="test", stack="test")
+    for one in (*of_graph(graph), *(one for release in releases(graph, "ollama") for one in objects_of(release))):
+        pools.api.apply(one)
+
+    def running() -> list[dict[str, Any]]:
+        pods = pools.api.list("v1", "Pod", "ollama")
+        return pods if len(pods) == 2 and all(map(is_ready, pods)) else []
+
+    [name] = {pod["spec"]["nodeName"] for pod in pools.wait_for("both models ran", running)}
+    assert pools.nodes(pool) == 1
+    node = pools.api.get("v1", "Node", name)
+    assert node is not None
+    assert node["metadata"]["labels"]["tandem/mps"] == "per-model"
+    assert {"key": "tandem/mode", "value": "mps-2-per-model", "effect": "NoExecute"} in node["spec"]["taints"]
+
+
+@pytest.mark.real_world(
+    behaviour="Karpenter adds no node for a pod whose claim has no PersistentVolume yet, and one once it is bound",
+    source="karpenter v1.14.1 pkg/controllers/provisioning/scheduling/volumetopology.go; its core was run",
+)
+def test_a_pod_gets_a_node_once_its_claim_on_the_daemons_directory_is_bound(pools: Pools) -> None:
+    pool = pools.make(PER_MODEL)
+    graph = run(lambda: claim_directory("test", "default", pulumi.ResourceOptions()), project="test", stack="test")
+    volume, claim = of_graph(graph)
+    pools.api.apply(claim)
+    pools.apply_pod(
+        "model",
+        nodeSelector={"tandem/pool": pool.name, "tandem/mps": "per-model"},
+        resources={"limits": {pool.asked: "1"}},
+        tolerations=tolerations(pool.sharing.config_name),
+        volumes=[{"name": CLAIM, "persistentVolumeClaim": {"claimName": CLAIM}}],
+    )
+    assert 'PersistentVolume "default-mps-daemon" not found' in pools.wait_until_karpenter_refuses("model")
+    assert pools.nodes(pool) == 0
+    pools.api.apply(volume)
     pools.wait_until_placed()
     assert pools.nodes(pool) == 1
 

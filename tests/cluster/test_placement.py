@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, plain
-from sharing.modes.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
-from sharing.names import tolerations
+from sharing.modes.base import GPU_RESOURCE, LAYOUT_STATE_LABEL
+from sharing.names import MPS_DAEMON_LABEL, tolerations
 from sharing.stack.config import StackConfig
 from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
@@ -75,18 +75,56 @@ def test_two_models_share_a_node_and_a_third_waits_for_a_share(cluster: Deployme
     assert cluster.models() == both
 
 
-def test_models_get_the_slices_of_the_plan_and_wait_until_the_gpu_is_cut(cluster: Deployment, graphs: Graphs) -> None:
-    graph = graphs("mig-mixed")
+@pytest.mark.parametrize(
+    ("stack", "label", "full"),
+    [
+        # The GPU is cut.
+        ("mig-mixed", LAYOUT_STATE_LABEL, "Insufficient nvidia.com/mig-2g.48gb"),
+        # The node has an MPS daemon of its own. All else is right here: the taint, and two shares.
+        ("mps-per-model", MPS_DAEMON_LABEL, NO_SHARE_LEFT),
+    ],
+)
+def test_models_wait_for_a_node_that_says_it_is_made_for_their_mode_and_then_get_the_shares_of_the_plan(
+    cluster: Deployment, graphs: Graphs, stack: str, label: str, full: str
+) -> None:
+    graph = graphs(stack)
     cluster.deploy(graph, nodes_desired=0)
     [gpu_node] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
-    labels = gpu_node["metadata"]["labels"]
-    cut = labels.pop(LAYOUT_STATE_LABEL)
+    said = gpu_node["metadata"]["labels"].pop(label)
     cluster.join(gpu_node)
-    cluster.wait_until_refused("qwen2-5-32b", "didn't match Pod's node affinity/selector")
-    cluster.relabel(GPU_NODE, {LAYOUT_STATE_LABEL: cut})
+    every = len(list(nodes(graph)))
+    for model in ids(graph):
+        cluster.wait_until_refused(model, f"{every} node(s) didn't match Pod's node affinity/selector")
+    cluster.relabel(GPU_NODE, {label: said})
     assert set(cluster.wait_for_models(*ids(graph)).values()) == {GPU_NODE}
     cluster.install(third(graph))
-    cluster.wait_until_refused("third", "Insufficient nvidia.com/mig-2g.48gb")
+    cluster.wait_until_refused("third", full)
+
+
+@pytest.mark.real_world(
+    behaviour="One ReadWriteOnce claim on a hostPath PersistentVolume serves pods on several nodes",
+    source="kubernetes v1.36 pkg/volume/hostpath/host_path.go, which attaches nothing; it was run",
+)
+def test_pods_on_several_nodes_use_one_claim_on_the_directory_of_the_mps_daemon(
+    cluster: Deployment, graphs: Graphs
+) -> None:
+    graph = graphs("mps-per-model")
+    cluster.deploy(graph, nodes_desired=2)
+    cluster.install(third(graph))
+    # A node has two shares.
+    assert len(set(cluster.wait_for_models(*ids(graph), "third").values())) == 2
+    for one in cluster.pods("ollama"):
+        claimed = {"name": "mps-daemon", "persistentVolumeClaim": {"claimName": "mps-daemon"}}
+        assert claimed in one["spec"]["volumes"]
+        assert {"name": "mps-daemon", "mountPath": "/run/tandem-mps"} in one["spec"]["containers"][0]["volumeMounts"]
+
+    def bound() -> dict[str, str]:
+        claims = cluster.api.list("v1", "PersistentVolumeClaim")
+        daemons = [one for one in claims if one["metadata"]["name"] == "mps-daemon"]
+        return {one["metadata"]["namespace"]: one["status"]["phase"] for one in daemons}
+
+    expected = {"ollama": "Bound", "share-proof-gpu": "Bound"}
+    cluster.wait_for("each namespace had its claim", lambda: bound() == expected)
 
 
 def switch(cluster: Deployment, to: Graph) -> None:
@@ -121,6 +159,31 @@ def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_an
     cluster.wait_for_daemons("nvidia-device-plugin-gpu-mps-control-daemon", {GPU_NODE})
     update(cluster, graphs("mps"))
     assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("mps", "mps-per-model"),
+        ("timeslice", "mps-per-model"),
+        ("mps-per-model", "mps"),
+        ("mps-per-model", "timeslice"),
+    ],
+)
+def test_after_a_switch_to_or_from_limits_per_model_no_updated_model_starts_on_the_old_node(
+    cluster: Deployment, graphs: Graphs, before: str, after: str
+) -> None:
+    """The switch replaces the node group. The old one keeps its labels and taints, and is there to the end."""
+    cluster.deploy(graphs(before))
+    models = ids(graphs(before))
+    cluster.wait_for_models(*models)
+    # As if the new node was lost.
+    cluster.deploy(graphs(after), with_nodes=False)
+    for model in models:
+        cluster.wait_until_refused(model, "untolerated taint")
+    group = plain(node_groups(graphs(after))["tandem-gpu-group"].inputs)
+    cluster.join(node("new", graphs(after), group, ZONES[0]))
+    assert cluster.wait_for_models(*models) == dict.fromkeys(models, "new")
 
 
 def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(cluster: Deployment, graphs: Graphs) -> None:

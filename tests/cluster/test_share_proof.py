@@ -12,7 +12,8 @@ from components.share_proof.expectation import expectations, node_expectation
 from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing.hardware.gpus import gpus
-from sharing.modes.modes import GPU_RESOURCE, Mps
+from sharing.modes.base import GPU_RESOURCE
+from sharing.modes.modes import Mps
 from tests.cluster.deployment import Deployment, Graphs, Object, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_placement import GPU_NODE

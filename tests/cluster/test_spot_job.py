@@ -9,7 +9,7 @@ import pytest
 
 from components import SpotJob, SpotJobArgs
 from sandbox.preview.program import run
-from sharing.modes.modes import GPU_RESOURCE
+from sharing.modes.base import GPU_RESOURCE
 from tests.cluster.deployment import Deployment, Graphs, Object, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_importance import apply, pair

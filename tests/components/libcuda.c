@@ -3,12 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100 };
 static const size_t MIB = 1 << 20;
 static size_t taken, sizes[16];
 static int count;
+static long limit_mib;
 
 static long number(const char *name, long otherwise) {
     const char *text = getenv(name);
@@ -31,7 +34,26 @@ int cuGetErrorName(int code, const char **name) {
     }
 }
 
-int cuInit(unsigned flags) { return number("FAKE_INIT", SUCCESS); }
+// Whether the MPS daemon of CUDA_MPS_PIPE_DIRECTORY accepts connections.
+static int has_daemon(void) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (!getenv("CUDA_MPS_PIPE_DIRECTORY")) return 0;
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/control", getenv("CUDA_MPS_PIPE_DIRECTORY"));
+    int client = socket(AF_UNIX, SOCK_STREAM, 0), refused = connect(client, (struct sockaddr *)&name, sizeof name);
+    close(client);
+    return !refused;
+}
+
+// A client of the daemon has the limit of its environment, if that is for GPU 0. Otherwise a process has no limit, without an
+// error. It is read only once. Run on an H100 (2026-11-26): a limit for GPU 1, and a limit without a daemon, were no limits.
+int cuInit(unsigned flags) {
+    long own;
+    const char *text = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+    if (limit_mib) return SUCCESS;
+    limit_mib = number("FAKE_LIMIT_MIB", 15110);
+    if (text && has_daemon() && sscanf(text, "0=%ldM", &own) == 1 && own < limit_mib) limit_mib = own;
+    return number("FAKE_INIT", SUCCESS);
+}
 
 int cuDeviceGetCount(int *found) { *found = number("FAKE_COUNT", 1); return SUCCESS; }
 
@@ -72,7 +94,7 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *bytes) {
 int cuMemAlloc_v2(unsigned long long *pointer, size_t size) {
     if (getenv("FAKE_DIE")) _exit(3);
     if (number("FAKE_REFUSAL", SUCCESS)) return number("FAKE_REFUSAL", SUCCESS);
-    if (taken + size > number("FAKE_LIMIT_MIB", 15110) * MIB) return OUT_OF_MEMORY;
+    if (taken + size > limit_mib * MIB) return OUT_OF_MEMORY;
     taken += size;
     sizes[++count] = size;
     note(size / MIB);

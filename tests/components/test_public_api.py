@@ -38,6 +38,7 @@ from tandem import (
     ScaleToZeroArgs,
     Scaling,
     ScheduledParkingArgs,
+    Share,
     ShareProofArgs,
     SpillPool,
     SpotGpuNodeGroupArgs,
@@ -61,6 +62,7 @@ OTHERS = (
     "ParkedNodeGroup",
     "PoolSharing",
     "Scaling",
+    "Share",
     "Slices",
     "SpillPool",
     "TimeSlicing",
@@ -70,6 +72,7 @@ PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS}
 """To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)
+PER_MODEL = Mps(limits="per-model")
 
 
 def test_the_public_names_are_these() -> None:
@@ -167,6 +170,58 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (OllamaModel, {"model": "llama2:70bb"}, "unknown model 'llama2:70bb'. Did you mean llama2:"),
     (OllamaModel, {"cache": "volume"}, '.zone of llama2:7b is missing, but cache="volume" needs it. Pass the zone.'),
     (OllamaModel, {"volume_gib": 1}, ".volume_gib is 1, which is too small for llama2:7b. Pass"),
+    # llama2:7b has 3.8 GB of weights (ollama.com/library/llama2), which is 3.55 GiB, and 2 GiB of KV cache.
+    (OllamaModel, {"share": Share()}, ".share of llama2:7b has no memory_gib, and the GPU, which decides what it "),
+    (
+        OllamaModel,
+        {"share": Share(memory_gib=5.5)},
+        ".share of llama2:7b has a memory_gib of 5.5, which is too small for it",
+    ),
+    (
+        OllamaModel,
+        {"share": Share(memory_gib=9), "spill_pools": [SpillPool("rest")]},
+        ".share of llama2:7b holds only on the nodes of `pool`. Remove `spill_pools`.",
+    ),
+    # Limits per model need nodes with one entire GPU.
+    (
+        SpotGpuNodeGroupArgs,
+        {"sharing": PER_MODEL, "instance_types": ["g4dn.xlarge", "g4dn.12xlarge"]},
+        ".sharing.limits: per-model needs one GPU per node, not 4",
+    ),
+    (
+        SpotGpuNodeGroupArgs,
+        {"sharing": PER_MODEL, "instance_types": ["g6f.xlarge"]},
+        ".sharing.limits: per-model needs an entire GPU, not a part of one.",
+    ),
+    (
+        KarpenterGpuPoolArgs,
+        {"pools": [KarpenterPool(name="spot", sharing=PER_MODEL, instance_types=["g4dn.12xlarge"])]},
+        "pool 'spot': sharing.limits: per-model needs one GPU per node, not 4",
+    ),
+    (
+        KarpenterGpuPoolArgs,
+        {"pools": [KarpenterPool(name="spot", sharing=PER_MODEL, instance_types=["g6f.xlarge"])]},
+        "pool 'spot': sharing.limits: per-model needs an entire GPU, not a part of one.",
+    ),
+    (
+        ShareProofArgs,
+        {"sharing": PER_MODEL, "gpus_per_node": 2},
+        ".sharing.limits: per-model needs one GPU per node, not 2",
+    ),
+    (PoolSharing, {"sharing": TimeSlicing(limits="per-model"), "gpu": "t4"}, ".sharing.limits: per-model is not poss"),
+    (ShareProofArgs, {"limits_mib": [9000]}, '.limits_mib needs `sharing=Mps(limits="per-model")`. Remove it.'),
+    (
+        ShareProofArgs,
+        {"sharing": PER_MODEL, "limits_mib": [5000, 4000, 3000]},
+        ".limits_mib has 3 limits for 2 shares. Pass at most 2.",
+    ),
+    (ShareProofArgs, {"sharing": PER_MODEL, "limits_mib": [5000, 0]}, ".limits_mib has a limit of 0. Pass 1 or more."),
+    (
+        ShareProofArgs,
+        {"sharing": PER_MODEL, "limits_mib": [9000, 5847]},
+        # The 14,912 MiB that CUDA shows on a T4, less 66.
+        ".limits_mib is 14,847 in total, but one T4 has 14,846. Pass smaller limits.",
+    ),
     (OllamaPairArgs, {"models": []}, ".models must have at least one model and no duplicate ids, not []."),
     (OllamaPairArgs, {"models": [LLAMA, LLAMA]}, ".models must have at least one model and no duplicate ids, not ['l"),
     (SpotJobArgs, {"command": []}, ".command is empty. Pass the program and its arguments."),

@@ -6,9 +6,10 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, replace
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,22 @@ SLICES = ShareExpectation(
     device_mib=4864,
     memory_mib=4864,
     enforced=True,
+    strategy="none",
     device="slice",
 )
 
 
-def expected_of(sharing: Sharing, count: int = 1) -> ShareExpectation:
-    [one] = expectations(sharing, gpus()["t4"], count)
+def expected_of(sharing: Sharing, count: int = 1, limits_mib: Sequence[int] = ()) -> ShareExpectation:
+    [one] = expectations(sharing, gpus()["t4"], count, limits_mib)
     return one
 
 
 TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
+OWN_LIMITS = expected_of(Mps(replicas=3, limits="per-model"), limits_mib=(9000, 3000, 2000))
 OTHER_GPU, ONE_SLICE = {"FAKE_GPU": "187"}, {"FAKE_MIB": "4864"}
 OTHER_GPUS = {1: OTHER_GPU, 2: {"FAKE_GPU": "204"}}
-SHARED_SLICES = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
-ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
+SHARED_SLICES = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False, strategy="time-slicing")
+ENFORCED = {"FAKE_LIMIT_MIB": "5120"}
 
 
 @pytest.fixture
@@ -188,7 +191,7 @@ def test_mps_shares_are_proved_whether_cuda_shows_the_share_or_the_gpu(cluster: 
     summary = proved(cluster.run(MPS, every={**ENFORCED, "FAKE_INFO_MIB": str(visible)}))
     assert (summary["total_mib"], summary["info_total_mib"]) == ([WHOLE_MIB], [visible])
     # All three pods held four fifths of a share of 5,120 MiB at once, and none could allocate 64 MiB more than a share.
-    assert (summary["held_mib"], summary["refused_mib"]) == (4096, 5184)
+    assert (summary["held_mib"], summary["refused_mib"]) == ([4096] * 3, [5184] * 3)
 
 
 EXPECTED = {
@@ -219,6 +222,54 @@ def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, t
     assert "3 per GPU, 5,120 MiB each, enforced" in text
     assert "- pod 1: allocated 5,184 MiB, more than its share" in text
     assert "does not use the MPS daemon" in text
+
+
+@dataclass(frozen=True)
+class Directories:
+    """Variables of a pod for the directory of an MPS daemon: that lives, that crashed, and that never started."""
+
+    alive: Mapping[str, str]
+    crashed: Mapping[str, str]
+    empty: Mapping[str, str]
+
+
+@pytest.fixture
+def daemon() -> Iterator[Directories]:
+    # The name of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder, ExitStack() as open_sockets:
+        made: dict[str, Mapping[str, str]] = {}
+        for name in ("alive", "crashed", "empty"):
+            pipe = Path(folder, name)
+            pipe.mkdir()
+            made[name] = {"CUDA_MPS_PIPE_DIRECTORY": str(pipe)}
+            if name != "empty":
+                control = open_sockets.enter_context(socket.socket(socket.AF_UNIX))
+                control.bind(str(pipe / "control"))
+                if name == "alive":
+                    control.listen(64)
+        yield Directories(**made)
+
+
+def test_each_pod_is_proved_to_have_its_own_limit(cluster: Pods, daemon: Directories) -> None:
+    summary = proved(cluster.run(OWN_LIMITS, every=daemon.alive))
+    # 64 MiB above each limit, and then four fifths of each, but 400 MiB less than the limit for CUDA itself.
+    assert (summary["refused_mib"], summary["held_mib"]) == ([9064, 3064, 2064], [7200, 2400, 1600])
+
+
+def test_a_pod_outside_mps_is_found_by_the_allocation_above_its_limit(cluster: Pods, daemon: Directories) -> None:
+    text = refused(cluster.run(OWN_LIMITS, every=daemon.alive, some={1: daemon.crashed}))
+    assert "- pod 1: allocated 3,064 MiB, more than its share" in text
+    assert "3 per GPU, limits of 9,000, 3,000 and 2,000 MiB, enforced" in text
+
+
+def test_a_node_without_its_mps_daemon_is_found_before_anything_is_allocated(
+    cluster: Pods, daemon: Directories, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    text = refused(cluster.run(OWN_LIMITS, every={**daemon.empty, "FAKE_LEDGER": str(ledger)}))
+    assert f"- pods 0, 1, 2: no MPS daemon at {daemon.empty['CUDA_MPS_PIPE_DIRECTORY']}" in text
+    assert "Read `journalctl -u tandem-mps`" in text
+    assert not ledger.exists()
 
 
 def test_a_container_without_a_driver_is_reported(cluster: Pods, tmp_path: Path) -> None:
@@ -293,7 +344,7 @@ def test_the_pods_wait_for_the_replacement_of_an_interrupted_pod(cluster: Pods, 
     summaries = [json.loads(text.splitlines()[-1]) for _, text in ends.values()]
     assert all(one == summaries[0] for one in summaries)
     # The other pods have freed the memory of the interrupted round, so all of them could allocate again.
-    assert summaries[0]["held_mib"] == 4096
+    assert summaries[0]["held_mib"] == [4096] * 3
 
 
 def test_a_pod_that_restarts_before_the_others_have_started_replaces_itself(cluster: Pods) -> None:

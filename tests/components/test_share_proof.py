@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components import ShareProof, ShareProofArgs
-from components.share_proof.expectation import MOST_PODS, expectations, fingerprint
+from components.share_proof.expectation import MOST_PODS, expectations, fingerprint, verified
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.hardware.gpus import gpus
@@ -15,6 +15,8 @@ from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
 JOB = "kubernetes:batch/v1:Job"
 T4 = gpus()["t4"]
+ON_A_T4 = "of nvidia.com/gpu on a node with 1 T4"
+THREE = f"3 shares {ON_A_T4}: 3 per GPU"
 
 
 def args(sharing: Sharing | None = None, **changed: Any) -> ShareProofArgs:
@@ -50,23 +52,40 @@ def environment(job: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one.get("value", "") for one in pod_of(job)["containers"][0]["env"]}
 
 
+PER_MODEL = Mps(replicas=3, limits="per-model")
+
+
 @pytest.mark.parametrize(
-    ("sharing", "count", "pods", "summary"),
+    ("sharing", "count", "limits_mib", "pods", "summary"),
     [
-        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: one entire GPU each"),
-        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: one entire GPU each"),
-        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 per GPU, all of its memory"),
+        (Exclusive(), 1, (), 1, f"1 share {ON_A_T4}: one entire GPU each"),
+        (Exclusive(), 4, (), 4, "4 shares of nvidia.com/gpu on a node with 4 T4: one entire GPU each"),
+        (
+            TimeSlicing(replicas=3),
+            2,
+            (),
+            6,
+            "6 shares of nvidia.com/gpu on a node with 2 T4: 3 per GPU, all of",
+        ),
         (
             Mps(replicas=4),
             1,
+            (),
             4,
-            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each, enforced",
+            f"4 shares {ON_A_T4}: 4 per GPU, 3,840 MiB each, enforced",
         ),
-        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 per GPU"),
+        (TimeSlicing(replicas=40), 1, (), MOST_PODS, f"40 shares {ON_A_T4}: 40 per GPU"),
+        (PER_MODEL, 1, (9000, 3000), 2, f"{THREE}, limits of 9,000 and 3,000 MiB, enforced"),
+        (PER_MODEL, 1, (9000, 3000, 2000), 3, f"{THREE}, limits of 9,000, 3,000 and 2,000 MiB, enforced"),
+        (PER_MODEL, 1, (9000,), 1, f"{THREE}, a limit of 9,000 MiB, enforced"),
+        # A third of the 14,912 MiB that CUDA shows on a T4, less the 66 of the MPS server on an H100.
+        (PER_MODEL, 1, (), 3, f"{THREE}, a limit of 4,948 MiB each, enforced"),
     ],
 )
-def test_each_share_has_a_pod_up_to_a_maximum(sharing: Sharing, count: int, pods: int, summary: str) -> None:
-    [expected] = expectations(sharing, T4, count)
+def test_each_share_has_a_pod_up_to_a_maximum(
+    sharing: Sharing, count: int, limits_mib: tuple[int, ...], pods: int, summary: str
+) -> None:
+    [expected] = expectations(sharing, T4, count, limits_mib)
     to_pods = expected.to_pods()
     assert (expected.pods, to_pods.pods) == (pods, pods)
     assert to_pods.summary.startswith(summary)
@@ -125,6 +144,37 @@ def test_no_pod_of_the_proof_runs_on_a_node_that_is_not_partitioned_yet() -> Non
         assert "nvidia.com/mig.config.state" not in pod_of(job_of(args()))["nodeSelector"]
 
 
+def test_pods_with_limits_of_their_own_mount_the_daemons_directory_through_a_claim() -> None:
+    given = args(PER_MODEL, limits_mib=(9000, 3000))
+    job = of_shares(given)
+    assert environment(job)["CUDA_MPS_PIPE_DIRECTORY"] == "/run/tandem-mps"
+    assert {"name": "mps-daemon", "mountPath": "/run/tandem-mps"} in pod_of(job)["containers"][0]["volumeMounts"]
+    assert {"name": "mps-daemon", "persistentVolumeClaim": {"claimName": "mps-daemon"}} in pod_of(job)["volumes"]
+    assert pod_of(job)["nodeSelector"]["tandem/mps"] == "per-model"
+    [volume] = [plain(one.inputs)["spec"] for one in graph_of(given).of_type("kubernetes:core/v1:PersistentVolume")]
+    # A pod that waits for a missing directory could not say that it is missing.
+    assert volume["hostPath"] == {"path": "/run/tandem-mps", "type": "DirectoryOrCreate"}
+    # The pod that reads the node uses no GPU.
+    assert "mps-daemon" not in str(pod_of(of_node(given)))
+
+
+@pytest.mark.real_world(
+    behaviour="The level `baseline` allows root, and a claim on any volume; `restricted` allows no root",
+    source="kubernetes pod-security-admission, policy/check_runAsNonRoot.go and check_hostPathVolumes.go",
+)
+@pytest.mark.parametrize(
+    ("sharing", "level", "user"),
+    [(PER_MODEL, "baseline", 0), (Mps(), "baseline", 0), (TimeSlicing(), "restricted", 65534)],
+    ids=["per-model", "equal", "time slices"],
+)
+def test_the_pods_are_root_only_under_mps(sharing: Sharing, level: str, user: int) -> None:
+    graph = graph_of(args(sharing))
+    [namespace] = graph.of_type("kubernetes:core/v1:Namespace")
+    labels = plain(namespace.inputs)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == level
+    assert pod_of(of_shares(args(sharing)))["securityContext"]["runAsUser"] == user
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -139,6 +189,11 @@ def test_the_jobs_are_new_if_the_expected_shares_change(changed: ShareProofArgs)
     assert not set(jobs(changed)) & set(jobs(args()))
 
 
+def test_the_jobs_are_new_if_time_slices_get_limits() -> None:
+    # The device plugin does the same for both.
+    assert not set(jobs(args(PER_MODEL))) & set(jobs(args(TimeSlicing(replicas=3))))
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -151,6 +206,13 @@ def test_the_jobs_are_new_if_the_expected_shares_change(changed: ShareProofArgs)
 )
 def test_the_jobs_stay_if_anything_else_changes(changed: ShareProofArgs) -> None:
     assert set(jobs(changed)) == set(jobs(args()))
+
+
+def test_other_limits_do_not_repeat_the_proof() -> None:
+    given, other = args(PER_MODEL, limits_mib=(9000, 3000)), args(PER_MODEL, limits_mib=(8000, 4000))
+    assert set(jobs(given)) == set(jobs(other))
+    [one], [two] = [expectations(each.sharing, T4, 1, each.limits_mib) for each in (given, other)]
+    assert verified(one) == verified(two)
 
 
 def test_the_verified_shares_are_unknown_until_the_jobs_are_done() -> None:

@@ -1,12 +1,11 @@
 """The components in users' own tests, with Pulumi's mocks: invokes return nothing, and components have no children."""
 
-from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
 import pulumi
 
-from components.share_proof.expectation import expectations
+from components.share_proof.expectation import expectations, verified
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
 from tests.components.conftest import BUILDERS, Mocks
@@ -42,7 +41,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     },
     "SpotJob": {"job_name": "theirs", "namespace": "theirs", "checkpoint_location": "s3://mine/theirs/"},
     "ScheduledParking": {"schedule_group_name": None, "dead_letter_queue_url": None},
-    "ShareProof": {"verified_shares": {"nvidia.com/gpu": asdict(SHARES)}},
+    "ShareProof": {"verified_shares": {"nvidia.com/gpu": verified(SHARES)}},
 }
 
 

@@ -13,7 +13,7 @@ from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import QUICK, Raise, Stack
 from tests.shipped import STACKS
 
-LONGEST = ("test_faults.py", "test_switch.py", "test_updates.py")
+LONGEST = ("test_faults.py", "test_own_limits.py", "test_switch.py", "test_updates.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

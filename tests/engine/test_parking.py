@@ -8,7 +8,7 @@ import yaml
 from sandbox.world import tokens
 from tests.engine.emulated import Raise, Stack
 from tests.engine.parked import PARK, nodes, park, serving, wake
-from tests.engine.test_switch import MODELS, PLUGIN, in_order, journal
+from tests.engine.switches import MODELS, PLUGIN, in_order, journal
 from tests.sandbox.outside import Outside
 
 POOL = {"name": "gpu", "instance-types": ["g4dn.xlarge"], "capacity": "spot", "max": 1}

@@ -12,6 +12,7 @@ from tests.engine.emulated import Raise, Stack
 
 NODE = "kubernetes:core/v1:Node"
 T4 = {"instance-types": ["g4dn.xlarge"], "capacity": "spot"}
+OWN_LIMITS = {"mode": "mps", "limits": "per-model"}
 TWO_TURNS, TWO_BY_MPS = {"mode": "timeslice", "replicas": 2}, {"mode": "mps", "replicas": 2}
 LLAMA, MISTRAL = ({"name": name, "context": 2048} for name in ("llama2:7b", "mistral:7b"))
 
@@ -34,6 +35,10 @@ STEPS = {
     "both switch": (
         pools(pool("gpu", {"mode": "exclusive"}), pool("more", TWO_TURNS), on=("gpu", "more")),
         {"gpu": "exclusive", "more": "timeslice-2"},
+    ),
+    "one gets limits per model": (
+        pools(pool("gpu", {"mode": "exclusive"}), pool("more", OWN_LIMITS), on=("gpu", "more")),
+        {"gpu": "exclusive", "more": "mps-2-per-model"},
     ),
     "one is renamed": (
         pools(pool("gpu", {"mode": "exclusive"}), pool("other", TWO_TURNS), on=("gpu", "other")),

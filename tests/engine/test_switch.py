@@ -7,44 +7,33 @@ import pytest
 
 from sandbox.world import Event, Fault
 from tests.engine.emulated import Raise, Run, Stack
+from tests.engine.switches import (
+    CONFIGS,
+    GROUP,
+    INSTANCE,
+    JOB,
+    JOBS,
+    MODELS,
+    NODE_GROUP,
+    PLUGIN,
+    RELEASE,
+    TWO_NODES,
+    VALUE,
+    assert_no_mode_meets_another,
+    in_order,
+    journal,
+)
 from tests.sandbox.outside import Outside
 
 STACK = "timeslice"
-TWO_NODES = {
-    "gpu-nodes": {"desired": 2, "max": 2},
-    "budget": {},
-    "models": [
-        {"name": "llama2:7b", "context": 2048, "cache": "volume"},
-        {"name": "mistral:7b", "context": 2048},
-    ],
-}
-"""Each model has a GPU under every mode, so that nothing but the mode changes; one keeps its files on a volume."""
 ROUND = ("mps", "timeslice", "exclusive", "mps", "exclusive", "timeslice")
 """From timeslice through every ordered pair of the three modes, once."""
-CONFIGS = {"timeslice": "timeslice-2", "mps": "mps-2", "exclusive": "exclusive"}
-GROUP, PLUGIN = "tandem-gpu-group", "tandem-sharing-gpu-plugin"
-MODELS = frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
-VALUE = "tandem-gpu-mode"
-"""The part that makes each value of the taint new."""
-JOBS = frozenset({"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"})
-NODE_GROUP, JOB, RELEASE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
-INSTANCE = "aws:ec2/instance:Instance"
 
 
 def switch(stack: Stack, mode: str, faults: tuple[Fault, ...] = ()) -> Run:
     """`pulumi config set --path tandem:sharing.mode MODE && pulumi up`, which succeeds if no faults are given."""
     stack.configure({"sharing": {"mode": mode}})
     return stack.up(faults=faults) if faults else stack.comes_up()
-
-
-def journal(stack: Stack) -> list[Event]:
-    return stack.behind(lambda world: world.journal)
-
-
-def in_order(events: list[Event]) -> list[str]:
-    """The kinds of events in order; consecutive events of one kind count once."""
-    kinds = [event.kind for event in events]
-    return [kind for kind, before in zip(kinds, [None, *kinds], strict=False) if kind != before]
 
 
 def assert_in_order(events: list[Event], config: str, models: int = 2) -> None:
@@ -115,29 +104,6 @@ def test_a_switch_that_failed_half_way_is_finished_or_taken_back_by_the_next_up(
         ends = [event for event in whole if event.kind == "start"][-2:]
         assert {event.config for event in ends} == {CONFIGS[then]}
         assert attempt.findings().agree
-
-
-def assert_no_mode_meets_another(events: list[Event]) -> None:
-    """A model starts on a node only in its mode, once that is proved and all models of another mode have stopped.
-
-    No node has two device plugins."""
-    modes: dict[str, str] = {}
-    proved: set[str] = set()
-    running: dict[str, Event] = {}
-    for event in events:
-        assert event.kind != "clash", event
-        if event.kind == "mode":
-            modes[event.node] = event.config
-            proved.discard(event.node)
-        elif event.kind == "prove":
-            proved.add(event.node)
-        elif event.kind == "start":
-            assert event.node not in modes or modes[event.node] == event.config
-            assert event.node not in modes or event.node in proved
-            assert {other.config for other in running.values() if other.node == event.node} <= {event.config}
-            running[event.who] = event
-        else:
-            running.pop(event.who, None)
 
 
 def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_model_starts(raised: Raise) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.gpu.build import read_engine
 from tests.gpu.machine import CHOICE, Machine
-from tests.gpu.plan import steps
+from tests.gpu.plan import select, steps
 from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, run_steps
 from tests.gpu.report import keep
 
@@ -48,16 +48,17 @@ def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
     if given.retry:
         state.steps = {key: known for key, known in state.steps.items() if "failed" not in known}
     planned = steps(given, folder, machine)
+    chosen = select(planned, given.only)
     stopped = False
     try:
-        run_steps(planned, state, Clock(given.minutes * 60))
+        run_steps(chosen, state, Clock(given.minutes * 60))
     except KeyboardInterrupt:
         stopped = True
     today = datetime.datetime.now(datetime.UTC).date()
     results, reports = (folder, folder) if given.dry_run else (given.results, given.reports)
     for path in keep(state, machine.describe(), planned, today, results, reports, folder / "logs"):
         print(f"Wrote {os.path.relpath(path)}")
-    _summarize(state, planned)
+    _summarize(state, chosen)
     return STOPPED if stopped else 1 if state.having("failed") else 0
 
 
@@ -94,6 +95,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_path("--ollama", os.environ.get("OLLAMA"), "FILE", "the `ollama` program for `tandem bench` (or $OLLAMA)")
     add_path("--packages", None, "FOLDER", "Python packages that this machine lacks")
     parser.add_argument("--minutes", type=float, default=8.0, help="time of this call (8)")
+    parser.add_argument("--only", default="", metavar="NAMES", help="steps that begin so, e.g. `limits,pair per-model`")
     parser.add_argument("--retry", action="store_true", help="repeat the steps that failed")
     add_path("--folder", ROOT / ".tandem" / "gpu", "FOLDER", "what calls keep (.tandem/gpu)")
     add_path("--results", ROOT / "tests" / "gpu" / "results", "FOLDER", "for numbers (tests/gpu/results)")

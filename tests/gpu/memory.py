@@ -84,9 +84,9 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
         started = wait_until_ready(server, "/health", START_SECONDS)
         if before:
             check_all_on_gpu(read_load(server.lines()), log.name)
-        loaded, loaded_process = machine.used_mib(), _used_by(server, machine)
+        loaded, loaded_process = machine.used_mib(), used_by(server, machine)
         tokens = fill(server, served)
-        filled, filled_process = machine.used_mib(), _used_by(server, machine)
+        filled, filled_process = machine.used_mib(), used_by(server, machine)
         load = read_load(server.lines())
     if not load["buffers"]:
         raise FailedError(f"the engine's log names no buffers: see {log.name}")
@@ -142,7 +142,7 @@ def check_all_on_gpu(load: Result, log: str) -> None:
         raise FailedError(f"the engine put {on_gpu or 0} of {layers or '?'} layers on the GPU: see {log}")
 
 
-def _used_by(server: Server, machine: Machine) -> int | None:
+def used_by(server: Server, machine: Machine) -> int | None:
     """MiB of the GPU that the server's process holds; None where the driver does not say."""
     return next((one["mib"] for one in machine.processes() if one["pid"] == server.process.pid), None)
 

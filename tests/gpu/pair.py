@@ -16,9 +16,11 @@ from pathlib import Path
 
 from sharing.models.ollama import ALL_LAYERS, server_environment
 from tests.gpu.engine import Served, Server, free_port, serving, wait_until_ready
+from tests.gpu.limited_servers import gpu_of_rules, limits_of
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files
 from tests.gpu.mps import mps_daemon
+from tests.gpu.node_daemon import node_daemon
 from tests.gpu.progress import Clock, FailedError, Result, SkipError
 from tests.gpu.shapes import Shape
 
@@ -26,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXT, SLOTS = 2048, 8
 MPS_THREADS = {"mps": None, "mps-100": 100}
 """Percent of the GPU's threads for each model under MPS. None is the plugin's way: its part of them."""
+OWN_THREADS = {"per-model-100": 1.0, "per-model-50": 0.5}
+"""Part of the GPU's threads for each model where each has limits of its own, under the node's MPS daemon."""
 CREATE_SECONDS, BENCH_SECONDS = 180, 420
 NEEDED = ("httpcore", "httpx", "pydantic", "rich")
 """Packages that `tandem bench` imports."""
@@ -48,7 +52,7 @@ class Pair:
     """Arguments of `tandem bench`."""
 
     def run(self, name: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
-        """Measures under `time-slicing`, `mps` or `mps-100`; the rest of the name only tells runs apart.
+        """Measures under a mode of plan.py; the rest of the name only tells runs apart.
 
         `tandem bench` keeps the model that finishes first under load until the other one has finished, too.
         """
@@ -57,16 +61,21 @@ class Pair:
             raise SkipError("no `ollama` program was given: name one with --ollama")
         python = self._environment()
         with ExitStack() as opened:
-            clients: Mapping[str, str] = {}
+            clients: list[Mapping[str, str]] = [{} for _ in shapes]
+            limits = None
             if mode in MPS_THREADS:
-                clients = opened.enter_context(mps_daemon(total_mib, len(shapes), MPS_THREADS[mode]))
+                clients = [opened.enter_context(mps_daemon(total_mib, len(shapes), MPS_THREADS[mode]))] * len(shapes)
+            elif mode in OWN_THREADS:
+                limits = limits_of([_served(shape) for shape in shapes], gpu_of_rules(self.machine))
+                daemon = opened.enter_context(node_daemon())
+                clients = [daemon.client(limit, OWN_THREADS[mode]) for limit in limits]
             program = self._lay_out(self.ollama)
             out = self.folder / f"bench-{name}.json".replace(" ", "-")
             out.unlink(missing_ok=True)
             command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
-            for shape in shapes:
+            for shape, own in zip(shapes, clients, strict=True):
                 log = self.logs / f"pair-{name}-{shape.model.name}.log".replace(" ", "-").replace(":", "-")
-                server = opened.enter_context(self._serving(program, shape, clients, log))
+                server = opened.enter_context(self._serving(program, shape, own, log))
                 id = shape.model.name.partition(":")[0]
                 command += ["--url", f"{id}={server.url}", "--model", f"{id}={shape.model.name}"]
             done = _run(command, python, min(BENCH_SECONDS, clock.left), check=False)
@@ -86,6 +95,7 @@ class Pair:
             "models": [asdict(shape.model) for shape in shapes],
             "context": CONTEXT,
             "slots": SLOTS,
+            "limits_mib": limits,
             "summary": summary,
             "gpu_mib": used,
             # Their ids have no meaning later.
@@ -115,7 +125,7 @@ class Pair:
     def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str], log: Path) -> Iterator[Server]:
         """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
         port = free_port()
-        served = Served(model=shape.model, context=CONTEXT, slots=SLOTS)
+        served = _served(shape)
         environment = {
             "HOME": str(self.folder),
             "OLLAMA_HOST": f"127.0.0.1:{port}",
@@ -138,6 +148,10 @@ class Pair:
                 _run(create, {**os.environ, **environment}, CREATE_SECONDS)
             server.ask("/api/generate", {"model": shape.model.name, "stream": False}, timeout=START_SECONDS)
             yield server
+
+
+def _served(shape: Shape) -> Served:
+    return Served(model=shape.model, context=CONTEXT, slots=SLOTS)
 
 
 def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:

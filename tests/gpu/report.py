@@ -12,6 +12,8 @@ from sharing.files import write_whole
 from tests.gpu.build import PINNED
 from tests.gpu.daemon_restart import describe_restarts
 from tests.gpu.identity import without_identity
+from tests.gpu.limited_servers import describe_servers
+from tests.gpu.limits import describe_limits
 from tests.gpu.memory import measured_mib
 from tests.gpu.progress import Result, State, Step
 from tests.gpu.readings import gpu_mib
@@ -85,6 +87,7 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "notes": {},
         "engine": state.engine or {"version": "not given", "pinned": PINNED},
         "memory": list(of("memory").values()),
+        "limits": of("limits"),
         "shares": of("shares"),
         "pairs": of("pair"),
         "restarts": of("restarts"),
@@ -106,8 +109,9 @@ def describe(found: Result) -> str:
     missing = [f"- {key}: skipped, {reason}" for key, reason in found["skipped"].items()]
     missing += [f"- {key}: failed, {reason.splitlines()[0]}" for key, reason in found["failed"].items()]
     missing += [f"- {key}: not run yet" for key in found["left"]]
-    # Results that are older than this step lack it.
-    parts += describe_restarts(found.get("restarts", {}))
+    # Results that are older than these steps lack them.
+    limits = found.get("limits", {})
+    parts += [*describe_limits(limits), *describe_servers(limits), *describe_restarts(found.get("restarts", {}))]
     return "\n".join([*parts, *(["", "## Not measured", "", *missing] if missing else [])]) + "\n"
 
 
@@ -165,9 +169,12 @@ def _shares(found: Result, notes: Sequence[str]) -> Iterable[str]:
     if found:
         yield _titled("\n## Shares\n", notes)
     for mode, result in found.items():
-        verdict, limit = result["verdict"], result["expected"]["limit_mib"]
+        verdict, expected = result["verdict"], result["expected"]
+        # Older results have one limit for all.
+        limits = expected["limits_mib"] if "limits_mib" in expected else [expected["limit_mib"]]
+        limit = " or ".join(dict.fromkeys(_mib(limit) for limit in limits if limit))
         seen = " to ".join(map(_mib, sorted({verdict["total_mib"][0], verdict["total_mib"][-1]})))
-        enforced = f"more than {_mib(limit)} MiB was refused" if limit else "no limit"
+        enforced = f"more than {limit} MiB was refused" if limit else "no limit"
         yield f"- {mode}: as expected. Each process sees {seen} MiB; {enforced}."
         if server := result.get("mps_server_mib"):
             yield f"- the MPS server itself holds {_mib(server)} MiB."
@@ -200,7 +207,9 @@ def _pairs(found: Result, notes: Sequence[str]) -> Iterable[str]:
         errors = sum(result["summary"]["errors"].values())
         failed = f" {errors} requests failed." if errors else ""
         used = f"{_mib(result['gpu_mib'])} MiB of the GPU in use with both models loaded"
-        yield f"- {mode}: {used} ({held or 'processes not visible'}).{failed}"
+        limits = " and ".join(_mib(limit) for limit in result.get("limits_mib") or [])
+        limited = f" Limits of {limits} MiB." if limits else ""
+        yield f"- {mode}: {used} ({held or 'processes not visible'}).{limited}{failed}"
         # `tandem bench` writes percentages without a space.
         yield from (f"- {mode}: {re.sub(r'(?<=[0-9])%', ' %', warning)}" for warning in result["summary"]["warnings"])
 

@@ -11,13 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from components import mps_daemon
 from components.share_proof.expectation import expectations
-from sharing.hardware.gpus import gpus
+from sharing.fit.shares import place_on
+from sharing.hardware.gpus import gpus, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Mps, TimeSlicing
-from tests.gpu import machine, shares
+from tests.gpu import machine, mps, node_daemon, shares
 from tests.gpu.engine import llama_arguments
+from tests.gpu.limited_servers import limits_of
+from tests.gpu.pair import CONTEXT, SLOTS
+from tests.gpu.plan import PAIR
 from tests.gpu.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,9 +68,43 @@ def test_a_gpu_is_found_in_the_catalogue_by_the_name_that_the_driver_gives_it(ti
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit"), [(TimeSlicing(replicas=2), None), (Mps(replicas=2), 15360 // 2)], ids=["time-slicing", "mps"]
+    ("mode", "limits"),
+    [
+        (TimeSlicing(replicas=2), ()),
+        (Mps(replicas=2), (15360 // 2,) * 2),
+        (Mps(replicas=2, limits="per-model"), (9000, 4000)),
+    ],
+    ids=["time-slicing", "mps", "per-model"],
 )
-def test_two_processes_expect_what_two_pods_do(mode: TimeSlicing | Mps, limit: int | None) -> None:
-    [expected] = expectations(mode, gpus()["t4"], 1)
-    here = shares.expectation(expected.summary, expected.device_mib, limit)
+def test_two_processes_expect_what_two_pods_do(mode: TimeSlicing | Mps, limits: tuple[int, ...]) -> None:
+    own = mode.needs_node_daemon
+    [expected] = expectations(mode, gpus()["t4"], 1, limits if own else ())
+    here = shares.expectation(expected.summary, expected.device_mib, limits, own=own)
     assert here == json.loads(json.dumps(asdict(expected.to_pods())))
+
+
+def test_the_daemon_of_limits_per_model_runs_as_the_unit_of_a_node() -> None:
+    lines = dict(line.split("=", 1) for line in mps_daemon.unit().splitlines() if "=" in line)
+    program, *options = lines["ExecStart"].split()
+    daemon = node_daemon.NodeDaemon(Path(program), Path("/node"))
+    assert (Path(program).name, tuple(options)) == (mps.CONTROL, node_daemon.OPTIONS)
+    assert {word.split("=")[0] for word in lines["Environment"].split()} == {*daemon.variables}
+    assert lines["RestartSec"] == str(node_daemon.RESTART_SECONDS)
+
+
+def test_a_client_has_the_variables_of_a_pod_in_another_directory() -> None:
+    # The variables of Amazon ECS's agent, too: ecs-agent/utils/mps/mps.go.
+    daemon = node_daemon.NodeDaemon(Path("/bin/control"), Path("/here"))
+    assert daemon.client(9216, 0.6) == {
+        "CUDA_MPS_PIPE_DIRECTORY": "/here/pipe",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=9216M",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "60",
+    }
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in daemon.client(9216)
+
+
+def test_two_servers_get_the_limits_that_a_plan_gives_their_models() -> None:
+    models = [SHAPES[name].model for name in PAIR]
+    served = [ServedModel.of(model, context=CONTEXT, slots=SLOTS) for model in models]
+    planned = place_on(served, Mps(replicas=2, limits="per-model"), instance_types()["p5.4xlarge"])
+    assert [one.share_mib for one in planned] == limits_of(served, gpus()["h100"])

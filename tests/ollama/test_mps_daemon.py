@@ -26,6 +26,8 @@ PROGRAM = Path(__file__).with_name("nvidia_cuda_mps_control.py")
 NEVER = "1000000"
 """Turns after which the daemon is asked: not during a test."""
 OUTSIDE = f"{TAG} is outside MPS: its MPS daemon ended or restarted\n"
+OF_NODE = {"TANDEM_MPS": "node", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=9216M"}
+"""Variables of a model with a limit of its own, under the daemon of the node."""
 
 
 @dataclass
@@ -35,10 +37,11 @@ class Daemon:
     pipe: Path
     program: Path
     process: "subprocess.Popen[bytes] | None" = None
+    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe)}
+        return {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe), **self.settings}
 
     def start(self) -> None:
         self.pipe.mkdir(parents=True, exist_ok=True)
@@ -53,6 +56,17 @@ class Daemon:
         assert self.process
         self.says("quit")
         self.process.wait()
+
+    def stop(self) -> None:
+        """`systemctl stop` of the node's daemon."""
+        assert self.process
+        self.process.terminate()
+        self.process.wait()
+
+    def stop_and_start(self) -> None:
+        """`systemctl restart`."""
+        self.stop()
+        self.start()
 
     def crash(self) -> None:
         assert self.process
@@ -122,6 +136,9 @@ def wait_until(seen: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
+Make = Callable[..., Container]
+
+
 @pytest.fixture
 def daemon(stub: Stub) -> Iterator[Daemon]:
     shutil.copy(PROGRAM, stub.folder / "bin" / "nvidia-cuda-mps-control")
@@ -148,16 +165,28 @@ def container(stub: Stub, daemon: Daemon) -> Iterator[Callable[..., Container]]:
         one.server.wait()
 
 
-Make = Callable[..., Container]
+OF_PLUGIN_ENDS = ("quit", "crash", "hang", "restart", "restart_after_a_crash", "reboot")
+OF_NODE_ENDS = ("quit", "crash", "stop", "stop_and_start", "restart_after_a_crash")
+"""systemd starts the daemon again after each end. The look may be before or after that."""
 
 
-@pytest.mark.parametrize("end", ["quit", "crash", "hang", "restart", "restart_after_a_crash", "reboot"])
+@pytest.mark.parametrize(
+    ("settings", "end"),
+    [*(({}, end) for end in OF_PLUGIN_ENDS), *((OF_NODE, end) for end in OF_NODE_ENDS)],
+    ids=[*OF_PLUGIN_ENDS, *(f"{end} on the node" for end in OF_NODE_ENDS)],
+)
 @pytest.mark.real_world(
     behaviour="After the end of the MPS daemon, Ollama's next runner is a process without MPS, with the entire GPU",
     source="run on an H100 (2026-11-26); man nvidia-cuda-mps-control: without a connection, a program runs without MPS",
 )
-def test_the_server_stops_when_its_mps_daemon_ends_and_says_why(container: Make, daemon: Daemon, end: str) -> None:
-    pod = container()
+def test_the_server_stops_when_its_mps_daemon_ends_and_says_why(
+    container: Make, daemon: Daemon, settings: dict[str, str], end: str
+) -> None:
+    if settings:
+        daemon.stop()
+        daemon.settings = {"WITHOUT_PID_FILE": "1"}
+        daemon.start()
+    pod = container(**settings)
     assert pod.start().exit_code == 0
     (pod.watch / "ready").touch()
     getattr(daemon, end)()
@@ -217,6 +246,14 @@ def test_one_question_without_an_answer_does_not_stop_the_model(container: Make,
     assert pod.has("started")
 
 
+def come_late(daemon: Daemon, stub: Stub) -> None:
+    """The daemon answers again once the hook waits for it: the hook then stops what a client has loaded without MPS."""
+    daemon.quit()
+    (stub.folder / "stop.hook").write_text(
+        f"[ -e stopped ] || {sys.executable} {PROGRAM} -f </dev/null >/dev/null 2>&1 &\ntouch stopped\n"
+    )
+
+
 @pytest.mark.real_world(
     behaviour="Each pod of the MPS daemon mounts another /dev/shm, which containers that run already do not see",
     source="k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mount/mount-shm.go; internal/plugin/mps.go",
@@ -224,12 +261,8 @@ def test_one_question_without_an_answer_does_not_stop_the_model(container: Make,
 def test_a_model_is_loaded_only_by_a_container_that_is_newer_than_the_daemon(
     container: Make, daemon: Daemon, stub: Stub
 ) -> None:
-    daemon.quit()
+    come_late(daemon, stub)
     early = container()
-    # The daemon answers again once the hook waits for it: it then stops what a client has loaded without MPS.
-    (stub.folder / "stop.hook").write_text(
-        f"[ -e stopped ] || {sys.executable} {PROGRAM} -f </dev/null >/dev/null 2>&1 &\ntouch stopped\n"
-    )
     start = early.start()
     assert start.exit_code == 1
     assert f"waiting for the MPS daemon before {TAG} is loaded" in start.log
@@ -244,13 +277,62 @@ def test_a_model_is_loaded_only_by_a_container_that_is_newer_than_the_daemon(
         daemon.says("quit")
 
 
-def test_a_daemon_that_never_answers_fails_the_start_without_a_load(container: Make, daemon: Daemon) -> None:
+@pytest.mark.real_world(
+    behaviour="Amazon ECS mounts only the directory of the node's daemon into a container, and no /dev/shm",
+    source="amazon-ecs-agent#5082; the server of driver 580 uses anonymous memory (bottlerocket-kernel-kit#415)",
+)
+def test_under_the_daemon_of_the_node_an_older_container_waits_and_loads_the_model(
+    container: Make, daemon: Daemon, stub: Stub
+) -> None:
+    come_late(daemon, stub)
+    pod = container(**OF_NODE)
+    try:
+        assert pod.start().exit_code == 0
+        assert pod.has_loaded()
+        # Once more, now that there is a daemon: a client's request may have been faster.
+        later = container(**OF_NODE)
+        assert later.start().exit_code == 0
+        calls = (stub.folder / "calls").read_text().splitlines()
+        assert [call.split()[0] for call in calls][-3:] == ["stop", "run", "ps"]
+    finally:
+        daemon.says("quit")
+
+
+@pytest.mark.parametrize(
+    ("settings", "check"),
+    [({}, "Check its pod on this node"), (OF_NODE, "Check tandem-mps.service on this node")],
+    ids=["plugin", "node"],
+)
+def test_a_daemon_that_never_answers_fails_the_start_without_a_load(
+    container: Make, daemon: Daemon, settings: dict[str, str], check: str
+) -> None:
     daemon.crash()
-    pod = container(DAEMON_SECONDS="0")
+    pod = container(DAEMON_SECONDS="0", **settings)
     assert pod.start().exit_code == 1
-    assert pod.termination.read_text().startswith(f"the MPS daemon did not answer within 0 s, so {TAG} was not loaded.")
+    why = f"the MPS daemon did not answer within 0 s, so {TAG} was not loaded. {check}\n"
+    assert pod.termination.read_text() == why
     assert not pod.has_loaded()
     assert not pod.has("started")
+
+
+@pytest.mark.real_world(
+    behaviour="With a limit for a number that no GPU has, or without the daemon, a process has no limit and no error",
+    source="run on an H100 (2026-11-26): memory was refused only beyond that of the entire GPU",
+)
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": ""}, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT must be a limit of GPU 0"),
+        ({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "1=9216M"}, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT must be a limit of GPU 0"),
+        ({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=0M"}, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT must be a limit of GPU 0"),
+        ({"CUDA_MPS_PIPE_DIRECTORY": ""}, "CUDA_MPS_PIPE_DIRECTORY is missing"),
+    ],
+)
+def test_a_model_that_would_have_no_limit_is_not_loaded(container: Make, changed: dict[str, str], why: str) -> None:
+    pod = container(**{**OF_NODE, **changed})
+    assert pod.start().exit_code == 1
+    assert pod.termination.read_text() == f"{why}, so {TAG} was not loaded: it would have the entire GPU\n"
+    assert not pod.has_loaded()
 
 
 def test_a_daemon_that_ends_during_the_load_fails_the_start(container: Make, daemon: Daemon, stub: Stub) -> None:

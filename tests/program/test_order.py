@@ -11,7 +11,9 @@ pytestmark = pytest.mark.slow
 EVERY = pytest.mark.parametrize(
     "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "two-pools"]
 )
-ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "two-pools"])
+ORDERS = pytest.mark.parametrize(
+    "variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "per-model", "two-pools"]
+)
 """Together they have every dependency of the other stacks, which differ only in values or in one more zone."""
 
 

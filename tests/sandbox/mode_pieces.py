@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.device_plugin_sharing import plugin_chart
+from components.mps_daemon import CLAIM, user_data
 from components.share_proof.expectation import ShareExpectation, expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import tokens
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.modes.mps_clients import PIPE_DIRECTORY
 from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import TAINT, Account, meta
 
 T4 = gpus()["t4"]
 TURNS, MPS, WHOLE = TimeSlicing(replicas=2), Mps(replicas=2), Exclusive()
 MODES: tuple[Sharing, ...] = (TURNS, MPS, WHOLE)
+OWN = Mps(replicas=2, limits="per-model")
+"""Not among `MODES`: no node switches to it, because its daemon comes with the node."""
 PROOF = "proof"
 
 
@@ -39,18 +43,34 @@ PLUGIN = "kube-system/plugin"
 
 
 class Switching(Account):
-    """A cluster with a system node and GPU nodes in one mode, and all requirements of their proof."""
+    """A cluster with a system node and GPU nodes in one mode, and all requirements of their proof.
 
-    def __init__(self, sharing: Sharing = TURNS, world: Outside | None = None, *, count: int = 1) -> None:
+    `text` is the nodes' user data. By default it is what the mode needs.
+    """
+
+    def __init__(
+        self, sharing: Sharing = TURNS, world: Outside | None = None, *, count: int = 1, text: str | None = None
+    ) -> None:
         super().__init__(world)
         self.cluster()
         self.nodes()
         self.device_plugin(**plugin_chart.values("gpu", sharing))
-        self.gpu_nodes(count=count, **described(sharing))
+        self.gpu_nodes(count=count, **described(sharing), **self._start(sharing, text))
         self.make(tokens.NAMESPACE, metadata=meta(PROOF))
         self.make(tokens.CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
         for name in ("node-prober", "share-prober"):
             self.make(tokens.SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
+
+        if sharing.needs_node_daemon:
+            directory = {"path": PIPE_DIRECTORY, "type": "Directory"}
+            self.make(tokens.PERSISTENT_VOLUME, metadata=meta(CLAIM), spec={"hostPath": directory})
+            bound = {"storageClassName": "", "volumeName": CLAIM}
+            self.make(tokens.CLAIM, metadata=meta(CLAIM, namespace=PROOF), spec=bound)
+
+    def _start(self, sharing: Sharing, text: str | None) -> dict[str, Any]:
+        if text is None:
+            text = user_data() if sharing.needs_node_daemon else ""
+        return self.started_with(text)
 
     def switch(self, sharing: Sharing) -> None:
         """Changes first the taint, then the plugin's release."""
@@ -79,8 +99,8 @@ def node_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, 
 
 def shares_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, Any]:
     """Spec of the Job that holds all shares."""
-    args = proof_args(sharing, tolerated)
-    return shares_job(expected(sharing), args, "shares-job", "shares", "shares", "scripts", "share-prober")
+    args, claim = proof_args(sharing, tolerated), CLAIM if sharing.needs_node_daemon else None
+    return shares_job(expected(sharing), args, "shares-job", "shares", "shares", "scripts", "share-prober", claim)
 
 
 def proof_args(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> ShareProofArgs:

@@ -12,6 +12,7 @@ from components.device_plugin_sharing import discovery_chart
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.world import CloudError, Entity, tokens
 from tests.sandbox.outside import Outside
+from tests.sandbox.user_data_pieces import in_base64
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
@@ -109,6 +110,11 @@ class Account:
 
     def gpu_nodes(self, name: str = "gpu", **inputs: Any) -> str:
         return self.nodes(name, **{"instanceTypes": ["g4dn.xlarge"], "labels": GPU_LABELS, "taints": [TAINT]} | inputs)
+
+    def started_with(self, user_data: str) -> dict[str, Any]:
+        """The input of a node group whose new nodes start with this text."""
+        template = self.make(tokens.TEMPLATE, userData=in_base64(user_data))
+        return {"launchTemplate": {"id": template, "version": "1"}}
 
     def driver(self) -> str:
         """The EBS CSI driver with its role, which the agent gives it."""

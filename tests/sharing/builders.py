@@ -14,7 +14,8 @@ from sharing.fit.memory import need
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.models.catalogue import MIB, KvType, Model, models
 from sharing.models.served import Cache, ServedModel
-from sharing.modes.modes import Sharing, TimeSlicing, switched
+from sharing.models.share import Share
+from sharing.modes.modes import MPS_PER_MODEL, Mps, Sharing, TimeSlicing, switched
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import Circumstances, StackConfig
 from sharing.stack.pools import GpuPool
@@ -187,6 +188,9 @@ def _changed_stack(old: StackConfig, values: dict[str, Any]) -> StackConfig:
 
 
 def mode(name: str, replicas: int = 2) -> Sharing:
+    """The mode of that name in the matrix: `mps-per-model` is MPS with limits per model."""
+    if name == MPS_PER_MODEL:
+        return Mps(replicas=replicas, limits="per-model")
     return switched(TimeSlicing(replicas=replicas), name)
 
 
@@ -216,6 +220,8 @@ def _written(whole: StackConfig, place: str, values: dict[str, Any]) -> StackCon
     if place.startswith("models"):
         if "kv_type" in fields:
             fields["kv_type"] = KvType(fields["kv_type"])
+        if place.endswith(".share"):
+            place, fields = place.removesuffix(".share"), {"share": Share(**fields)}
         return whole.changed(models=[one.changed(**fields) if one.path == place else one for one in whole.models])
     old = next(one for one in whole.pools if place in (one.path, one.sharing_path, one.own_sharing_path))
     if place in (old.sharing_path, old.own_sharing_path):

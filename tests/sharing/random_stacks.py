@@ -16,7 +16,7 @@ SERVED = st.builds(
     st.integers(1, 8),
     st.sampled_from(list(KvType)),
 )
-SHARINGS = st.builds(mode, st.sampled_from(["exclusive", "timeslice", "mps"]), st.integers(2, 6))
+SHARINGS = st.builds(mode, st.sampled_from(["exclusive", "timeslice", "mps", "mps-per-model"]), st.integers(2, 6))
 
 
 @st.composite

@@ -6,6 +6,7 @@ from pydantic import TypeAdapter
 
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
+from sharing.models.share import Share
 from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
@@ -54,6 +55,7 @@ def read_models(rows: list[Any]) -> list[ServedModel]:
         values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
         where: dict[str, Any] = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
         where |= {"spill": values.pop("spill", []), "importance": values.pop("importance", None)}
+        where |= {"share": Share.model_validate(values.pop("share")) if "share" in values else None}
         times = values.pop("times", 1)
         match values:
             case {"keeping": arguments}:

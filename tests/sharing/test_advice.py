@@ -14,9 +14,9 @@ from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, switched
+from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.advice import Advice
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly
 from tests.sharing.builders import (
@@ -375,3 +375,13 @@ def test_models_that_break_the_same_bound_are_named_and_counted() -> None:
     them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
     [problem] = judge_fully(stack("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
     assert problem.found == "a, b, c and 2 more (25,000 MiB in total)"
+
+
+def test_of_equally_cheap_changes_those_that_keep_limits_come_first_and_the_others_say_so() -> None:
+    """An A100 has MIG, and limits per model need MPS: every way out changes the mode or the type."""
+    asked = tenants(served("qwen3:14b"), served("llama3.2:3b"))
+    config = setup(models=asked, pools=(pool("p4d.24xlarge", sharing=Mig(limits="per-model")),))
+    said = [str(each) for each in judge_fully(config).advice["gpu"]]
+    assert said[0].startswith("`sharing.mode: mps` with `gpu-nodes.instance-types: [g4dn.xlarge]` ($0.")
+    unlimited = [each for each in said if each.endswith("per hour, without memory limits)")]
+    assert [each.split("` ")[0] for each in unlimited] == ["`sharing.mode: timeslice"]

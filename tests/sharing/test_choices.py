@@ -8,6 +8,7 @@ import pytest
 from sharing import tables
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.offerings import family, regions_beside
+from sharing.models.share import Share
 from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
@@ -15,7 +16,7 @@ from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
 from tandem.search import base_stack
 from tests.conftest import Golden
-from tests.sharing.builders import TODAY, instance, replace, setup, tenants, weighing
+from tests.sharing.builders import TODAY, instance, replace, served, setup, tenants, weighing
 
 PRICES = ("gpu_prices", "regional_prices")
 ANY: tuple[Capacity, ...] = ("spot", "on-demand")
@@ -116,6 +117,34 @@ def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warn
     # Both have the tokens of the same GPU.
     hour = found.fitting[0].bill.usd_per_hour / found.fitting[0].cell.usd_per_hour
     assert whole.value / nodes.value == pytest.approx(hour)
+
+
+# qwen2.5:14b has 8.4 GiB (its page in Ollama's library) and a share of a T4 by two 7.5; an L4 has 11.2.
+SIZES = setup(models=tenants(served("qwen2.5:14b", context=4096), served("qwen2.5:3b", context=4096)))
+
+
+def test_a_large_and_a_small_model_have_limits_of_their_own_on_the_cheapest_gpu() -> None:
+    found = choose(SIZES, ["spot"])
+    assert [row(choice) for choice in found.fitting[:2]] == [
+        (1, "g4dn.xlarge", "mps-per-model", "spot"),
+        (1, "g4dn.xlarge", "timeslice", "spot"),
+    ]
+    isolated = choose(SIZES, ["spot"], isolated=("memory", "hardware", "own GPU"))
+    assert row(isolated.fitting[isolated.proposed]) == (1, "g4dn.xlarge", "mps-per-model", "spot")
+    assert {choice.isolation for choice in isolated.fitting} == {"memory", "hardware", "own GPU"}
+    alone = choose(SIZES, ["spot"], isolated=("hardware", "own GPU"))
+    assert row(alone.fitting[0]) == (2, "g4dn.xlarge", "exclusive", "spot")
+
+
+def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_models() -> None:
+    rows = {row(choice)[:3] for choice in choose(SIZES, ["spot"]).fitting}
+    assert (1, "g6.xlarge", "mps") in rows
+    assert (1, "g6.xlarge", "mps-per-model") not in rows
+    with_limits = replace(SIZES, models=[SIZES.models[0].changed(share=Share(memory_gib=10)), SIZES.models[1]])
+    rows = {row(choice)[:3] for choice in choose(with_limits, ["spot"]).fitting}
+    assert (1, "g6.xlarge", "mps-per-model") in rows
+    # Modes without such limits are tried without `share`.
+    assert {(1, "g6.xlarge", "mps"), (1, "g4dn.xlarge", "timeslice"), (2, "g4dn.xlarge", "exclusive")} <= rows
 
 
 def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_for() -> None:

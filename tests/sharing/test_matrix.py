@@ -10,6 +10,7 @@ from sharing.fit.slices import slices_for
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
 from sharing.modes.layouts import Strategy
+from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest
 from tests.sharing.builders import instance, pair, pool, replace, setup, tenants, weighing
@@ -36,6 +37,7 @@ def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
 
 def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
     for place, cell in matrix().items():
+        _, way, _ = place
         if not cell.plans:
             continue
         wanted = sorted(need(served, cell.instance.gpu).bound for served in pair())
@@ -47,11 +49,16 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
         assert together <= largest.unit_mib <= cell.instance.gpu.cuda_mib, place
         if largest.memory_mib is not None:
             assert wanted[-1] <= largest.memory_mib, place
+        if way == MPS_PER_MODEL:
+            assert cell.instance.gpus == 1, place
 
 
 def test_the_types_that_a_fix_names_hold_the_models_the_same_way() -> None:
     named = 0
     for (_, way, _), cell in matrix().items():
+        # A type that the region lacks is replaced by one with as many GPUs, which another rule refuses here.
+        if way == MPS_PER_MODEL and cell.instance.gpus > 1 and cell.problem and "instance-types" in cell.problem.path:
+            continue
         if cell.problem and cell.broken != MODELS_FIT:
             for name in TYPE.findall(cell.problem.fix):
                 assert matrix()[name, way, "node-group"].plans, f"{cell.instance.name}, {way}: {cell.problem}"

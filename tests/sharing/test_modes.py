@@ -11,18 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, gpus
+from sharing.modes.base import AllocationPolicy
 from sharing.modes.layouts import Strategy
-from sharing.modes.modes import (
-    AllocationPolicy,
-    Exclusive,
-    Mig,
-    Mps,
-    Sharing,
-    TimeSlicing,
-    every_mode,
-    mode_names,
-    switched,
-)
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, every_mode, mode_names, switched
 from sharing.stack.changes import written
 
 T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
@@ -63,6 +54,8 @@ def replicated(
         (TimeSlicing(replicas=2), replicated("timeSlicing", 2)),
         (TimeSlicing(replicas=5, allocation_policy="distributed"), replicated("timeSlicing", 5, "distributed")),
         (Mps(replicas=48), replicated("mps", 48)),
+        # The plugin counts the pods; the node's own daemon limits them.
+        (Mps(replicas=2, limits="per-model"), replicated("timeSlicing", 2)),
         (Mig(), plain("single")),
         (BALANCED, plain("mixed")),
         (Mig(replicas=2, allocation_policy="distributed"), replicated("timeSlicing", 2, "distributed", "single")),
@@ -101,6 +94,20 @@ def test_a_sharing_written_to_a_stack_file_is_read_back(sharing: Sharing) -> Non
     assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()
 
 
+def test_a_node_with_limits_per_model_has_a_daemon_of_its_own() -> None:
+    own = Mps(limits="per-model")
+    assert own.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false", "tandem/mps": "per-model"}
+    assert (own.needs_mps_daemon, own.needs_node_daemon, own.needs_mps) == (False, True, True)
+    # Neither value may be that of another mode: a switch needs other nodes, and evicts the pods.
+    assert (own.cut(T4), own.config_name) == ("whole-mps", "mps-2-per-model")
+    assert [sharing.way for sharing in (own, Mps(), TimeSlicing(), BALANCED)] == [
+        "mps-per-model",
+        "mps",
+        "timeslice",
+        "mig-mixed",
+    ]
+
+
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
 def test_a_node_excludes_the_gpu_operator_and_pods_request_the_plain_resource(mode: Sharing) -> None:
     assert mode.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false"}
@@ -121,6 +128,7 @@ def test_a_node_excludes_the_gpu_operator_and_pods_request_the_plain_resource(mo
         (Exclusive(), {GPU: ("none", 1)}, "false"),
         (TimeSlicing(replicas=3), {GPU: ("time-slicing", 3)}, "false"),
         (Mps(replicas=4), {GPU: ("mps", 4)}, "true"),
+        (Mps(replicas=4, limits="per-model"), {GPU: ("time-slicing", 4)}, "false"),
         (Mig(), {GPU: ("none", 1)}, "false"),
         (Mig(replicas=2), {GPU: ("time-slicing", 2)}, "false"),
         (BALANCED, {SMALL: ("none", 1), LARGE: ("none", 1)}, "false"),
@@ -144,6 +152,8 @@ def test_feature_discovery_labels_a_node_with_its_sharing_mode(
         # NVML's total, divided by the replicas.
         (Mps(replicas=2), T4, [(GPU, 2, 7_680, True, 2)]),
         (Mps(replicas=7), T4, [(GPU, 7, 2_194, True, 7)]),
+        # Each pod has a limit of its own.
+        (Mps(replicas=7, limits="per-model"), T4, [(GPU, 7, None, True, 7)]),
         (Mig(layout="all-2g.48gb"), RTX, [(GPU, 2, 47_616, True, 1)]),
         # Pods that take turns on a slice have no memory of their own.
         (Mig(layout="all-2g.48gb", replicas=3), RTX, [(GPU, 6, None, False, 3)]),
@@ -159,7 +169,7 @@ def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, gpu: Gpu, shares: li
 def test_a_gpu_has_two_shares_to_as_many_as_its_mode_allows(mode: type[Mps], most: int) -> None:
     assert [mode(replicas=replicas).replicas for replicas in (2, most)] == [2, most]
     for replicas in (1, most + 1):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValueError, match=r"\.replicas must be "):
             mode(replicas=replicas)
 
 

@@ -121,6 +121,55 @@ def test_mps_threads_are_those_of_all_shares_and_time_slices_those_of_busy_model
     assert slices[0] == slices[1]
 
 
+OWN = Mps(limits="per-model")
+
+
+def of_client(model: ServedModel, gpu: str, threads: float) -> Speed:
+    """A model with limits of its own, beside one neighbour."""
+    shares = dataclasses.replace(OWN.offers(gpus()[gpu])[0], threads=threads)
+    speed = forecast(model, gpus()[gpu], shares, 2)
+    assert speed
+    return speed
+
+
+@pytest.mark.parametrize(("tag", "whole", "half"), [("llama2:7b", 3.38, 5.03), ("mistral:7b", 4.04, 6.42)])
+def test_a_client_keeps_of_its_speed_what_was_measured_with_half_of_the_threads(
+    tag: str, whole: float, half: float
+) -> None:
+    """H100, milliseconds between tokens beside an idle neighbour: docs/explanation/speed.md."""
+    model = served(tag)
+    every, limited = of_client(model, "h100", 1.0).tokens_per_s, of_client(model, "h100", 0.5).tokens_per_s
+    assert limited.value / every.value == pytest.approx(whole / half, rel=0.05)
+    assert limited.low <= 1000 / half <= limited.high
+
+
+def test_an_idle_neighbour_costs_nothing_where_all_threads_are_allowed() -> None:
+    """An MPS client without a limit of threads saw all 132 multiprocessors: docs/benchmarks, MPS on an H100."""
+    model = served("llama2:7b")
+    alone = of(model, "t4", Exclusive(), 1)
+    client, equal = of_client(model, "t4", 1.0), of(model, "t4", Mps())
+    assert client.tokens_per_s == alone.tokens_per_s
+    assert client.first_token_ms == alone.first_token_ms
+    assert equal.tokens_per_s.high < client.tokens_per_s.value
+    assert equal.first_token_ms.value > client.first_token_ms.value
+    # A busy one takes what it takes under equal limits.
+    assert client.busy_tokens_per_s.value == pytest.approx(equal.busy_tokens_per_s.value)
+
+
+@given(
+    tag=some.sampled_from(GENERATING),
+    gpu=some.sampled_from(["t4", "l4", "h100"]),
+    parts=some.tuples(some.integers(1, 100), some.integers(1, 100)),
+)
+def test_fewer_threads_are_never_faster(tag: str, gpu: str, parts: tuple[int, int]) -> None:
+    few, many = (of_client(served(tag, context=512), gpu, part / 100) for part in sorted(parts))
+    for name in ("tokens_per_s", "busy_tokens_per_s", "full_tokens_per_s"):
+        assert getattr(few, name).value <= getattr(many, name).value * 1.0001
+    assert few.first_token_ms.value >= many.first_token_ms.value * 0.9999
+    for speed in (few, many):
+        assert speed.busy_tokens_per_s.value <= speed.tokens_per_s.value
+
+
 def test_a_slice_that_models_share_is_time_sliced() -> None:
     alone, turns = (of(served("llama2:7b"), "h100", Mig(layout="all-3g.40gb", replicas=number)) for number in (None, 2))
     assert turns.tokens_per_s == alone.tokens_per_s

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sharing.cost.hosted import hosted_price
+from sharing.models.share import Share
 from sharing.modes.modes import Exclusive, Mps, TimeSlicing
 from sharing.speed.community import Figures
 from sharing.speed.estimate import Estimate
@@ -62,6 +63,40 @@ def test_a_measurement_replaces_the_forecast_of_the_same_setup_only(other: dict[
         measured_figures = frozenset({"busy_tokens_per_s"})
         assert after == replace(before, busy_tokens_per_s=Estimate(23, 22, 24), measured=measured_figures)
         assert (before.basis, after.basis) == ("forecast", "measured")
+
+
+@pytest.mark.parametrize(
+    ("other", "counts"),
+    [
+        ({"mode": "mps-per-model", "threads_percent": 60}, True),
+        ({"mode": "mps-per-model", "threads_percent": 100}, False),
+        # Under equal limits, each has half of the threads.
+        ({"mode": "mps"}, False),
+    ],
+)
+def test_a_measurement_counts_for_the_same_limits_only(other: dict[str, object], counts: bool) -> None:
+    limited = PAIR[0].changed(share=Share(compute_percent=60)), PAIR[1]
+    config = stack("g4dn.xlarge", Mps(limits="per-model"), *limited)
+    measured = replace(BUSY, **other)  # type: ignore[arg-type]
+    speed = speeds(config.under(Circumstances(today=TODAY, measured=(measured,))))[0]
+    assert speed
+    assert (speed.busy_tokens_per_s == BUSY.busy_tokens_per_s) is counts
+    if counts:
+        assert measured.setup == "t4, mps-per-model with 60 % of the threads, 2 of 2 shares in use, slots: 1"
+    equal = stack("g4dn.xlarge", Mps(), *PAIR).under(Circumstances(today=TODAY, measured=(measured,)))
+    first = speeds(equal)[0]
+    assert first
+    assert bool(first.measured) is (other == {"mode": "mps"})
+
+
+def test_a_model_with_a_part_of_the_threads_is_slower_alone() -> None:
+    limited = PAIR[0].changed(share=Share(compute_percent=50))
+    whole, half = (
+        speeds(stack("g4dn.xlarge", Mps(limits="per-model"), first, PAIR[1]))[0] for first in (PAIR[0], limited)
+    )
+    assert whole
+    assert half
+    assert half.tokens_per_s.value < whole.tokens_per_s.value
 
 
 def test_a_measurement_says_what_it_measured() -> None:

@@ -3,7 +3,9 @@
 import pytest
 from pydantic import BaseModel
 
-from stacks.stack_file.form_errors import fields, hint
+from sharing.modes.modes import mode_names
+from sharing.verdict import matrix
+from stacks.stack_file.form_errors import WAYS, fields, hint
 from tests.stacks.test_every_error import key_of, said, with_value
 
 EXAMPLES = [(path, example) for path, field in fields().items() for example in field.examples or ()]
@@ -24,6 +26,10 @@ def test_a_fix_is_derived_from_the_examples_of_the_field() -> None:
     assert hint("cluster.admins[]") == "Write `admins: [arn:aws:iam::111122223333:role/ci]`, for example."
     assert hint("cluster.zones") == "", "the default is enough"
     assert hint("tags.team") == "", "a key of the user's own"
+
+
+def test_each_name_of_a_mode_that_is_no_value_of_a_file_has_a_fix() -> None:
+    assert set(WAYS) == set(matrix.WAYS) - set(mode_names())
 
 
 def test_every_key_has_a_hint_or_a_default_to_return_to() -> None:

@@ -51,11 +51,11 @@ def refusal(**sections: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice"])
+@pytest.mark.parametrize("name", ["dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "per-model", "timeslice"])
 def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -> None:
     """15 to 25 %, or enough for the two nodes of `exclusive`; new prices may use up part of it."""
     found = judge_file(ROOT / f"Pulumi.{name}.yaml", today=TODAY)
-    room_for = "exclusive" if name in ("karpenter", "mps", "timeslice") else name
+    room_for = "exclusive" if name in ("karpenter", "mps", "per-model", "timeslice") else name
     whole = judge_file(ROOT / f"Pulumi.{room_for}.yaml", today=TODAY).verdict.cost
     assert whole is not None
     assert [one for one in (*found.problems, *found.verdict.warnings) if one.path.startswith("budget")] == []
@@ -63,7 +63,7 @@ def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -
     assert 0 < (found.config.budget.max_usd_per_month or 0) < 1.35 * whole.usd_per_month
 
 
-@pytest.mark.parametrize("name", ["karpenter", "mps", "timeslice"])
+@pytest.mark.parametrize("name", ["karpenter", "mps", "per-model", "timeslice"])
 def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_path: Path) -> None:
     text = (ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
     [(hour, month)] = re.findall(r"# Room for .* (\d\.\d\d) and (\d+)", text)

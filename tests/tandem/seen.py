@@ -2,11 +2,14 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stacks.stack_file.judge import Plan, judge_file
+from sharing.stack.config import SECTIONS
+from stacks.stack_file.judge import Plan, judge, judge_file
+from stacks.stack_file.yaml import read
 from tandem.deployed.objects import Facts
 from tandem.verify.checks import Check, model_checks, pool_checks
 
@@ -21,6 +24,16 @@ def planned(stack: str = "timeslice") -> Plan:
 
 def ready(is_ready: bool = True) -> dict[str, Any]:
     return {"conditions": [{"type": "Ready", "status": str(is_ready)}]}
+
+
+@cache
+def limited() -> Plan:
+    """The stack `mps` with limits per model: 8 GiB and 60 % of the threads, and 6 GiB."""
+    source = read(ROOT / "Pulumi.mps.yaml", SECTIONS)
+    shares = ({"memory-gib": 8, "compute-percent": 60}, {"memory-gib": 6})
+    models = [{**model, "share": share} for model, share in zip(source.sections["models"], shares, strict=True)]
+    own = {"sharing": {"mode": "mps", "limits": "per-model"}, "models": models}
+    return judge(replace(source, sections={**source.sections, **own}), "Pulumi.mps.yaml").plan()
 
 
 def node(
@@ -161,6 +174,29 @@ def under_mps(daemon: str = "09:00", server: str = "10:00", *, message: str = ""
         model["status"] = {**ready(bool(server)), "phase": "Running", "containerStatuses": [since("ollama", server)]}
     daemons = [daemon_set(f"{release}{part}") for part in ("", "-gpu-feature-discovery", "-mps-control-daemon")]
     return Facts([node(mode="mps-2", labels=labels)], {"nvidia-device-plugin": daemons}, models, mps_pods=[running])
+
+
+LIMITS = {
+    "CUDA_MPS_PIPE_DIRECTORY": "/run/tandem-mps",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=8192M",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "60",
+}
+"""Of the first model of `limited`. Form: amazon-ecs-agent, ecs-agent/utils/mps/mps.go."""
+
+
+def under_limits(
+    settings: Mapping[str, str] = LIMITS,
+    mounted: str = "/run/tandem-mps",
+    label: str = "per-model",
+    first: dict[str, Any] | None = None,
+) -> Facts:
+    """The stack `limited`, with these variables and this directory in the pod of its first model."""
+    own = node(mode="mps-2-per-model", labels={"tandem/mps": label})
+    model = pod("llama2-7b", settings=settings)
+    model["status"] = (first or model)["status"]
+    model["spec"]["containers"][0]["volumeMounts"] = [{"mountPath": "/root/.ollama/models"}, {"mountPath": mounted}]
+    daemon_sets = facts().daemon_sets
+    return Facts([own], daemon_sets, [model, pod("mistral-7b")])
 
 
 def changed(entity: dict[str, Any], *path: str, to: object) -> dict[str, Any]:

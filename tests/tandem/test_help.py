@@ -59,8 +59,10 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes() -> No
 
 
 @pytest.mark.parametrize("command", ["verify", "watch"])
-def test_help_says_that_a_model_outside_mps_is_reported(command: str) -> None:
-    assert "Under MPS, report each model that runs outside it." in " ".join(call(command, "--help").stdout.split())
+def test_help_says_when_a_model_outside_mps_is_reported(command: str) -> None:
+    shown = " ".join(call(command, "--help").stdout.split())
+    assert "Under MPS with equal limits, report each model that runs outside it. With limits per model," in shown
+    assert "is only not ready." in shown
 
 
 def test_every_option_has_a_help_in_words() -> None:

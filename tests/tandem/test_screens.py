@@ -30,7 +30,10 @@ PARIS = (*PAIR, "--region", "eu-west-3")
 """The tables have no price of G5 there, and no spot price at all."""
 LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
 SCREENS = {
-    **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
+    **{
+        f"plan-{name}": ("plan", name)
+        for name in ("timeslice", "mps", "per-model", "mig-mixed", "karpenter", "pools.yaml")
+    },
     **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "refused")},
     "plan-verbose": ("plan", "mig-mixed", "--verbose", "--resources"),
     "plan-verbose-pools": ("plan", "pools.yaml", "-v"),

@@ -11,7 +11,8 @@ judge asks all questions again. A replaced judge is found by its name.
 
 Environment: EXPECTATION (JSON, see `PodExpectation`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that
 resolves to every running pod), PORT, LIMIT_SECONDS (for all pods to start), BACK_SECONDS (for an interrupted pod to
-start again), STEP_SECONDS (for one reply), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
+start again), STEP_SECONDS (for one reply), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode). With limits
+of their own, also CUDA_MPS_PIPE_DIRECTORY, the directory of the node's MPS daemon.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Protocol
 
 from .cuda import FULL, CudaError, Share
@@ -37,6 +39,9 @@ from .verdict import (
     group_by_finding,
 )
 
+PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
+MEMORY_VARIABLE = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""CUDA reads both once, when a process starts to use the GPU."""
 UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
 INTERRUPTED = "interrupted"
 HELLO_SECONDS = 5
@@ -53,8 +58,8 @@ class Pod(Protocol):
 class LocalPod:
     """The pod of this process. A reply has `error` if the driver failed, and then the judge stops asking."""
 
-    def __init__(self, expected: PodExpectation, exclusive: float) -> None:
-        self._expected, self._exclusive = expected, exclusive
+    def __init__(self, expected: PodExpectation, exclusive: float, index: int) -> None:
+        self._expected, self._exclusive, self._index = expected, exclusive, index
         self._share: Share | None = None
         self.question = ""
         """The last question, to report it if the driver hangs."""
@@ -65,14 +70,16 @@ class LocalPod:
     def receive(self, until: float | None = None) -> Answer:
         del until
         try:
+            if self._expected.own_limits and not Path(os.environ[PIPE_VARIABLE], "control").is_socket():
+                return {"error": f"no MPS daemon at {os.environ[PIPE_VARIABLE]}"}
             self._share = self._share or open_share(self._exclusive)
             if self.question == "look":
                 # Frees memory that an interrupted round allocated.
                 self._share.free()
                 return asdict(self._share.look())
             if self.question == "within":
-                return {"refused": self._share.allocate(self._expected.within_mib)}
-            refused = self._share.allocate(self._expected.above_mib)
+                return {"refused": self._share.allocate(self._expected.within_mib(self._index))}
+            refused = self._share.allocate(self._expected.above_mib(self._index))
             self._share.free()
             return {"refused": refused}
         except CudaError as error:
@@ -216,14 +223,14 @@ def examine(expected: PodExpectation, pods: Mapping[int, Pod], step: float) -> t
     found = _failed(seen) or [*find_misplaced(expected, seen), *find_missized(expected, seen)]
     if found:
         return found, seen
-    if expected.limit_mib is not None:
+    if expected.limits_mib:
         # One pod at a time: without limits, the first allocation could make the second one fail.
         above: dict[int, Answer] = {}
         for index in pods:
             above |= ask("above", [index])
         found += _failed(above) or group_by_finding(
             {
-                index: f"allocated {expected.above_mib:,} MiB, more than its share"
+                index: f"allocated {expected.above_mib(index):,} MiB, more than its share"
                 if answer["refused"] is None
                 else f"expected {FULL} for an allocation beyond its share, but got {answer['refused']}"
                 for index, answer in above.items()
@@ -235,7 +242,7 @@ def examine(expected: PodExpectation, pods: Mapping[int, Pod], step: float) -> t
         within = ask("within", list(pods))
         found = _failed(within) or group_by_finding(
             {
-                index: f"could not allocate {expected.within_mib:,} MiB of its share: {answer['refused']}"
+                index: f"could not allocate {expected.within_mib(index):,} MiB of its share: {answer['refused']}"
                 for index, answer in within.items()
                 if answer["refused"] is not None
             }
@@ -322,11 +329,14 @@ def watch(seconds: float, here: LocalPod, expected: PodExpectation, index: int) 
 def main(environment: Mapping[str, str]) -> int:
     """Returns 0 if all shares are as expected, else 1. The last output is the proof or the reason."""
     given = json.loads(environment["EXPECTATION"])
-    expected = PodExpectation(**{**given, "sees_mib": tuple(given["sees_mib"])})
+    lists = {key: tuple(given[key]) for key in ("sees_mib", "limits_mib")}
+    expected = PodExpectation(**{**given, **lists})
     index, port = int(environment["JOB_COMPLETION_INDEX"]), int(environment["PORT"])
     limit, step = float(environment["LIMIT_SECONDS"]), float(environment["STEP_SECONDS"])
     back, exclusive = float(environment["BACK_SECONDS"]), float(environment["EXCLUSIVE_SECONDS"])
-    here = LocalPod(expected, exclusive)
+    if expected.own_limits:
+        os.environ[MEMORY_VARIABLE] = f"0={expected.limits_mib[index]}M"
+    here = LocalPod(expected, exclusive, index)
     # Three questions and a verdict, all of them twice because of a possible interruption.
     watch(limit + back + 8 * step, here, expected, index)
     if index == 0:

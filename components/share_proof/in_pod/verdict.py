@@ -37,6 +37,10 @@ REMEDIES = (
     ("of memory visible", "The node's GPU or MIG slices are not as planned. Check its instance type."),
     ("devices visible", "The pod has devices that it did not request. Read the device plugin's log on this node."),
     (
+        "no MPS daemon",
+        "Read `journalctl -u tandem-mps` and /var/log/cloud-init-output.log on this node.",
+    ),
+    (
         "more than its share",
         "Memory is not limited, because the pod does not use the MPS daemon. Read the daemon's log.",
     ),
@@ -62,20 +66,21 @@ class PodExpectation:
     """Shares per GPU or MIG slice."""
     sees_mib: tuple[int, int]
     """Minimum and maximum memory in MiB that a pod can see."""
-    limit_mib: int | None
-    """Memory in MiB that one process can allocate, if MPS enforces a limit."""
+    limits_mib: tuple[int, ...] = ()
+    """Memory in MiB that the process of each pod can allocate, by the pod's index; empty if MPS enforces no limit."""
+    own_limits: bool = False
+    """Whether each pod sets its limit itself, as a client of the node's MPS daemon."""
 
-    @property
-    def above_mib(self) -> int:
-        """Size in MiB of an allocation that must fail."""
-        return (self.limit_mib or 0) + SMALL_MIB
+    def above_mib(self, index: int) -> int:
+        """Size in MiB of an allocation that must fail in this pod."""
+        return self.limits_mib[index] + SMALL_MIB
 
-    @property
-    def within_mib(self) -> int:
-        """Size in MiB of an allocation that must succeed in all pods at once."""
-        if self.limit_mib is None:
+    def within_mib(self, index: int) -> int:
+        """Size in MiB of an allocation that must succeed in this pod, and in all others at once."""
+        if not self.limits_mib:
             return SMALL_MIB
-        return max(min(self.limit_mib * 4 // 5, self.limit_mib - CONTEXT_MIB), self.limit_mib // 4)
+        limit = self.limits_mib[index]
+        return max(min(limit * 4 // 5, limit - CONTEXT_MIB), limit // 4)
 
 
 def find_misplaced(expected: PodExpectation, seen: Mapping[int, Answer]) -> list[str]:
@@ -114,8 +119,8 @@ def format_verdict(expected: PodExpectation, found: list[str], seen: Mapping[int
                 "proved": expected.summary,
                 "devices": {id: {"name": seen[pods[0]]["name"], "pods": pods} for id, pods in by_device.items()},
                 **{key: sorted({one[key] for one in seen.values()}) for key in measured},
-                "held_mib": expected.within_mib,
-                "refused_mib": None if expected.limit_mib is None else expected.above_mib,
+                "held_mib": [expected.within_mib(index) for index in sorted(seen)],
+                "refused_mib": [expected.above_mib(index) for index in sorted(seen)] if expected.limits_mib else None,
             }
         )
     devices = [f"{looked[pods[0]]['name']} {id} with {format_pods(pods)}" for id, pods in by_device.items()]

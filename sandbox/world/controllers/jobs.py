@@ -12,9 +12,12 @@ from sandbox.world.controllers import journal, karpenter
 from sandbox.world.controllers.plugin import advertised, labels_seen
 from sandbox.world.controllers.pods import Values, pods_of_job
 from sandbox.world.controllers.scheduler import placed
+from sandbox.world.controllers.user_data import mps_directory
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 
 REPLACE_UNREADY, WAIT_FOR = "pulumi.com/replaceUnready", "pulumi.com/waitFor"
+PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+"""Variable with the directory of the MPS daemon of which a pod's process is a client."""
 LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
 """Reasons of a Job's condition `Failed`. https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
 MESSAGES = {
@@ -41,7 +44,8 @@ def why_failed(entities: Entities, server: str, namespace: str, name: str, input
     for node in _places(entities, server, namespace, name, inputs):
         if not isinstance(node, Entity):
             continue
-        if found := list(_differences(entities, node, expected, resources)):
+        found = [*_without_daemon(node, expected, inputs), *_differences(entities, node, expected, resources)]
+        if found:
             return f"{MESSAGES[FAILED]}; expected: {expected.get('summary')}; node {node.id}: {'; '.join(found)}"
     return None
 
@@ -122,11 +126,24 @@ def _is_there(entities: Entities, server: str, token: str, identity: str) -> boo
 
 def _expectation(inputs: Values) -> dict[str, Any]:
     """The expectation of the pods; empty for a Job that is not a share proof."""
-    variables = values_at(inputs, "spec.template.spec.containers.env")
-    expected: dict[str, Any] = json.loads(
-        next((one["value"] for one in variables if one.get("name") == "EXPECTATION"), "{}")
-    )
+    expected: dict[str, Any] = json.loads(_variable(inputs, "EXPECTATION") or "{}")
     return expected
+
+
+def _variable(inputs: Values, name: str) -> str:
+    """A variable of the pods; empty if they do not have it."""
+    variables = values_at(inputs, "spec.template.spec.containers.env")
+    return next((str(one["value"]) for one in variables if one.get("name") == name), "")
+
+
+def _without_daemon(node: Entity, expected: dict[str, Any], inputs: Values) -> Iterator[str]:
+    """Finding of pods with limits of their own: in the directory that they name and mount, no MPS daemon answers."""
+    if not expected.get("own_limits"):
+        return
+    pipes = _variable(inputs, PIPES)
+    mounted = values_at(inputs, "spec.template.spec.containers.volumeMounts.mountPath")
+    if not pipes or pipes not in mounted or pipes != mps_directory(node):
+        yield f"no MPS daemon at {pipes}"
 
 
 def _differences(entities: Entities, node: Entity, expected: dict[str, Any], resources: set[str]) -> Iterator[str]:
@@ -142,5 +159,6 @@ def _differences(entities: Entities, node: Entity, expected: dict[str, Any], res
         if labels.get(label) != value:
             yield f"its label {label} is {labels.get(label, 'missing')}, expected {value}"
     for resource in sorted(resources & offers.keys()):
-        if expected.get("limit_mib") and offers[resource].strategy != "mps":
-            yield f"a process allocated more than the {expected['limit_mib']:,} MiB of its share of {resource}"
+        limits = [] if expected.get("own_limits") else expected.get("limits_mib")
+        if limits and offers[resource].strategy != "mps":
+            yield f"a process allocated more than the {min(limits):,} MiB of its share of {resource}"

@@ -123,6 +123,8 @@ def _possible_nodes(entities: Entities, server: str) -> list[_NewNode]:
         for number in range(launched, int(value_at(pool.inputs, "spec.limits.nodes") or 1)):
             zone, subnet = _place(entities, pool, node_class)
             node = _described(pool, f"new-{pool.id}-{number}", zone)
+            # Plain text, unlike that of a launch template (karpenter.sh/docs/concepts/nodeclasses/, spec.userData).
+            node.inputs = {"userData": value_at(node_class.inputs, "spec.userData") or ""}
             found.append(_NewNode(pool, node_class, subnet, node))
     return found
 
@@ -171,6 +173,7 @@ def _launch(entities: Entities, new: _NewNode) -> None:
         subnet=new.subnet,
         security_groups=values_at(new.node_class.inputs, "spec.securityGroupSelectorTerms.id"),
         disk={"size": disk.get("volumeSize"), "type": disk.get("volumeType")},
+        user_data=new.node.inputs["userData"],
     )
     node.cluster = new.pool.cluster
     metadata = {"name": node.id, "labels": {**labels, HOST_LABEL: node.id}}

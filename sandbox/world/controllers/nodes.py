@@ -8,6 +8,7 @@ from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT, digest
 from sandbox.world import tokens
 from sandbox.world.controllers import hardware, quotas
+from sandbox.world.controllers.user_data import decoded, template_of
 from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
 
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
@@ -162,6 +163,8 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
     subnets = [one for one in given if sold_in(entities, one, [kind])]
     if given and not subnets:
         return
+    template = template_of(entities, group.inputs)
+    disk = value_at(template, "blockDeviceMappings.ebs") or {}
     instance, node = launch(
         entities,
         owner=group,
@@ -171,7 +174,8 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
         spot=spot,
         subnet=subnets[index % len(subnets)] if subnets else None,
         security_groups=[value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
-        disk=_root_disk(entities, group),
+        disk={"size": disk.get("volumeSize", 20), "type": disk.get("volumeType", "gp2")},
+        user_data=decoded(template.get("userData")),
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
     node.outputs = _described(node.id, group, instance)
@@ -198,8 +202,12 @@ def launch(
     subnet: str | None,
     security_groups: list[Any],
     disk: dict[str, Any],
+    user_data: str | None,
 ) -> tuple[Entity, Entity]:
-    """Creates an instance with network interface and root volume, and its node, which has no details yet."""
+    """Creates an instance with network interface and root volume, and its node, which has no details yet.
+
+    The node keeps its user data: a change of the template or class does not reach nodes that run.
+    """
     found = entities.get(tokens.SUBNET, subnet)
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
@@ -211,7 +219,9 @@ def launch(
     made(entities, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
     made(entities, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
     host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
-    return instance, made(entities, tokens.NODE, host, host, by, instance.key, {})
+    node = made(entities, tokens.NODE, host, host, by, instance.key, {})
+    node.inputs = {"userData": user_data} if user_data else {}
+    return instance, node
 
 
 def _described(name: str, group: Entity, instance: Entity) -> dict[str, Any]:
@@ -226,12 +236,6 @@ def _described(name: str, group: Entity, instance: Entity) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {**own, **(group.inputs.get("labels") or {})}},
         "spec": {"taints": list(group.inputs.get("taints") or ()), "providerID": instance.id},
     }
-
-
-def _root_disk(entities: Entities, group: Entity) -> dict[str, Any]:
-    template = entities.get(tokens.TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
-    disk = value_at(template.inputs, "blockDeviceMappings.ebs") if template else None
-    return {"size": (disk or {}).get("volumeSize", 20), "type": (disk or {}).get("volumeType", "gp2")}
 
 
 _PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"}

@@ -10,7 +10,7 @@ from sandbox.world import tokens
 from sandbox.world.controllers.nodes import gpu_count, labels, meets
 from sandbox.world.controllers.pods import DISCOVERY, Values, chart, releases
 from sandbox.world.entities import Entities, Entity, GpuState, value_at, values_at
-from sharing.modes.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.modes.base import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 GPU_PRESENT = "nvidia.com/gpu.present"

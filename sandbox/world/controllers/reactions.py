@@ -7,6 +7,7 @@ from sandbox.world.controllers import jobs
 from sandbox.world.controllers.helm import install, replace_pods, uninstall
 from sandbox.world.controllers.nodes import admit_creator, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.controllers.settling import settle
+from sandbox.world.controllers.user_data import keep_version
 from sandbox.world.entities import PULUMI, Entities, Entity
 
 
@@ -19,6 +20,8 @@ def created(entities: Entities, entity: Entity, caller: str, *, joins: bool = Tr
         make_access_entry(entities, entity)
         if joins:
             scale(entities, entity)
+    elif entity.type == tokens.TEMPLATE:
+        keep_version(entities, entity)
     elif entity.type == tokens.RELEASE:
         install(entities, entity)
     elif entity.type == tokens.JOB:
@@ -32,6 +35,8 @@ def updated(entities: Entities, entity: Entity, before: dict[str, Any]) -> None:
         make_control_plane(entities, entity)
     elif entity.type == tokens.NODE_GROUP:
         refresh(entities, entity, before)
+    elif entity.type == tokens.TEMPLATE:
+        keep_version(entities, entity)
     elif entity.type == tokens.RELEASE:
         replace_pods(entities, entity)
     settle(entities)

@@ -9,7 +9,7 @@ from sandbox.world import tokens
 from sandbox.world.controllers.nodes import BLOCKING, EFFECTS, meets, taints
 from sandbox.world.controllers.plugin import advertised, labels_seen, refuses_process
 from sandbox.world.controllers.pods import Pod
-from sandbox.world.controllers.storage import why_unmountable
+from sandbox.world.controllers.storage import why_not_mounted, why_unmountable
 from sandbox.world.entities import Entities, Entity, Key, values_at
 
 
@@ -81,11 +81,17 @@ class _Room:
             before = self.taken.copy()
             reason = self._refusal(pods, node)
             if reason is None:
-                return node
+                # The scheduler does not know the node's directories, so it tries no other node.
+                return self._why_not_mounted(pods, node) or node
             self.taken = before
             reasons[reason] += 1
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return f"0/{len(there)} nodes are available" + (f": {why}." if why else ".")
+
+    def _why_not_mounted(self, pods: list[Pod], node: Entity) -> str | None:
+        given = (claim for pod in pods for claim in pod.claims)
+        found = (why_not_mounted(self.entities, self.server, self.namespace, claim, node) for claim in given)
+        return next((why for why in found if why), None)
 
     def _refusal(self, pods: list[Pod], node: Entity) -> str | None:
         for pod in pods:

@@ -6,6 +6,7 @@ Zones of volumes are not emulated: the cluster tier has the real scheduler.
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import cluster_at, made, taints
+from sandbox.world.controllers.user_data import mps_directory
 from sandbox.world.entities import Entities, Entity, value_at
 
 DRIVER = "aws-ebs-csi-driver"
@@ -49,6 +50,21 @@ def why_unmountable(entities: Entities, server: str, namespace: str, name: str) 
         return None  # a directory on the node, which needs no driver
     missing = _driver_missing(entities, server)
     return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
+
+
+def why_not_mounted(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> str | None:
+    """Why the kubelet of a node does not mount the claim. None if it does.
+
+    It refuses a host's directory of the type `Directory` that is not there, and the pod's containers are never created
+    (kubernetes/kubernetes#90263). The only such directory that a node can have is that of its MPS daemon.
+    """
+    claim = _claim(entities, server, namespace, name)
+    volume = bound(entities, claim) if claim else None
+    directory = value_at(volume.inputs, "spec.hostPath") if volume else None
+    if not volume or not directory or directory.get("type") != "Directory" or directory["path"] == mps_directory(node):
+        return None
+    failed = f'MountVolume.SetUp failed for volume "{volume.id}" : hostPath type check failed'
+    return f"ContainerCreating on {node.id}: FailedMount: {failed}: {directory['path']} is not a directory"
 
 
 def mount(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
+from sandbox.world.controllers.user_data import MOST_BYTES, decoded
 from sandbox.world.entities import value_at
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule, absent, taken, used
 
@@ -107,6 +108,16 @@ def _no_such_zone(case: Case) -> str | None:
     return f"The zone '{zone}' does not exist." if zone and zone not in place.zones else None
 
 
+def _not_base64(case: Case) -> str | None:
+    """EC2 accepts some such text, depending on the region (rancher/eks-operator#33). Here, all of it is rejected."""
+    return "Invalid BASE64 encoding of user data." if decoded(case.inputs.get("userData")) is None else None
+
+
+def _too_long(case: Case) -> str | None:
+    given = decoded(case.inputs.get("userData")) or ""
+    return f"User data is limited to {MOST_BYTES} bytes." if len(given) > MOST_BYTES else None
+
+
 def _root_volume(case: Case) -> str | None:
     instance = case.inputs.get("instance")
     return f"Volume {case.id} is currently attached to {instance}" if instance else None
@@ -134,6 +145,9 @@ def _held(type: str, by: str, path: str) -> Rule:
     return _rule(type, DELETE, code, action, used(by, path, words + " (used by {by})"), waits=type in RETRIED)
 
 
+# Errors of CreateLaunchTemplate and CreateLaunchTemplateVersion.
+ENCODED = "https://github.com/pulumi/pulumi-aws/issues/2284"
+LIMITED = "https://github.com/github-aws-runners/terraform-aws-github-runner/issues/3700"
 TAKEN, INVALID = "Resource.AlreadyAssociated", "InvalidParameterValue"
 NAME_TAKEN = "InvalidLaunchTemplateName.AlreadyExistsException"
 SECOND_GATEWAY = taken("vpcId", words="Network {vpcId} already has an internet gateway attached")
@@ -158,6 +172,8 @@ RULES: tuple[Rule, ...] = (
     _rule(tokens.ROUTE, CHANGE, INVALID, "CreateRoute", _other_network),
     _rule(tokens.ASSOCIATION, CREATE, TAKEN, "AssociateRouteTable", SUBNET_TAKEN),
     _rule(tokens.TEMPLATE, CREATE, NAME_TAKEN, "CreateLaunchTemplate", taken("name", words="{name} already exists")),
+    Rule((tokens.TEMPLATE,), CHANGE, "InvalidUserData.Malformed", ENCODED, _not_base64),
+    Rule((tokens.TEMPLATE,), CHANGE, "InvalidUserData.Malformed", LIMITED, _too_long),
     _rule(tokens.VOLUME, CREATE, "InvalidZone.NotFound", "CreateVolume", _no_such_zone),
     _rule(tokens.SUBNET, CREATE, "InvalidZone.NotFound", "CreateVolume", _no_such_zone),
     _rule(tokens.VOLUME, DELETE, "VolumeInUse", "DeleteVolume", _root_volume),

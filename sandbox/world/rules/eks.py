@@ -8,6 +8,7 @@ from sandbox.world import tokens
 from sandbox.world.controllers import quotas
 from sandbox.world.controllers.nodes import cluster_at, is_recycled, launched, surge
 from sandbox.world.controllers.storage import has_policy, untainted
+from sandbox.world.controllers.user_data import decoded, is_multipart, template_of
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule, absent, taken, used
@@ -122,6 +123,15 @@ def _no_template(case: Case) -> str | None:
     if version.isdigit() and not 1 <= int(version) <= latest:
         return f"The launch template {wanted} has no version {version}, its latest is {latest}."
     return None
+
+
+def _not_mime(case: Case) -> str | None:
+    """EKS adds a part of its own to user data, unless the template names an AMI."""
+    template = template_of(case.entities, case.inputs)
+    text = decoded(template.get("userData"))
+    if not text or template.get("imageId") or is_multipart(text):
+        return None
+    return "User data was not in the MIME multipart format."
 
 
 def _newer_than_cluster(case: Case) -> str | None:
@@ -251,6 +261,8 @@ _ZONES = "https://github.com/aws/containers-roadmap/issues/2258"
 _SOLD = "https://github.com/eksctl-io/eksctl/issues/6461"
 _SURGE = GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up"
 _JOINING = GUIDE + "troubleshooting.html#worker-node-fail"
+# The error of a group's creation, and of its update: the page, and hashicorp/terraform-provider-aws#15007.
+_USER_DATA = "https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1875"
 _HEALTH = API + "API_Issue.html"
 INVALID, IN_USE = "InvalidParameterException", "ResourceInUseException"
 
@@ -294,6 +306,8 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.NODE_GROUP, INVALID, "API_CreateNodegroup.html", absent("subnetIds", tokens.SUBNET, NO_SUBNET)),
     _row(tokens.NODE_GROUP, "InvalidRequestException", _SOLD, _not_sold),
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateNotFound", _HEALTH, _no_template, CHANGE),
+    _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, done=True),
+    _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, UPDATE),
     _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _newer_than_cluster, CHANGE),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _unprivileged_nodes, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_network_plugin, done=True),

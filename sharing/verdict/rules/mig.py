@@ -7,7 +7,7 @@ from sharing.fit.shares import place_models
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.offerings import examples
-from sharing.modes.modes import MOST_TIME_SLICES
+from sharing.modes.base import MOST_TIME_SLICES
 from sharing.problems import LIMIT, Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool

@@ -1,10 +1,11 @@
-"""What a row of the table of rules is."""
+"""What a row of the table of rules is, and which pool an error concerns."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
+from sharing.stack.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +15,9 @@ class Rule:
     name: str
     refuses: bool
     check: Callable[[StackConfig], Iterator[Problem]]
+
+
+def concerns(problem: Problem, pool: GpuPool, config: StackConfig) -> bool:
+    """Whether a problem is about the pool, its sharing or its models."""
+    places = (pool.path, pool.sharing_path, *(served.path for served in config.models_of(pool)))
+    return problem.path == "models" or problem.is_within(places)

@@ -31,6 +31,9 @@ def _obstacle(config: StackConfig, home: GpuPool, pool: GpuPool) -> str:
         return f"has {there}, but {home.name} has {here}: a pod requests the same resource on every pool"
     if " " in here:
         return f"has {there}: a model of such a pool cannot spill, because its slice is chosen on its own pool"
+    for own in (home, pool):
+        if own.sharing.needs_node_daemon:
+            return f"is not possible: {own.name} has `limits: per-model`, and a limit is that of one pool"
     if config.park and home.provisioner == "node-group" and pool.provisioner == "karpenter":
         return "is on Karpenter: a waiting model of a node group would start a node there while the stack is parked"
     return ""

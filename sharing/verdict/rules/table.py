@@ -11,9 +11,11 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
-from sharing.modes.modes import Mps
+from sharing.modes.base import DEFAULT_REPLICAS, PER_MODEL
+from sharing.modes.modes import MPS_MOST_REPLICAS, Mps
 from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
 from sharing.stack import zones
+from sharing.stack.changes import written
 from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
@@ -92,8 +94,25 @@ def _gpu_supports_mode(config: StackConfig) -> Iterator[Problem]:
     for pool in config.pools:
         is_spot = pool.capacity == "spot" and not pool.on_demand_fallback
         market = Market(region=config.region, is_spot=is_spot, book=config.book)
-        for gpu in dict.fromkeys(kind.gpu for kind in pool.known_types if kind.gpu.vendor == "nvidia"):
-            yield from pool.sharing.check(gpu, pool.sharing_path, market)
+        nvidia = [kind for kind in pool.known_types if kind.gpu.vendor == "nvidia"]
+        for gpu in dict.fromkeys(kind.gpu for kind in nvidia):
+            most = max(kind.gpus for kind in nvidia if kind.gpu == gpu)
+            yield from pool.sharing.check(gpu, pool.sharing_path, market, most)
+
+
+def _share_has_limits(config: StackConfig) -> Iterator[Problem]:
+    pools = {pool.name: pool for pool in config.pools}
+    for served in config.models:
+        pool = pools.get(served.pool)
+        if served.share is not None and pool and not pool.sharing.needs_node_daemon:
+            clients = min(max(pool.sharing.replicas or 0, DEFAULT_REPLICAS), MPS_MOST_REPLICAS)
+            settings = f"{pool.own_sharing_path}: {written(Mps(replicas=clients, limits=PER_MODEL))}"
+            sharing = f"{pool.sharing_path} has `mode: {pool.sharing.mode}`"
+            if pool.sharing.needs_mps:
+                sharing = f"those of {pool.sharing_path} are equal"
+                settings = f"{pool.sharing_path}.limits: {PER_MODEL}"
+            fix = f"Write `{settings}`, or remove `share`."
+            yield Problem(f"{served.path}.share", "", f"needs limits per model, and {sharing}", fix)
 
 
 def _driver_supports_gpu(config: StackConfig) -> Iterator[Problem]:
@@ -320,6 +339,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the region offers the types", True, not_offered),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool),
     Rule("the GPU supports the mode", True, _gpu_supports_mode),
+    Rule("a share has limits of its own", True, _share_has_limits),
     Rule("the driver supports the GPU", True, _driver_supports_gpu),
     Rule("the driver can partition the GPU", True, mig.driver_partitions),
     Rule("every part has a build for the architecture", True, _arm64_parts),

@@ -9,6 +9,7 @@ import pytest
 from sandbox.world import Fault, Faults, IncompleteError, tokens
 from sandbox.world.controllers.quotas import code
 from tests.sandbox.outside import Outside
+from tests.sandbox.user_data_pieces import ARCHIVE, in_base64
 from tests.sandbox.world.whole import tags
 from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, refused
 
@@ -206,7 +207,7 @@ def test_a_new_template_version_or_release_recycles_the_nodes(
     group = clustered.nodes(count=2, launchTemplate={"id": template, "version": "1"})
     before = {one.id for one in clustered.of(tokens.INSTANCE)}
     assert clustered.change(tokens.TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
-    assert clustered.change(tokens.TEMPLATE, template, userData="x")["latestVersion"] == 2
+    assert clustered.change(tokens.TEMPLATE, template, userData=in_base64(ARCHIVE))["latestVersion"] == 2
     if "launchTemplate" in inputs:
         inputs = {"launchTemplate": {"id": template, "version": "2"}}
     clustered.change(tokens.NODE_GROUP, group, **inputs)

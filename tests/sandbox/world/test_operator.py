@@ -12,7 +12,8 @@ from sandbox.world.controllers.nodes import labels
 from sandbox.world.controllers.plugin import cut, plugins_on
 from sandbox.world.entities import Entities, Entity
 from sharing.hardware.gpus import gpus
-from sharing.modes.modes import ENTIRE_GPU_LABELS, Mig, TimeSlicing
+from sharing.modes.base import ENTIRE_GPU_LABELS
+from sharing.modes.modes import Mig, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account
 
 WHOLE: dict[str, Any] = json.loads(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sandbox.world import tokens
+from tests.sandbox.user_data_pieces import ARCHIVE, GREETS, in_base64
 from tests.sandbox.world.whole import (
     ANYWHERE,
     IN_USE,
@@ -45,6 +46,9 @@ EC2: Rows = [
     (tokens.ASSOCIATION, {"subnetId": "{far subnet}", "routeTableId": "r"}, "InvalidRouteTableID.NotFound", "r"),
     (tokens.ASSOCIATION, {"subnetId": "{subnet}", "routeTableId": "{table}"}, "Resource.AlreadyAssociated", "another"),
     (tokens.GATEWAY, {"vpcId": "{vpc}"}, "Resource.AlreadyAssociated", "already has"),
+    # pulumi/pulumi-aws#2284; github-aws-runners/terraform-aws-github-runner#3700.
+    (tokens.TEMPLATE, {"userData": GREETS}, "InvalidUserData.Malformed", "Invalid BASE64"),
+    (tokens.TEMPLATE, {"userData": in_base64("x" * 16385)}, "InvalidUserData.Malformed", "16384 bytes"),
     (tokens.TEMPLATE, {"name": "t"}, "InvalidLaunchTemplateName.AlreadyExistsException", "t already"),
     (tokens.VOLUME, {"availabilityZone": "us-east-1x"}, "InvalidZone.NotFound", "us-east-1x"),
     (tokens.SUBNET, {"vpcId": "{vpc}", "availabilityZone": "us-east-1x"}, "InvalidZone.NotFound", "us-east-1x"),
@@ -90,6 +94,8 @@ PARTS = (tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POL
 ENTRY = {"clusterName": "c", "type": "EC2_LINUX"}
 NOBODYS = [{"roleArn": NOBODY}]
 SECOND = {"id": "{template}", "version": "2"}
+NOT_MIME = "Ec2LaunchTemplateInvalidConfiguration"
+PLAIN = {"id": "{plain}", "version": "1"}
 # docs.aws.amazon.com/eks/latest/APIReference/: the call of each type, API_Issue, API_VpcConfigRequest. Zones of groups:
 # eksctl-io/eksctl#6461. Principals: aws-samples/appmod-blueprints#319, terraform-aws-modules/terraform-aws-eks#2969.
 EKS: Rows = [
@@ -104,6 +110,8 @@ EKS: Rows = [
     (tokens.NODE_GROUP, group(subnetIds=["subnet-0"]), INVALID, "subnet-0"),
     (tokens.NODE_GROUP, group(launchTemplate={"id": "lt-0"}), "Ec2LaunchTemplateNotFound", "lt-0"),
     (tokens.NODE_GROUP, group(launchTemplate=SECOND), "Ec2LaunchTemplateNotFound", "no version 2"),
+    # terraform-aws-modules/terraform-aws-eks#1875.
+    (tokens.NODE_GROUP, group(launchTemplate=PLAIN), NOT_MIME, "MIME multipart"),
     (tokens.NODE_GROUP, group(version="1.37"), INVALID, "newer"),
     (tokens.NODE_GROUP, group(instanceTypes=["g4dn.xlarge", "g4dn.2xlarge"]), "InvalidRequestException", "Zone"),
     (tokens.ADDON, {"clusterName": "c", "addonName": "vpc-cni"}, IN_USE, "vpc-cni"),
@@ -134,6 +142,14 @@ ROWS = [*EC2, *IAM, *TAGS, *SCHEDULES, *EKS, *KUBERNETES]
 @pytest.mark.real_world(
     behaviour="A public NAT gateway needs an internet gateway attached to the VPC",
     source="docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html",
+)
+@pytest.mark.real_world(
+    behaviour="User data of a launch template is base64 of at most 16,384 bytes; Pulumi does not encode it",
+    source="github.com/pulumi/pulumi-aws/issues/2284; hashicorp/terraform-provider-aws#49234",
+)
+@pytest.mark.real_world(
+    behaviour="EKS refuses user data that is no MIME archive, because it adds a part of its own",
+    source="github.com/terraform-aws-modules/terraform-aws-eks/issues/1875",
 )
 @pytest.mark.real_world(
     behaviour="An IAM role name has at most 64 characters",
@@ -183,12 +199,23 @@ CHANGES: list[tuple[str, str, dict[str, Any], str, str]] = [
     (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}", "{far subnet}"]}}, INVALID, "exact set of AZs"),
     (tokens.CLUSTER, "c", {"tags": tags(51)}, INVALID, "51"),
     (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "lt-0"}}, "Ec2LaunchTemplateNotFound", "lt-0"),
+    (
+        tokens.NODE_GROUP,
+        "c:system",
+        {"launchTemplate": PLAIN},
+        "Ec2LaunchTemplateInvalidConfiguration",
+        "MIME multipart",
+    ),
+    (tokens.TEMPLATE, "{template}", {"userData": GREETS}, "InvalidUserData.Malformed", "Invalid BASE64"),
     (tokens.VOLUME, "{volume}", {"size": 10}, "InvalidParameterValue", "smaller"),
     (tokens.POLICY, "{policy}", {"policy": "x" * 6145}, "LimitExceeded", "6144"),
 ]
 ACCEPTED: list[tuple[str, str, dict[str, Any]]] = [
     (tokens.CLUSTER, "c", {"version": "1.37"}),
     (tokens.VOLUME, "{volume}", {"size": 30}),
+    # With an image of its own, EKS adds nothing: launch-templates.html, `launch-template-user-data`.
+    (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "{image}", "version": "1"}}),
+    (tokens.TEMPLATE, "{template}", {"userData": in_base64(ARCHIVE + "x" * (16384 - len(ARCHIVE)))}),
     (tokens.GATEWAY, "{gateway}", {"tags": {"a": "b"}}),
 ]
 
@@ -216,7 +243,9 @@ def test_a_change_is_refused(
 
 @pytest.mark.parametrize(("token", "identity", "inputs"), ACCEPTED)
 def test_a_change_is_accepted(whole: Whole, token: str, identity: str, inputs: dict[str, Any]) -> None:
-    assert whole.change(token, whole.filled(identity), **inputs).items() >= inputs.items()
+    given = whole.filled(inputs)
+    outputs = whole.change(token, whole.filled(identity), **given)
+    assert {key: outputs[key] for key in given} == given
 
 
 def test_default_tags_of_the_provider_count(whole: Whole) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sandbox.graph import rebuilt
 from sandbox.world import tokens
+from tests.sandbox.user_data_pieces import GREETS, in_base64
 from tests.sandbox.world_pieces import Account, meta
 
 MANAGED = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
@@ -45,6 +46,8 @@ class Whole(Account):
         for name in "ab":  # private ones have no address
             self.make(tokens.NAT, name, subnetId=self.far_subnet)
         self.template = self.make(tokens.TEMPLATE, name="t")
+        self.plain = self.make(tokens.TEMPLATE, "plain", userData=in_base64(GREETS))
+        self.image = self.make(tokens.TEMPLATE, "image", userData=in_base64(GREETS), imageId="ami-1")
         self.volume_ = self.make(tokens.VOLUME, availabilityZone="us-east-1a", size=20)
         self.largest = self.make(tokens.POLICY, name="p", policy=LARGEST, tags=tags(50))
         self.make(tokens.LOG_GROUP, name="g", tags=tags(50))
@@ -73,6 +76,8 @@ class Whole(Account):
             "{far subnet}": self.far_subnet,
             "{address}": self.address,
             "{template}": self.template,
+            "{plain}": self.plain,
+            "{image}": self.image,
             "{volume}": self.volume_,
             "{root}": root.id,
             "{policy}": self.largest,

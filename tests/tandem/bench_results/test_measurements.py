@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from catalogue import community
 from tandem.bench_results.community import to_share
 from tandem.bench_results.result import Run
+from tandem.bench_results.summary import summary
 from tandem.terminal import CallError
-from tests.command import call
+from tests.command import ROOT, call
 from tests.tandem.results import SPILLED, result, row, run, server, session, steady
 
 ALONE_MS, BUSY_MS = (20.0, 19.0, 25.0), (40.0, 40.0, 40.0)
@@ -74,6 +76,39 @@ def test_a_result_of_each_mode_replaces_its_forecast(stack: str, tmp_path: Path)
     ended = call("plan", stack, "--measured", file, "--json")
     assert ended.stderr == ""
     assert [model["speed"]["basis"] for model in ended.json["models"]] == ["measured", "measured"]
+
+
+def test_a_result_under_limits_per_model_replaces_forecasts_under_the_same_limits_only(tmp_path: Path) -> None:
+    values = yaml.safe_load((ROOT / "Pulumi.mps.yaml").read_text(encoding="utf-8"))
+    config = values["config"]
+
+    def stack(name: str, percent: int) -> str:
+        first, second = config["tandem:models"]
+        models = [{**first, "share": {"compute-percent": percent}}, second]
+        own = {"tandem:sharing": {"mode": "mps", "limits": "per-model"}, "tandem:models": models}
+        path = tmp_path / f"Pulumi.{name}.yaml"
+        path.write_text(yaml.safe_dump({"config": {**config, **own}}), encoding="utf-8")
+        return str(path)
+
+    most, less = stack("most", 60), stack("less", 40)
+    named = session(servers=[server(id, tag) for id, tag in zip("ab", ("llama2:7b", "mistral:7b"), strict=True)])
+    file = measured(tmp_path / "r.json", plan=plan(most), sessions=[named])
+    bases = {
+        name: [model["speed"]["basis"] for model in call("plan", name, "--measured", file, "--json").json["models"]]
+        for name in (most, less, "mps")
+    }
+    # The second model has all threads in both.
+    assert bases == {
+        most: ["measured", "measured"],
+        less: ["forecast", "measured"],
+        "mps": ["forecast", "forecast"],
+    }
+    text, _ = to_share(result("x", runs(), plan=plan(most), sessions=[named]), tmp_path / "r.json")
+    found = [(model["mode"], model["threads_percent"]) for model in json.loads(text)["models"]]
+    assert found == [("mps-per-model", 60), ("mps-per-model", 100)]
+    # Two results of one kind of limits each are two rows of a report.
+    assert summary(result("x", runs(), plan=plan(most), sessions=[named])).mode == "mps-per-model"
+    assert summary(result("x", runs(), plan=plan("mps"), sessions=[named])).mode == "mps"
 
 
 def test_the_screen_says_that_it_is_measured(tmp_path: Path) -> None:

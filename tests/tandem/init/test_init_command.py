@@ -95,8 +95,30 @@ def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster
     questions = answers(*[""] * 9)
     _, screen = on_screen("init", cwd=project)
     assert re.search(r"^1 +(\d+\.\d{3})  1 × \S+ +mps .*\n2 +\1  1 × \S+ +timeslice ", screen, re.MULTILINE)
+    assert "\nSetup 2 is proposed: as cheap as setup 1, and without a warning.\n" in screen
     assert questions[-1] == "Setup [2]: "
     assert judge_file(project / "Pulumi.mine.yaml").config.pools[0].sharing.mode == "timeslice"
+
+
+def test_without_questions_the_setup_that_is_written_has_its_reason_too(project: Path) -> None:
+    said = "\nSetup 2 is written: as cheap as setup 1, and without a warning.\n"
+    assert said in call("init", "--yes", cwd=project).stdout
+    isolated = call("init", "--yes", "--force", "--isolation", "memory", cwd=project)
+    assert " is written: " not in isolated.stdout, "the first is, though it has a warning: no other is as cheap"
+    assert judge_file(project / "Pulumi.mine.yaml").config.pools[0].sharing.mode == "mps"
+
+
+def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answers: Answers) -> None:
+    """8.4 and 1.8 GiB of weights (Ollama's library) on a T4 with 14.6: equal shares would be too small."""
+    answers(*[""] * 5, "qwen2.5:14b qwen2.5:3b", "", "", "1")
+    code, screen = on_screen("init", cwd=project)
+    assert code == 0
+    assert re.search(r"^1 +\d+\.\d{3}  1 × g4dn.xlarge +mps-per-model ", screen, re.MULTILINE)
+    assert "MPS with limits per model" in " ".join(screen.split())
+    file = project / "Pulumi.mine.yaml"
+    assert judge_file(file).problems == ()
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    assert config["tandem:sharing"] == {"mode": "mps", "limits": "per-model", "replicas": 2}
 
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:

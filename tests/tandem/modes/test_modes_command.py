@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.modes.modes import mode_names
 from sharing.stack.provisioners import PROVISIONERS
 from sharing.verdict import matrix
+from tandem.arguments import WAYS
 from tandem.modes import command as modes
 from tests.command import Ended, call
 
@@ -56,6 +58,8 @@ RULES = {
     "the models do not fit": "the models fit",
 }
 """The rule that is broken, by the words of the legend."""
+COLUMNS = [way for way in matrix.WAYS if way != "mps-per-model"]
+"""Those of the tables. Both kinds of MPS have one, with the mark `m` where equal limits do not hold the models."""
 
 
 @pytest.mark.slow
@@ -65,12 +69,12 @@ def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> 
     assert max(map(len, text.splitlines())) <= 80
     cells = report()["cells"]
     head, *lines = text.split("\n\n")[0].splitlines()[2:]
-    assert head.split() == ["GPU", "type", *matrix.WAYS]
+    assert head.split() == ["GPU", "type", *COLUMNS]
     for row in lines:
         gpu, family, *marks = row.replace("slice of an L4", "l4/").lower().split()
         mine = [cell for cell in cells if cell["gpu"] == gpu or (gpu == "l4/" and cell["gpu"].startswith(gpu))]
         assert family in {cell["instance_type"].partition(".")[0] for cell in mine}
-        for way, mark in zip(matrix.WAYS, marks, strict=True):
+        for way, mark in zip(COLUMNS, marks, strict=True):
             prices = [cell["usd_per_hour"] for cell in mine if (cell["way"], cell["verdict"]) == (way, "plans")]
             if prices:
                 assert float(mark.rstrip("*n")) == pytest.approx(min(prices), abs=0.0051)
@@ -84,7 +88,18 @@ def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> 
 
 
 def test_the_words_of_the_command_are_those_of_the_rules() -> None:
-    assert {way for ways in modes.WAYS.values() for way in ways} == set(matrix.WAYS)
+    assert {way for ways in WAYS.values() for way in ways} == set(matrix.WAYS)
+    assert set(WAYS) == {*mode_names(), *matrix.WAYS}, "what `plan --compare` takes"
+
+
+def test_a_gpu_without_limits_per_model_has_the_true_reason() -> None:
+    """P3 and P4d have the mode, but no type with one GPU and that memory (AWS, Amazon EC2 instance types)."""
+    said = " ".join(printed("--mode", "mps-per-model").split())
+    group = re.search(r"([^;]*) \(`limits: per-model` needs one GPU per node\);", said)
+    assert group is not None, said
+    assert {"V100-32GB", "A100-40GB", "B200"} <= set(re.split(r",? ", group[1]))
+    assert "slice of an L4 (`limits: per-model` needs an entire GPU)" in said
+    assert "does not support the mode" not in said
 
 
 def test_the_models_are_those_of_the_example_stack() -> None:
@@ -105,7 +120,7 @@ def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
     assert missing == {name for name, _, _ in facts if name.startswith("g4ad.")}, "AMD's GPUs are in one line"
     assert "AMD's g4ad: the GPU is not NVIDIA's" in text
     for name, marks in rows(text).items():
-        for way, mark in zip(matrix.WAYS, marks, strict=True):
+        for way, mark in zip(COLUMNS, marks, strict=True):
             group, coming = (facts[name, way, by] for by in PROVISIONERS)
             if price := re.fullmatch(r"(\d+\.\d\d)(\*?)(n?)", mark):
                 assert float(price[1]) == pytest.approx(group["usd_per_hour"], abs=0.0051)
@@ -124,7 +139,7 @@ def test_the_speeds_of_the_grid_are_those_of_the_report(by: str) -> None:
     shown = 0
     for name, line in rows_of(text).items():
         marks = re.findall(r"([\d.]+) \(([\d.]+)–([\d.]+)\)", line)
-        cells = [cell for way in matrix.WAYS if (cell := facts[name, way, "node-group"])["verdict"] == "plans"]
+        cells = [cell for way in COLUMNS if (cell := facts[name, way, "node-group"])["verdict"] == "plans"]
         assert len(marks) == len(cells)
         for numbers, cell in zip(marks, cells, strict=True):
             slowest = min((model["speed"] for model in cell["models"]), key=lambda speed: speed["busy_tokens_per_s"])
@@ -157,6 +172,37 @@ def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) 
     assert plans["g6e.2xlarge"] == "plans"
     assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
     assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096, ")
+
+
+@pytest.mark.slow
+def test_limits_per_model_are_marked_where_equal_ones_do_not_hold_the_models(tmp_path: Path) -> None:
+    """A T4 has 14.6 GiB: 8.4 for the weights of qwen2.5:14b, but 7.5 in an equal share."""
+    models = [{"name": "qwen2.5:14b", "share": {"compute-percent": 60}}, {"name": "qwen2.5:3b"}]
+    values = {"aws:region": "us-east-1", "tandem:sharing": {"mode": "timeslice"}, "tandem:models": models}
+    path = tmp_path / "Pulumi.sizes.yaml"
+    path.write_text(yaml.safe_dump({"config": values}), encoding="utf-8")
+    text = printed(str(path))
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    marks = {line.split()[1]: line.split()[4] for line in text.split("\n\n")[0].splitlines()[3:8]}
+    assert marks == {"g4dn": "0.22m", "g5": "0.45", "g5g": "0.27m", "g6": "0.40", "g6e": "1.09"}
+    assert "m MPS with `limits: per-model` only; " in " ".join(text.split())
+    assert re.search(r"^m     MPS with `limits: per-model` only$", printed(str(path), "--all"), flags=re.MULTILINE)
+    detail = printed(str(path), "--type", "g4dn.xlarge", "--mode", "mps")
+    assert "a limit for each model, 14,846 MiB in total" in " ".join(detail.split())
+    equal, own = report(str(path), "--type", "g4dn.xlarge", "--mode", "mps", "--provisioner", "karpenter")["cells"]
+    assert (equal["verdict"], own["verdict"]) == ("refused", "plans")
+    assert own["sharing"] == {"mode": "mps", "limits": "per-model", "replicas": 2, "allocation-policy": "packed"}
+    assert own["shares"] == [
+        {
+            "resource": "nvidia.com/gpu",
+            "profile": "",
+            "per_gpu": 2,
+            "memory_mib": None,
+            "enforced": True,
+            "own_limits": True,
+        }
+    ]
 
 
 @pytest.mark.slow

@@ -47,6 +47,28 @@ def test_the_files_own_mode_is_planned_unchanged(file: Path) -> None:
     assert own["pools"][0]["shares"][0]["per_gpu"] == 3
 
 
+SIZES = [{"name": "qwen2.5:14b", "share": {"memory-gib": 10}}, {"name": "qwen2.5:3b"}]
+"""8.4 GiB of weights, and a T4 has 14.6 GiB: equal shares are too small."""
+
+
+def test_limits_per_model_are_compared_with_equal_ones_and_with_modes_that_have_none(tmp_path: Path) -> None:
+    own = written(tmp_path / "own.yaml", sharing={"mode": "mps", "limits": "per-model"}, models=SIZES)
+    found = options(str(own), "--compare", "mps,mps-per-model,timeslice,exclusive")
+    verdicts = {name: option["plan"]["verdict"] for name, option in found.items()}
+    assert verdicts == {"mps": "refused", "mps-per-model": "ok", "timeslice": "ok", "exclusive": "ok"}
+    assert found["mps-per-model"]["plan"] == {**planned(own), "resources": []}
+    # The other modes without `share`, which they would refuse.
+    assert [model["threads_percent"] for model in found["timeslice"]["plan"]["models"]] == [None, None]
+    [problem] = found["mps"]["plan"]["problems"]
+    assert "per-model" not in problem["fix"], "which the comparison shows"
+    equal = written(tmp_path / "equal.yaml", sharing={"mode": "mps"}, models=[{"name": "qwen2.5:14b"}, SIZES[1]])
+    alone = options(str(equal), "--compare", "mps")
+    assert list(alone) == ["mps"]
+    assert "`sharing.limits: per-model`" in alone["mps"]["plan"]["problems"][0]["fix"]
+    tried = options(str(equal), "--compare", "mps-per-model")["mps-per-model"]["plan"]
+    assert [model["share_mib"] > model["needs_mib"] for model in tried["models"]] == [True, True]
+
+
 def test_another_mode_is_planned_with_the_nodes_that_it_needs(file: Path) -> None:
     found = options(str(file), "--compare", "exclusive,timeslice")
     folder = file.parent / "by-hand"
@@ -114,7 +136,7 @@ def test_models_that_scale_to_zero_are_ready_on_request(file: Path) -> None:
     karpenter = {"provisioner": "karpenter", "max": 1}
     idle = written(file.with_name("idle.yaml"), **{"gpu-nodes": karpenter, "scale-to-zero": {"enabled": True}})
     parked = written(file.with_name("parked.yaml"), **{"gpu-nodes": {"desired": 0}})
-    screen = call("plan", str(idle), str(parked)).stdout
+    screen = call("plan", str(idle), str(parked), columns=120).stdout
     found = {row.split()[0]: row for row in screen.splitlines() if row.strip()}
     assert "on request" in found["idle"]
     assert "parked" not in found["idle"]

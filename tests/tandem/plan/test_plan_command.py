@@ -15,7 +15,7 @@ from sandbox.graph import MASK
 from tests.command import Ended, call, on_screen
 
 ROOT = Path(__file__).parents[3]
-STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps")
+STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps", "per-model")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 REFUSED = """\
 config:

@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
+from stacks.outputs import describe
+from stacks.stack_file.judge import judge_file
 from tandem.dry_run.report import PlanReport
 from tests.command import Ended, call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
@@ -52,6 +54,28 @@ def test_a_switch_fits_a_terminal_of_80_columns(up: Path) -> None:
     assert code == 0
     assert max(len(line) for part in text.split("\n") for line in part.split("\r")) <= 80
     assert "…" not in screen.rpartition("\x1b[2K")[2]
+
+
+def test_a_change_of_one_limit_names_the_models_that_restart(tmp_path: Path) -> None:
+    """The other model's limit changes, too: it has none in its file, so it gets what is left."""
+    text = (ROOT / "Pulumi.per-model.yaml").read_text()
+    small = '"llama3.2:3b", context: 8192'
+    assert small in text
+    for name, gib in (("before", 4), ("after", 3.5)):
+        changed = text.replace(small, f"{small}, share: {{memory-gib: {gib}}}")
+        (tmp_path / f"{name}.yaml").write_text(changed)
+    before = judge_file(tmp_path / "before.yaml").plan()
+    shown = json.dumps({**outputs(before.config), "fit": describe(before)["fit"]})
+    (tmp_path / "outputs.json").write_text(shown)
+    up = ["--outputs", str(tmp_path / "outputs.json")]
+    same = call("plan", str(tmp_path / "before.yaml"), *up)
+    assert "\nno pool changes its mode\nBased on" in same.stdout
+    changed_limit = call("plan", str(tmp_path / "after.yaml"), *up, columns=200).stdout
+    assert "llama3-2-3b restarts, as its limit changes: 4,096 → 3,584 MiB; unavailable for about 1." in changed_limit
+    restarts = call("plan", str(tmp_path / "after.yaml"), *up, "--json").json["switch"]["restarts"]
+    assert [each["model"] for each in restarts] == ["qwen3-14b", "llama3-2-3b"]
+    large, _ = restarts
+    assert large["after_mib"] - large["before_mib"] == 4096 - 3584
 
 
 @pytest.mark.parametrize("how", ["--running", "--outputs"])

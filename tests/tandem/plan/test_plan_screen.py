@@ -57,6 +57,40 @@ def test_the_time_until_the_stack_is_ready_stays_in_one_line(tmp_path: Path, col
     assert any(re.search(r"ready in about \d+ minutes$", one) for one in lines(str(file), columns)[:6])
 
 
+def test_a_stack_with_limits_per_model_shows_each_limit_its_use_its_rest_and_the_threads(tmp_path: Path) -> None:
+    """A T4 has 14,912 MiB for CUDA, and an MPS server took 66 at most (docs/explanation/gpu-memory.md)."""
+    values = yaml.safe_load((ROOT / "Pulumi.mps.yaml").read_text(encoding="utf-8"))
+    large = {"name": "qwen2.5:14b", "share": {"memory-gib": 10, "compute-percent": 60}}
+    own = {"tandem:sharing": {"mode": "mps", "limits": "per-model"}, "tandem:models": [large, {"name": "qwen2.5:3b"}]}
+    file = tmp_path / "Pulumi.sizes.yaml"
+    file.write_text(yaml.safe_dump({"config": {**values["config"], **own}}), encoding="utf-8")
+    first = lines(str(file))
+    assert len(first) <= 24
+    assert max(map(len, first)) <= 80
+    words = " ".join(" ".join(first).split())
+    assert "spot), MPS with limits per model" in words
+    large_needs, small_needs = re.findall(r"qwen2.5:\w+ +([\d.]+) of (?:10.0|4.5) ", words)
+    assert 8.4 < float(large_needs) < 10  # its weights have 8.4 GiB: Ollama's library
+    details = " ".join(" ".join(lines(str(file), 80, "-v")).split())
+    assert "of which CUDA can use 14,912; the MPS daemon takes 66; 2 shares per GPU" in details
+    row = r"reserves ([\d,]+) of its limit of ([\d,]+), ([\d,]+) left: .*?; context 4,096, slots 1; ([^.]*?)"
+    limits = re.findall(rf"{row} (?=qwen|A limit)", details)
+    # 14,846 - 10,240 = 4,606: the model without `memory-gib` gets the rest.
+    assert [(limit, threads) for _, limit, _, threads in limits] == [
+        ("10,240", "at most 60 % of the threads"),
+        ("4,606", "all threads"),
+    ]
+    for used, limit, left, _ in limits:
+        assert int(used.replace(",", "")) + int(left.replace(",", "")) == int(limit.replace(",", ""))
+    assert f"{int(limits[1][0].replace(',', '')) / 1024:.1f}" == small_needs
+    report = call("plan", str(file), "--json").json
+    assert [(model["share_mib"], model["threads_percent"]) for model in report["models"]] == [(10240, 60), (4606, 100)]
+    [shares] = report["pools"][0]["shares"]
+    assert (shares["own_limits"], shares["enforced"], shares["memory_mib"]) == (True, True, None)
+    [equal] = call("plan", "mps", "--json").json["pools"][0]["shares"]
+    assert (equal["own_limits"], equal["memory_mib"]) == (False, 7680)
+
+
 def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_them(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "rank-models.md").read_text(encoding="utf-8")
     [text] = re.findall(r"```yaml\n(config:\n.*?)```", guide, flags=re.DOTALL)

@@ -158,6 +158,23 @@ def of_slices() -> Iterator[Scene]:
     yield "pods that take turns on the same slices need no new nodes", stack(GPU, small), stack(GPU, turns)
 
 
+def of_limits() -> Iterator[Scene]:
+    own = Mps(limits="per-model")
+    for name, other in MODES.items():
+        for by in ({}, KARPENTER):
+            was, planned = stack(sharing=other, **by), stack(sharing=own, **by)
+            suffix = " on Karpenter" * bool(by)
+            # The plugin ends its MPS daemons on the old nodes, too.
+            until = "until the plugin ends its daemons" if name == "mps-2" else "until the new nodes are proved"
+            to = suffix or f": other nodes, and models answer {until}"
+            yield f"{name} to limits per model{to}", was, planned
+            back = suffix or ": other nodes, and models answer until these are proved"
+            yield f"limits per model to {name}{back}", planned, was
+    title = "limits per model need other nodes by older outputs, too"
+    yield title, telling(stack(sharing=Mps(replicas=2)), "cut", "config"), stack(sharing=own)
+    yield "limits per model that stay as they are stop nothing", stack(sharing=own), stack(sharing=own)
+
+
 def of_pools() -> Iterator[Scene]:
     before = two_pools(Exclusive(), TimeSlicing())
     yield "only models of the pool whose mode changes stop", before, two_pools(Exclusive(), Mps(replicas=2))
@@ -201,7 +218,7 @@ def lines(found: Switches) -> Iterator[str]:
 
 def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
     """The steps of each switch, and below them how often each step occurs, in words."""
-    scenes = [(*scene, True) for scene in (*of_modes(), *of_nodes(), *of_slices(), *of_pools())]
+    scenes = [(*scene, True) for scene in (*of_modes(), *of_nodes(), *of_slices(), *of_limits(), *of_pools())]
     planned = stack(sharing=Mps(replicas=2), provisioner="karpenter")
     scenes.append(("without a proof the models bring Karpenter's node", stack(), planned, False))
     scenes.append(("without a proof none is reported", stack(), stack(sharing=Exclusive()), False))
@@ -212,6 +229,59 @@ def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
         steps = [step for switch in found.pools for step in switch.steps]
         words.update(f"{step.kind} ± {step.plus_minus:.3f} {step.what} [{step.model}]" for step in steps)
     golden("switches.txt", text + "".join(f"{times} × {word}\n" for word, times in sorted(words.items())))
+
+
+def test_limits_per_model_come_with_other_nodes_and_end_the_plugins_mps_daemons() -> None:
+    """A process whose MPS daemon ends loses its limit, so its model stops (docs/decisions/0153)."""
+    own = stack(sharing=Mps(limits="per-model"))
+
+    def away(before: StackConfig, after: StackConfig) -> list[str]:
+        switch = changed(before, after)
+        assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
+        return [step.kind for step in switch.steps if step.away]
+
+    assert away(stack(), own) == ["stop", "start", "start"]
+    assert away(stack(sharing=Mps(replicas=2)), own) == ["plugin", "proof", "proof", "stop", "start", "start"]
+    assert away(own, stack(sharing=Mps(replicas=2))) == ["stop", "start", "start"]
+    [words] = [step.what for step in changed(stack(), own).steps if step.kind == "plugin"]
+    assert words == "the device plugin counts shares; each node has its own MPS daemon"
+
+
+OWN: dict[str, Any] = {"sharing": Mps(limits="per-model")}
+LLAMA, MISTRAL = (served.id for served in stack().models)
+
+
+def limited(before: StackConfig, after: StackConfig, *, older: bool = False, **limits: int) -> Switches:
+    """The changes where the limits were 7,000 MiB each, and will be those of `limits` by the models' names."""
+    fits = {} if older else {"fit": {id: {"needs_mib": 6000, "share_mib": 7000} for id in (LLAMA, MISTRAL)}}
+    ids = {"llama": LLAMA, "mistral": MISTRAL}
+    planned = {ids[name]: mib for name, mib in limits.items()}
+    return switches(after, StackOutputs.model_validate({**outputs(before), **fits}), limits=planned)
+
+
+@pytest.mark.parametrize("pooled", [{}, KARPENTER], ids=PROVISIONERS)
+def test_a_model_whose_limit_changes_restarts_from_the_files_on_its_node(pooled: dict[str, Any]) -> None:
+    own = stack(**OWN, **pooled)
+    found = limited(own, own, llama=8000, mistral=7000)
+    assert found.pools == ()
+    [restart] = found.restarts
+    assert (restart.downtime.model, restart.before_mib, restart.after_mib) == (LLAMA, 7000, 8000)
+    durations = {row["type"]: row for row in tables.read("durations").rows}
+    passes = [durations["kubernetes:core/v1:Pod evict"], durations["kubernetes:helm.sh/v3:Release update"]]
+    load = weights_mib(own.models[0]) / DISK_MIB_PER_SECOND / 60
+    assert restart.downtime.minutes == pytest.approx(sum(float(row["minutes"]) for row in passes) + load)
+    assert restart.downtime.plus_minus == pytest.approx(math.hypot(*(float(row["plus_minus"]) for row in passes)))
+
+
+def test_only_limits_that_the_outputs_tell_and_of_models_that_run_restart_any() -> None:
+    own, parked = stack(**OWN), stack(**OWN, desired=0)
+    assert [each.downtime.model for each in limited(own, own, llama=6000, mistral=8000).restarts] == [LLAMA, MISTRAL]
+    assert limited(own, own, older=True, llama=8000, mistral=8000).restarts == ()
+    assert limited(own, parked, llama=8000).restarts == ()
+    assert limited(parked, own, llama=8000).restarts == ()
+    assert limited(own, stack()).restarts == (), "the pool's models stop with its mode"
+    alone = replace(own, models=own.models[:1])
+    assert [each.downtime.model for each in limited(alone, own, llama=8000, mistral=8000).restarts] == [LLAMA]
 
 
 def changed(before: StackConfig, after: StackConfig) -> Switch:

@@ -20,17 +20,20 @@ from tests.conftest import Golden
 from tests.sharing.builders import replace
 from tests.tandem.outputs import outputs
 from tests.tandem.seen import (
+    LIMITS,
     NODE,
     changed,
     daemon_set,
     deployment,
     facts,
+    limited,
     node,
     pending,
     planned,
     pod,
     ready,
     restarting,
+    under_limits,
     under_mps,
 )
 
@@ -221,7 +224,10 @@ def of_pool(plan: Plan, due: int, seen: Facts) -> list[Check]:
 
 
 def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
-    plan = planned(stack)
+    return of_plan(planned(stack), seen)
+
+
+def of_plan(plan: Plan, seen: Facts) -> list[str]:
     [pool] = plan.config.pools
     return rows([*of_pool(plan, plan.config.nodes_of(pool), seen), *model_checks(plan, plan.verdict.fits[0], seen)])
 
@@ -233,6 +239,32 @@ def other_pool(**changes: Any) -> dict[str, Any]:
     return shown
 
 
+CREATING = changed(
+    pod("llama2-7b"),
+    "status",
+    to={
+        **ready(False),
+        "phase": "Pending",
+        "containerStatuses": [{"restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}],
+    },
+)
+LIMITED = {
+    "another limit": under_limits({**LIMITS, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=12288M"}),
+    "no variables": under_limits({}),
+    "all threads": under_limits({key: LIMITS[key] for key in [*LIMITS][:2]}),
+    "not mounted": under_limits(mounted="/run/nvidia-mps"),
+    "node of another mode": under_limits(label="no"),
+    # The words of model_start.sh.
+    "no daemon": under_limits(
+        first=restarting(
+            "llama2-7b",
+            "the MPS daemon did not answer within 900 s, so llama2:7b was not loaded. Check tandem-mps.service on this "
+            "node",
+        )
+    ),
+    # Kubelet waits for a directory of a hostPath volume that does not exist (pkg/volume/hostpath/host_path.go).
+    "no directory": under_limits(first=CREATING),
+}
 ENDPOINTS = {"llama2-7b": "http://…", "mistral-7b": "http://…"}
 OUTPUTS = {
     "as its file": other_pool(),
@@ -269,6 +301,8 @@ def found() -> dict[str, list[str]]:
     def new(seen: Facts) -> list[str]:
         return [row for row in of_cluster(seen, "mps") if row not in under]
 
+    own = of_plan(limited(), under_limits())
+
     return {
         **{name: [row for row in of_cluster(seen) if name == "well" or row not in well] for name, seen in SEEN.items()},
         **{f"{stack} without nodes": of_cluster(nodes(), stack) for stack in ("karpenter", "mps", "mig")},
@@ -287,6 +321,11 @@ def found() -> dict[str, list[str]]:
         "mps without a daemon from the plugin": new(
             under_mps(server="", message="the device plugin gave this container no MPS daemon")
         ),
+        "limits per model": own,
+        **{
+            f"limits per model, {name}": [row for row in of_plan(limited(), seen) if row not in own]
+            for name, seen in LIMITED.items()
+        },
         "exclusive": of_cluster(
             running("exclusive", DISCOVERY, gpu_sharing_strategy="none", gpu_replicas="1"), "exclusive"
         ),
