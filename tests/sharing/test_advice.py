@@ -378,7 +378,7 @@ def test_models_that_break_the_same_bound_are_named_and_counted() -> None:
 
 
 def test_of_equally_cheap_changes_those_that_keep_limits_come_first_and_the_others_say_so() -> None:
-    """An A100 has MIG, and limits per model need MPS: every way out changes the mode or the type."""
+    """An A100 has MIG, and limits per model need MPS: every fix changes the mode or the type."""
     asked = tenants(served("qwen3:14b"), served("llama3.2:3b"))
     config = setup(models=asked, pools=(pool("p4d.24xlarge", sharing=Mig(limits="per-model")),))
     said = [str(each) for each in judge_fully(config).advice["gpu"]]
