@@ -13,6 +13,7 @@ from sharing.fit.memory import need
 from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
+from sharing.models.share import Share
 from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, switched
 from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
@@ -385,3 +386,12 @@ def test_of_equally_cheap_changes_those_that_keep_limits_come_first_and_the_othe
     assert said[0].startswith("`sharing.mode: mps` with `gpu-nodes.instance-types: [g4dn.xlarge]` ($0.")
     unlimited = [each for each in said if each.endswith("per hour, without memory limits)")]
     assert [each.split("` ")[0] for each in unlimited] == ["`sharing.mode: timeslice"]
+
+
+def test_limits_that_fit_stay_where_something_else_is_refused() -> None:
+    limited = [served("llama3.2:3b").changed(share=Share(memory_gib=gib)) for gib in (4, 3.5)]
+    own = pool(sharing=Mps(limits="per-model"), capacity="on-demand")
+    config = setup(models=tenants(*limited), pools=(own,), max_usd_per_hour=0.9)
+    changes = [each.settings for each in judge_fully(config).advice["gpu"]]
+    assert changes
+    assert not [each for each in changes if any("share" in setting for setting in each)]
