@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-SPARED = {"encoding", "flush", "frozen", "strict"}
-"""Arguments that no test needs to notice: UTF-8 is the default, and no code assigns to frozen objects."""
+SPARED = {"description", "encoding", "flush", "frozen", "strict"}
+"""Arguments that no test needs to notice: texts; UTF-8 is the default, and no code assigns to frozen objects."""
 OTHERS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.LtE: ast.Lt, ast.GtE: ast.Gt, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And},

@@ -82,15 +82,17 @@ def test_a_limit_per_hour_below_the_parked_cost_is_one_error() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -3])
-@pytest.mark.parametrize(("key", "enough"), [("hour", "0.86"), ("month", "314")])
-def test_a_limit_of_0_or_less_gets_the_smallest_limit_that_is_enough(limit: int, key: str, enough: str) -> None:
+@pytest.mark.parametrize(("key", "enough", "usual"), [("hour", "0.86", "1.50"), ("month", "314", "400")])
+def test_a_limit_of_0_or_less_gets_the_smallest_limit_that_is_enough(
+    limit: int, key: str, enough: str, usual: str
+) -> None:
     whole = setup(**{f"max_usd_per_{key}": limit})
     [problem] = find_wrong_limits(whole, cost(whole))
     assert problem.path == f"budget.max-usd-per-{key}"
     assert (problem.found, problem.rule) == (f"{limit}", "must be more than 0")
     assert problem.fix == f"Write `max-usd-per-{key}: {enough}`, or remove the key."
     [unknown] = find_wrong_limits(whole, None)
-    assert unknown.fix.startswith("Write a number such as ")
+    assert unknown.fix.startswith(f"Write a number such as {usual}")
     assert of_budget(whole) == [], "one error is enough"
 
 
