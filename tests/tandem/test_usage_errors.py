@@ -19,6 +19,7 @@ CALLS = (
     *(
         "pln",
         "plan --jsn",
+        "plan dev --verb",
         "plan dev --outptus f",
         "plan dev extra",
         "--jsn plan",
