@@ -320,3 +320,11 @@ def test_the_prompt_cache_is_limited_and_counted_in_the_memory_of_each_pod(graph
             with_cache, other = (mebibytes(kind, one, *one["initContainers"]) for one in (values, without[name]))
             assert with_cache - other == 512
     assert_fits_a_g4dn_xlarge(pods)
+
+
+def test_a_proof_expects_the_shares_of_every_gpu_of_a_node() -> None:
+    """A g4dn.12xlarge has four T4s (EC2's page of G4 instances), and each offers two shares here."""
+    graph = graph_with("timeslice", {"gpu-nodes": {"instance-types": ["g4dn.12xlarge"]}, "budget": {}})
+    [container] = graph.named("tandem-gpu-proof-shares-gpu-job").inputs["spec"]["template"]["spec"]["containers"]
+    expected = json.loads(next(one["value"] for one in container["env"] if one["name"] == "EXPECTATION"))
+    assert (expected["shares"], expected["pods"], expected["per_device"]) == (8, 8, 2)
