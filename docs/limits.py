@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from sharing.modes.base import Shares
+from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.config import StackConfig
 from sharing.verdict.full import judge_fully
 from sharing.verdict.matrix import Cell, cells, cheapest
 from tandem.columns import speed_cell
 
-PER_MODEL = "mps-per-model"
 WAYS = {
-    PER_MODEL: "`mps`, `limits: per-model`",
+    MPS_PER_MODEL: "`mps`, `limits: per-model`",
     "timeslice": "`timeslice`",
     "mps": "`mps`, equal limits",
     "exclusive": "`exclusive`",
@@ -31,8 +31,8 @@ def find(config: StackConfig) -> dict[str, Cell]:
 
 def sentence(found: dict[str, Cell]) -> str:
     """The comparison on the first screen of the README."""
-    large, small = (f"`{served.model.name}`" for served in found[PER_MODEL].config.models)
-    own, equal, exclusive, turns = (_nodes(found[way]) for way in (PER_MODEL, "mps", "exclusive", "timeslice"))
+    large, small = (f"`{served.model.name}`" for served in found[MPS_PER_MODEL].config.models)
+    own, equal, exclusive, turns = (_nodes(found[way]) for way in (MPS_PER_MODEL, "mps", "exclusive", "timeslice"))
     lines = (
         f"- **Limits that fit each model.** GPU nodes for {large} beside {small}, per hour: {own} with",
         f"  [a limit for each]({GUIDE}), {equal} with equal limits, {exclusive} with a GPU for each, and "
@@ -62,7 +62,7 @@ def rows(found: dict[str, Cell]) -> list[tuple[str, ...]]:
 
 def without_cluster(found: dict[str, Cell]) -> str:
     """The price of the same nodes without the parts that only a Kubernetes cluster has."""
-    cell = found[PER_MODEL]
+    cell = found[MPS_PER_MODEL]
     whole, rest = _stack(cell), _stack(cell, OWN_CLUSTER)
     return (
         f"The stack `per-model` costs ${whole:.2f} per hour with a {cell.instance.name}. Control plane and system\n"

@@ -17,13 +17,12 @@ def own_limits(models: Sequence[ServedModel], needs: Sequence[Need], kind: Share
     What is left is shared out to the latter, because a limit without reserve would turn a small error of the prediction
     into a model that does not load. No combination of models exceeds the GPU, unless the file's limits do.
     """
-    given = [served.given_limit_mib for served in models]
-    least = [float(limit or ceil(each.bound)) for limit, each in zip(given, needs, strict=True)]
+    given, least = [served.given_limit_mib for served in models], _least(models, needs)
     meeting = min(len(models), kind.sharers)
     left = max(kind.unit_mib - sum(sorted(least, reverse=True)[:meeting]), 0)
     unset = min(given.count(None), meeting)
     more = left // unset if unset else 0
-    return [size if limit else size + more for limit, size in zip(given, least, strict=True)]
+    return [float(size if limit else size + more) for limit, size in zip(given, least, strict=True)]
 
 
 def with_needed_limit(served: ServedModel, bound_mib: float) -> ServedModel:
@@ -33,10 +32,15 @@ def with_needed_limit(served: ServedModel, bound_mib: float) -> ServedModel:
 
 def with_largest_limit(index: int, models: Sequence[ServedModel], needs: Sequence[Need], kind: Shares) -> ServedModel:
     """One of the models with the largest limit beside those that it may meet, in tenths of a GiB."""
-    least = [each.given_limit_mib or ceil(each_need.bound) for each, each_need in zip(models, needs, strict=True)]
+    least = _least(models, needs)
     others = sorted([*least[:index], *least[index + 1 :]], reverse=True)
     room = kind.unit_mib - sum(others[: kind.sharers - 1])
     return _limited(models[index], max(floor(room / MIB_PER_GIB * 10), 1) / 10)
+
+
+def _least(models: Sequence[ServedModel], needs: Sequence[Need]) -> list[int]:
+    """The smallest limit of each model in MiB: what its file says, else what it needs."""
+    return [served.given_limit_mib or ceil(each.bound) for served, each in zip(models, needs, strict=True)]
 
 
 def _limited(served: ServedModel, memory_gib: float) -> ServedModel:
