@@ -7,6 +7,7 @@ from pydantic import Field
 
 from sharing import tables, versions
 from sharing.section import Fix, Section
+from sharing.stack.existing import ExistingCluster, ExistingVpc
 from sharing.stack.network import Cidr, VpcCidr
 
 Nat = Literal["none", "single", "per-zone"]
@@ -40,6 +41,16 @@ class ClusterSettings(Section):
     support: Support = Field(
         default="standard",
         description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
+    )
+    vpc: ExistingVpc | None = Field(
+        default=None,
+        examples=[{"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0d3c2b1a"]}],
+        description="Your own VPC. Default: the stack creates one.",
+    )
+    existing: ExistingCluster | None = Field(
+        default=None,
+        examples=[{"name": "platform"}],
+        description="Your own cluster, which gets GPU nodes and models. Default: the stack creates one.",
     )
     zones: int = Field(
         default=FEWEST_ZONES,
@@ -80,7 +91,9 @@ class ClusterSettings(Section):
 
     @property
     def nat_gateways(self) -> int:
-        """Number of NAT gateways, each with a public address."""
+        """Number of NAT gateways of the stack, each with a public address."""
+        if self.vpc or self.existing:
+            return 0
         return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat]
 
 
