@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing as DevicePluginSharing
     from components.device_plugin_sharing import DevicePluginSharingArgs as DevicePluginSharingArgs
     from components.device_plugin_sharing import PoolSharing as PoolSharing
+    from components.gpu_cluster import ExistingVpc as ExistingVpc
     from components.gpu_cluster import GpuCluster as GpuCluster
     from components.gpu_cluster import GpuClusterArgs as GpuClusterArgs
     from components.karpenter_gpu_pool import KarpenterGpuPool as KarpenterGpuPool
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 PUBLIC = {
     "cost_alert": ("CostAlert", "CostAlertArgs"),
     "device_plugin_sharing": ("DevicePluginSharing", "DevicePluginSharingArgs", "PoolSharing"),
-    "gpu_cluster": ("GpuCluster", "GpuClusterArgs"),
+    "gpu_cluster": ("ExistingVpc", "GpuCluster", "GpuClusterArgs"),
     "karpenter_gpu_pool": ("KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"),
     "monitoring": ("Monitoring", "MonitoringArgs"),
     "monitoring.dashboard": ("MonitoredPool",),

@@ -1,6 +1,6 @@
 """What the parts of a stack stand on: the cluster, and for optional features also the models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -30,6 +30,13 @@ class Base:
     def zones(self, pool: GpuPool) -> pulumi.Output[list[str]]:
         """The zones of a pool's nodes."""
         return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
+
+    @property
+    def security_groups(self) -> Sequence[str]:
+        """Security groups of the stack file, for nodes."""
+        settings = self.plan.config.cluster
+        given = settings.vpc or settings.existing
+        return given.security_groups if given else ()
 
     def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a component in the cluster."""

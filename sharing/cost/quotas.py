@@ -108,7 +108,7 @@ def needs(config: StackConfig) -> tuple[Need, ...]:
     system = max(system_types()[name].vcpu for name in nodes.instance_types)
     now["standard-on-demand"] = most["standard-on-demand"] = nodes.count * system
     replacing["standard-on-demand"] = (nodes.count + added_system_nodes(config)) * system
-    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": 1, "clusters": 1}
+    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": config.cluster.owns_network, "clusters": 1}
     for name, count in fixed.items():
         now[name] = most[name] = replacing[name] = count
     return tuple(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sharing import tables
 from sharing.cost import quotas
 from sharing.cost.quotas import Need
+from sharing.existing.vpc import MORE_SUBNETS
 from sharing.hardware.gpus import instance_types
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack import zones
@@ -194,17 +195,24 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
     everywhere = _zones(account)
     wanted = zones.demands(config)
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose_for_stack(
-        config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
-    )
+    vpc, more = config.cluster.vpc, zones.MORE_ZONES
+    if vpc:
+        filters = [{"Name": "subnet-id", "Values": vpc.nodes_in}]
+        subnets = account.client("ec2").describe_subnets(Filters=filters)["Subnets"]
+        taken = tuple(sorted({subnet["AvailabilityZone"] for subnet in subnets}))
+        more = MORE_SUBNETS.format(path="cluster.vpc")
+    else:
+        taken = zones.choose_for_stack(
+            config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
+        )
     problems, warnings = [], []
     groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in config.pools}
-    if len(taken) < config.cluster.zone_count:
+    if len(taken) < config.cluster.zone_count and not vpc:
         reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:
         try:
-            zones.choose_for_pool(demand, taken, offered, groups.get(demand.path))
+            zones.choose_for_pool(demand, taken, offered, groups.get(demand.path), more=more)
         except NoZoneError as problem:
             problems.append(problem)
             continue
