@@ -45,11 +45,11 @@ def program_graph(plan: Plan) -> "Graph":
     from stacks.deploy import deploy
 
     named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
-    cloud = Cloud(answers={OFFERINGS: {}, **named, **_answers_of_vpc(plan)})
+    cloud = Cloud(answers={OFFERINGS: {}, **named, **answers_of_vpc(plan)})
     return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
 
 
-def _answers_of_vpc(plan: Plan) -> "dict[str, Answer]":
+def answers_of_vpc(plan: Plan) -> "dict[str, Answer]":
     """The answers about a VPC that the stack does not own. Only AWS knows it: here everything in it is right."""
     if (vpc := plan.config.cluster.vpc) is None:
         return {}
