@@ -2,13 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import check_arguments, check_least
+from components.arguments import (
+    Given,
+    Options,
+    accept_dictionaries,
+    check_arguments,
+    check_least,
+    read_arguments,
+    read_options,
+)
 from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
+from components.planned_pools import PlannedPool, plan_pool
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.hardware.gpus import alike
@@ -22,6 +32,7 @@ from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
 ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL")
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class SpotGpuNodeGroupArgs:
     """Inputs of SpotGpuNodeGroup.
@@ -78,6 +89,15 @@ class SpotGpuNodeGroupArgs:
         if problems := self.sharing.check(types[0].gpu, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
 
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """The pool as the rules in `sharing` read it."""
+        same = {
+            name: getattr(self, name) for name in ("capacity", "min", "desired", "max", "volume_gib", "replacement")
+        }
+        pool = plan_pool(self.pool, self.sharing, self.instance_types, **same)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint or self.sharing.config_name)]
+
 
 class SpotGpuNodeGroup(pulumi.ComponentResource):
     """A managed node group of GPU nodes, on spot or on-demand capacity.
@@ -99,7 +119,9 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
     node_group: aws.eks.NodeGroup
     """The underlying `aws.eks.NodeGroup`."""
 
-    def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[SpotGpuNodeGroupArgs] = None, opts: Options = None, **more: Any) -> None:
+        opts = read_options(args, opts)
+        args = read_arguments(SpotGpuNodeGroupArgs, args, more)
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
         kind = alike(args.instance_types)[0]
         self.node_group = managed_node_group(
@@ -135,5 +157,11 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             autoscaled=args.autoscaled,
             child=pulumi.ResourceOptions(parent=self),
         )
+        self._planned_pools = args.planned_pools
         self.node_group_name = self.node_group.node_group_name
         self.register_outputs({"nodeGroupName": self.node_group_name})
+
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """Its pool, for `OllamaPairArgs.runs_on`."""
+        return self._planned_pools

@@ -67,6 +67,7 @@ WITHOUT_PULUMI = (
     "sharing.verdict.full",
     "sharing.names",
     "sharing.versions",
+    "stacks.stack_file.check",
     "stacks.stack_file.judge",
     "tandem.arguments",
     "tandem.main",

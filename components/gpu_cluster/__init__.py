@@ -10,6 +10,7 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
+from components.arguments import Given, Options, read_arguments, read_options
 from components.gpu_cluster.inputs import GpuClusterArgs
 from components.gpu_cluster.network import Network, network
 from components.gpu_cluster.zones import ask, zones_of_pool
@@ -76,7 +77,9 @@ class GpuCluster(pulumi.ComponentResource):
     control_plane: eks.Cluster
     """The underlying `pulumi_eks.Cluster`."""
 
-    def __init__(self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[GpuClusterArgs] = None, opts: Options = None, **more: Any) -> None:
+        opts = read_options(args, opts)
+        args = read_arguments(GpuClusterArgs, args, more)
         super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)

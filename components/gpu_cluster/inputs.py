@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
@@ -12,6 +12,7 @@ from sharing.stack.cluster import Nat, Support
 from sharing.stack.zones import Demand
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class GpuClusterArgs:
     """Inputs of GpuCluster.

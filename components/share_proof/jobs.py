@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.containers import API_ACCESS, MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED
 from components.mps_daemon import CLAIM
@@ -61,6 +61,7 @@ GPU_OPERATOR = PluginPods(OPERATOR_NAMESPACE, "app=nvidia-device-plugin-daemonse
 """Pods of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ShareProofArgs:
     """Inputs of ShareProof.
