@@ -3,7 +3,7 @@ any resource.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import wraps
 from operator import is_
 from types import NoneType, UnionType
@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args,
 
 import pulumi
 
+from sharing.arguments import name_arguments
 from sharing.aws.tags import STACK, judge_tags
+from sharing.models.catalogue import Model
 from sharing.names import StackTags
-from sharing.problems import counted, did_you_mean
+from sharing.problems import did_you_mean
 from sharing.section import Constructed
 
 A = TypeVar("A")
@@ -27,8 +29,8 @@ NAMES = {
     str: "text",
     NoneType: "None",
 }
-_BY_NAME: set[type] = set()
-"""The classes that `accept_dictionaries` has changed."""
+_BY_NAME: set[type] = {Model}
+"""The dataclasses whose constructor checks names: those that `accept_dictionaries` has changed, and `Model`."""
 
 
 def read_options(given: Given[Any], opts: Options) -> Options:
@@ -56,42 +58,22 @@ def read_arguments(kind: type[A], given: Given[A], named: Mapping[str, Any]) -> 
 
 
 def accept_dictionaries(kind: type[A]) -> type[A]:
-    """Lets the constructor of a dataclass take a dictionary for each nested argument, and refuse a wrong name with one
-    sentence, where Python raises `TypeError`.
+    """Lets the constructor of a dataclass take a dictionary for each nested argument, and raise `ValueError` with one
+    sentence for a wrong name.
     """
     changed: Any = kind
-    construct, known = changed.__init__, {field.name: field for field in fields(changed)}
-    unnamed = [name for name, field in known.items() if not field.kw_only]
+    construct, hints = changed.__init__, {field.name: field.type for field in fields(changed)}
 
     @wraps(construct)
     def read(self: A, /, *given: Any, **named: Any) -> None:
-        if len(given) > len(unnamed):
-            rest = f"Pass the rest by name, e.g. `{[*known][len(unnamed)]}=…`."
-            found = f"{counted(len(unnamed), 'argument')} without a name, not {len(given)}"
-            raise ValueError(f"{kind.__name__} takes {found}. {rest}")
-        values = dict(zip(unnamed, given, strict=False))
-        if wrong := next(_wrong_names(known, values, named), None):
-            raise ValueError(f"{kind.__name__}{wrong}")
-        values |= named
+        values = name_arguments(kind, given, named)
         construct(
-            self, **{name: _convert(values[name], known[name].type, f"{kind.__name__}.{name}") for name in values}
+            self, **{name: _convert(value, hints[name], f"{kind.__name__}.{name}") for name, value in values.items()}
         )
 
     changed.__init__ = read
     _BY_NAME.add(kind)
     return kind
-
-
-def _wrong_names(known: Mapping[str, Any], given: Mapping[str, Any], named: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the names, each after the name of the class. `given` are arguments without a name."""
-    for name in named:
-        if name not in known:
-            yield f" has no argument {name!r}. {did_you_mean(name, known)}"
-        if name in given:
-            yield f".{name} is passed twice. Pass it once."
-    for name, field in known.items():
-        if name not in {*given, *named} and field.default is MISSING and field.default_factory is MISSING:
-            yield f".{name} is missing. Pass it."
 
 
 def _convert(value: Any, hint: Any, place: str) -> Any:

@@ -22,6 +22,7 @@ from components.planned_pools import PlannedPool, plan_pool
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.hardware.gpus import alike
+from sharing.hardware.prices import Market
 from sharing.modes.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
@@ -86,7 +87,8 @@ class SpotGpuNodeGroupArgs:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
         types = alike(self.instance_types)
-        if problems := self.sharing.check(types[0].gpu, gpus=max(kind.gpus for kind in types)):
+        market = Market(is_spot=self.capacity == "spot")
+        if problems := self.sharing.check(types[0].gpu, market=market, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
 
     @property

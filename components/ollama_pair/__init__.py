@@ -32,7 +32,7 @@ RELEASE_SECONDS = 2700
 
 RunsOn = Annotated[
     PoolSharing | GpuNodes | Sequence[PoolSharing | GpuNodes] | JudgedPools,
-    "the GPU nodes, such as a SpotGpuNodeGroup, their PoolSharing, or a list of such",
+    "GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these",
 ]
 UNCHECKED = (
     "OllamaPair {}: nothing checks whether its models fit their GPU, its sharing mode and the RAM of its nodes. "

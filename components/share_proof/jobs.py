@@ -47,6 +47,7 @@ one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.
 """
 
 
+@accept_dictionaries
 @dataclass(frozen=True)
 class PluginPods:
     """How to find the device plugin's pods."""
