@@ -108,10 +108,11 @@ class OllamaPair(pulumi.ComponentResource):
     """Serves one or more models side by side on shares of a GPU. A model that does not fit entirely on its share fails.
 
     ```python
-    from tandem import OllamaModel, OllamaPair, OllamaPairArgs
+    from tandem import OllamaModel, OllamaPair, OllamaPairArgs, PoolSharing, TimeSlicing
 
     models = [OllamaModel("llama2:7b", context=2048), OllamaModel("mistral:7b", context=2048)]
-    pair = OllamaPair("models", OllamaPairArgs(models=models))
+    pool = PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")
+    pair = OllamaPair("models", OllamaPairArgs(models=models, runs_on=pool))
     ```
     """
 

@@ -12,23 +12,13 @@ import tandem
 from sandbox.graph import plain
 from sandbox.preview.program import run
 from sharing.modes.base import Mode
-from sharing.modes.modes import Mps, TimeSlicing
-from tandem import (
-    BucketCheckpoints,
-    GpuClusterArgs,
-    Model,
-    OllamaModel,
-    OllamaPair,
-    OllamaPairArgs,
-    PoolSharing,
-    Share,
-    SpotJobArgs,
-    VolumeCheckpoints,
-)
+from sharing.modes.modes import Mps
+from tandem import BucketCheckpoints, GpuClusterArgs, Model, Share, VolumeCheckpoints
 from tests.components.conftest import ARGUMENTS
 
-CLASSES: Any = tandem
-DATACLASSES = sorted(name for name in CLASSES.__all__ if is_dataclass(getattr(tandem, name)))
+OURS: Any = tandem
+"""Without types: type checkers refuse most of the errors below, and dictionaries within an instance of `…Args`."""
+DATACLASSES = sorted(name for name in OURS.__all__ if is_dataclass(getattr(tandem, name)))
 NO_ARGUMENTS = {"Verdict", "ModelMemory"}
 """Values that `check` returns, and programs do not construct."""
 
@@ -97,78 +87,78 @@ def test_every_public_class_refuses_a_wrong_name_with_one_sentence(name: str) ->
 
 REFUSED = {
     "an unknown name": (
-        lambda: OllamaPair("p", modles=[]),
+        lambda: OURS.OllamaPair("p", modles=[]),
         "OllamaPairArgs has no argument 'modles'. Did you mean models?",
     ),
-    "a missing one": (lambda: OllamaPair("p"), "OllamaPairArgs.models is missing. Pass it."),
+    "a missing one": (lambda: OURS.OllamaPair("p"), "OllamaPairArgs.models is missing. Pass it."),
     "an unknown name in a dictionary of a list": (
-        lambda: OllamaPair("p", models=[{"model": "llama2:7b"}, {"model": "mistral:7b", "contxt": 2048}]),
+        lambda: OURS.OllamaPair("p", models=[{"model": "llama2:7b"}, {"model": "mistral:7b", "contxt": 2048}]),
         "OllamaPairArgs.models[1]: OllamaModel has no argument 'contxt'. Did you mean context?",
     ),
     "a wrong value in a dictionary": (
-        lambda: OllamaPair("p", {"models": [{"model": "llama2:7b", "share": {"memory_gib": 0}}]}),
+        lambda: OURS.OllamaPair("p", {"models": [{"model": "llama2:7b", "share": {"memory_gib": 0}}]}),
         "OllamaPairArgs.models[0]: OllamaModel.share: Share.memory_gib must be greater than 0, not 0. "
         "Pass more than 0.",
     ),
     "a wrong type": (
-        lambda: OllamaPair("p", models=["llama2:7b"]),
+        lambda: OURS.OllamaPair("p", models=["llama2:7b"]),
         "OllamaPairArgs.models must be a list of OllamaModel, not ['llama2:7b']. Pass a list of OllamaModel.",
     ),
     "no arguments at all": (
-        lambda: OllamaPair("p", 5),  # type: ignore[arg-type]  # the mistake
+        lambda: OURS.OllamaPair("p", 5),
         "5 is neither OllamaPairArgs nor a dictionary. Pass `OllamaPairArgs(…)`.",
     ),
     "arguments in two ways": (
-        lambda: OllamaPair("p", OllamaPairArgs(models=[OllamaModel("llama2:7b")]), namespace="mine"),
+        lambda: OURS.OllamaPair("p", OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")]), namespace="mine"),
         "OllamaPairArgs is passed, and namespace by name. Pass all arguments in one way.",
     ),
     "options in two ways": (
-        lambda: OllamaPair("p", pulumi.ResourceOptions(), pulumi.ResourceOptions(), models=[]),
+        lambda: OURS.OllamaPair("p", pulumi.ResourceOptions(), pulumi.ResourceOptions(), models=[]),
         "The options are passed twice. Pass only `opts`.",
     ),
     "an argument twice": (
-        lambda: OllamaModel("llama2:7b", model="mistral:7b"),
+        lambda: OURS.OllamaModel("llama2:7b", model="mistral:7b"),
         "OllamaModel.model is passed twice. Pass it once.",
     ),
     "an unknown mode": (
-        lambda: PoolSharing(sharing={"mode": "timeslce"}, gpu="t4"),  # type: ignore[arg-type]  # mypy knows no dictionaries
+        lambda: OURS.PoolSharing(sharing={"mode": "timeslce"}, gpu="t4"),
         "PoolSharing.sharing.mode is 'timeslce', which is unknown. Did you mean timeslice?",
     ),
     "no mode": (
-        lambda: PoolSharing(sharing={"replicas": 2}, gpu="t4"),  # type: ignore[arg-type]
+        lambda: OURS.PoolSharing(sharing={"replicas": 2}, gpu="t4"),
         "PoolSharing.sharing.mode is missing. Known: exclusive, timeslice, mig, mps.",
     ),
     "a setting of a mode": (
-        lambda: PoolSharing(sharing={"mode": "mps", "replica": 2}, gpu="t4"),  # type: ignore[arg-type]
+        lambda: OURS.PoolSharing(sharing={"mode": "mps", "replica": 2}, gpu="t4"),
         "PoolSharing.sharing: Mps has no argument 'replica'. Did you mean replicas?",
     ),
     "a mode's number": (
-        lambda: TimeSlicing(replicas=1),
+        lambda: OURS.TimeSlicing(replicas=1),
         "TimeSlicing.replicas must be greater than or equal to 2, not 1. Pass 2 or more.",
     ),
     "a mode's argument without a name": (
-        lambda: TimeSlicing(2),
+        lambda: OURS.TimeSlicing(2),
         "TimeSlicing takes arguments by name only. Pass `limits=…`, for example.",
     ),
     "other nodes": (
-        lambda: OllamaPairArgs(models=[OllamaModel("llama2:7b")], runs_on="gpu"),  # type: ignore[arg-type]
+        lambda: OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")], runs_on="gpu"),
         "OllamaPairArgs.runs_on must be GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or "
         "None, not 'gpu'. Pass GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or None.",
     ),
     "types with another GPU": (
-        lambda: PoolSharing(sharing=TimeSlicing(), gpu="t4", instance_types=["g6.xlarge"]),
+        lambda: OURS.PoolSharing(sharing=OURS.TimeSlicing(), gpu="t4", instance_types=["g6.xlarge"]),
         'PoolSharing.instance_types has g6.xlarge with L4, but `gpu` is t4. Pass gpu="l4", or other types.',
     ),
     "no nodes": (
-        lambda: PoolSharing(sharing=TimeSlicing(), gpu="t4", max_nodes=0),
+        lambda: OURS.PoolSharing(sharing=OURS.TimeSlicing(), gpu="t4", max_nodes=0),
         "PoolSharing.max_nodes is 0, but the minimum is 1. Pass 1 or more.",
     ),
 }
 
 
-@pytest.mark.parametrize("mistake", REFUSED)
-def test_a_wrong_argument_is_one_sentence(mistake: str) -> None:
-    construct, message = REFUSED[mistake]
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_argument_is_one_sentence(name: str) -> None:
+    construct, message = REFUSED[name]
     with pytest.raises(ValueError, match=r"\. ") as refused:
         construct()
     assert str(refused.value) == message
@@ -176,20 +166,22 @@ def test_a_wrong_argument_is_one_sentence(mistake: str) -> None:
 
 def test_a_dictionary_becomes_the_class_that_has_its_keys() -> None:
     job: dict[str, Any] = {"image": "i", "command": ["train"]}
-    assert SpotJobArgs(**job, checkpoints={"zone": "z"}).checkpoints == VolumeCheckpoints(zone="z")
-    bucket = {"cluster_name": "c", "bucket": "b", "prefix": "train"}
-    assert SpotJobArgs(**job, checkpoints=bucket).checkpoints == BucketCheckpoints(**bucket)
-    shared = PoolSharing(sharing={"mode": "mps", "replicas": 3}, gpu="t4")  # type: ignore[arg-type]
+    assert OURS.SpotJobArgs(**job, checkpoints={"zone": "z"}).checkpoints == VolumeCheckpoints(zone="z")
+    bucket: dict[str, Any] = {"cluster_name": "c", "bucket": "b", "prefix": "train"}
+    assert OURS.SpotJobArgs(**job, checkpoints=bucket).checkpoints == BucketCheckpoints(
+        cluster_name="c", bucket="b", prefix="train"
+    )
+    shared = OURS.PoolSharing(sharing={"mode": "mps", "replicas": 3}, gpu="t4")
     assert shared.sharing == Mps(replicas=3)
-    model = OllamaModel("llama2:7b", share={"memory_gib": 9})  # type: ignore[arg-type]
+    model = OURS.OllamaModel("llama2:7b", share={"memory_gib": 9})
     assert model.share == Share(memory_gib=9)
 
 
 def test_a_model_of_ones_own_may_be_a_dictionary() -> None:
-    model = OllamaModel("llama2:7b").served.model
-    assert OllamaModel(asdict(model)).served.model == model  # type: ignore[arg-type]
+    model = OURS.OllamaModel("llama2:7b").served.model
+    assert OURS.OllamaModel(asdict(model)).served.model == model
     with pytest.raises(ValueError, match=r"^OllamaModel\.model: Model\.weights_bytes is missing\. Pass it\.$"):
-        OllamaModel({"name": "mine"})  # type: ignore[arg-type]
+        OURS.OllamaModel({"name": "mine"})
     assert isinstance(model, Model)
 
 
