@@ -4,7 +4,6 @@ any resource.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import wraps
 from operator import is_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -19,61 +18,35 @@ from sharing.problems import did_you_mean
 from sharing.section import Constructed
 
 A = TypeVar("A")
-Given: TypeAlias = A | Mapping[str, Any] | pulumi.ResourceOptions | None
-"""The second argument of a component: its arguments, those in a dictionary, or, as with `pulumi_eks`, its options."""
+Given: TypeAlias = A | Mapping[str, Any] | None
+"""The second argument of a component: its arguments, or a dictionary of them; None if they are passed by name."""
 Options: TypeAlias = pulumi.ResourceOptions | None
-NAMES = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    NoneType: "None",
-}
+NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 _BY_NAME: set[type] = {Model}
 """The dataclasses whose constructor checks names: those that `accept_dictionaries` has changed, and `Model`."""
-
-
-def read_options(given: Given[Any], opts: Options) -> Options:
-    """The options of a component: its last argument, or the second one if the arguments are passed by name."""
-    if not isinstance(given, pulumi.ResourceOptions):
-        return opts
-    if opts is not None:
-        raise ValueError("The options are passed twice. Pass only `opts`.")
-    return given
 
 
 def read_arguments(kind: type[A], given: Given[A], named: Mapping[str, Any]) -> A:
     """The arguments of a component, passed as an instance of `kind`, as a dictionary, or by name. Raises `ValueError`
     for anything else.
     """
-    if given is None or isinstance(given, pulumi.ResourceOptions):
+    if given is None:
         return kind(**named)
+    if not isinstance(given, kind | Mapping):
+        fix = "Pass options as `opts`." if isinstance(given, pulumi.ResourceOptions) else f"Pass `{kind.__name__}(…)`."
+        raise ValueError(f"{type(given).__name__} is neither {kind.__name__} nor a dictionary. {fix}")
     if named:
         raise ValueError(f"{kind.__name__} is passed, and {', '.join(named)} by name. Pass all arguments in one way.")
-    if isinstance(given, Mapping):
-        return _build(kind, given)
-    if isinstance(given, kind):
-        return given
-    raise ValueError(f"{given!r} is neither {kind.__name__} nor a dictionary. Pass `{kind.__name__}(…)`.")
+    return _build(kind, given) if isinstance(given, Mapping) else given
 
 
 def accept_dictionaries(kind: type[A]) -> type[A]:
     """Lets the constructor of a dataclass take a dictionary for each nested argument, and raise `ValueError` with one
     sentence for a wrong name.
     """
-    changed: Any = kind
-    construct, hints = changed.__init__, {field.name: field.type for field in fields(changed)}
-
-    @wraps(construct)
-    def read(self: A, /, *given: Any, **named: Any) -> None:
-        values = name_arguments(kind, given, named)
-        construct(
-            self, **{name: _convert(value, hints[name], f"{kind.__name__}.{name}") for name, value in values.items()}
-        )
-
-    changed.__init__ = read
+    hints = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]  # it is a dataclass
     _BY_NAME.add(kind)
-    return kind
+    return name_arguments(kind, lambda name, value: _convert(value, hints[name], f"{kind.__name__}.{name}"))
 
 
 def _convert(value: Any, hint: Any, place: str) -> Any:
@@ -87,7 +60,7 @@ def _convert(value: Any, hint: Any, place: str) -> Any:
         return value if all(map(is_, named.values(), value.values())) else named
     options = [*_options(hint)]
     if isinstance(value, Mapping):
-        kinds = [kind for kind in options if _has_names(kind)]
+        kinds = [kind for kind in options if kind in _BY_NAME or _is_constructed(kind)]
         return _build(_choose(kinds, value, place), value, f"{place}: ") if kinds else value
     lists = [option for option in options if get_origin(option) is Sequence and option is not hint]
     return _convert(value, lists[0], place) if len(lists) == 1 else value
@@ -170,8 +143,8 @@ def _options(hint: Any) -> Iterator[Any]:
         yield hint
 
 
-def _has_names(kind: Any) -> bool:
-    return kind in _BY_NAME or (isinstance(kind, type) and issubclass(kind, Constructed))
+def _is_constructed(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Constructed)
 
 
 def _build(kind: type[A], given: Mapping[Any, Any], place: str = "") -> A:

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments, read_options
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from sharing.names import TOKEN
 from sharing.section import is_email
 from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
@@ -71,7 +71,6 @@ class CostAlert(pulumi.ComponentResource):
     """ID of the budget: the account and the budget's name, with a colon in between."""
 
     def __init__(self, name: str, args: Given[CostAlertArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(CostAlertArgs, args, more)
         super().__init__(TOKEN.format("CostAlert"), name, None, opts)
         filters = [

@@ -12,7 +12,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments, read_options
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.containers import NOBODY, UNPRIVILEGED, create_namespace, requests, run_as
 from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
@@ -118,7 +118,6 @@ class OpenWebUI(pulumi.ComponentResource):
     """Secret: password of the first administrator."""
 
     def __init__(self, name: str, args: Given[OpenWebUIArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(OpenWebUIArgs, args, more)
         super().__init__(TOKEN.format("OpenWebUI"), name, None, opts)
         self._name, self._child = name, pulumi.ResourceOptions(parent=self)

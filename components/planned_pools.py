@@ -17,8 +17,6 @@ class PlannedPool:
     pool: GpuPool
     mode_taint: pulumi.Input[str] | None = None
     """Value of the nodes' taint `tandem/mode`; None if it is unknown, so that models tolerate any."""
-    of_nodes: bool = True
-    """Whether the pool is known from its nodes, and so their disks and how many of them run."""
 
 
 @runtime_checkable
@@ -31,6 +29,9 @@ class GpuNodes(Protocol):
 
 
 def plan_pool(name: str, sharing: Sharing, instance_types: Sequence[str], **settings: Any) -> GpuPool:
-    """A pool with these settings of a stack file, which nobody judges here. AWS knows what the region offers."""
+    """A pool with these settings of a stack file, which nobody judges here. AWS knows what the region offers.
+
+    `volume_gib=0`: its nodes are unknown. Their disks are not judged, and `max` is all that says how many there are.
+    """
     types = [*instance_types]
     return GpuPool.model_construct(name=name, own_sharing=sharing, instance_types=types, check_offers=False, **settings)

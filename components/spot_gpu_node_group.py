@@ -7,15 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import (
-    Given,
-    Options,
-    accept_dictionaries,
-    check_arguments,
-    check_least,
-    read_arguments,
-    read_options,
-)
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
 from components.planned_pools import PlannedPool, plan_pool
@@ -122,7 +114,6 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
     """The underlying `aws.eks.NodeGroup`."""
 
     def __init__(self, name: str, args: Given[SpotGpuNodeGroupArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(SpotGpuNodeGroupArgs, args, more)
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
         kind = alike(args.instance_types)[0]
@@ -159,11 +150,6 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             autoscaled=args.autoscaled,
             child=pulumi.ResourceOptions(parent=self),
         )
-        self._planned_pools = args.planned_pools
+        self.planned_pools = args.planned_pools
         self.node_group_name = self.node_group.node_group_name
         self.register_outputs({"nodeGroupName": self.node_group_name})
-
-    @property
-    def planned_pools(self) -> Sequence[PlannedPool]:
-        """Its pool, for `OllamaPairArgs.runs_on`."""
-        return self._planned_pools

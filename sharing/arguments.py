@@ -1,9 +1,6 @@
-"""Names of the arguments of a dataclass that programs construct: one sentence for a wrong one.
+"""Arguments of a dataclass that programs construct: one sentence for a wrong name, where Python raises `TypeError`."""
 
-Python raises `TypeError` there, which names neither the class nor the nearest name.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import wraps
 from typing import Any, TypeVar
@@ -13,34 +10,29 @@ from sharing.problems import counted, did_you_mean
 A = TypeVar("A")
 
 
-def refuse_wrong_names(kind: type[A]) -> type[A]:
-    """Lets the constructor of a dataclass raise `ValueError` for an unknown, missing or repeated argument."""
+def name_arguments(kind: type[A], read: Callable[[str, Any], Any] = lambda _, value: value) -> type[A]:
+    """Lets the constructor of a dataclass raise `ValueError` for a wrong name, and `read` the argument of each name."""
     changed: Any = kind
-    construct = changed.__init__
+    construct, known = changed.__init__, {field.name: field for field in fields(changed)}
 
     @wraps(construct)
-    def read(self: A, /, *given: Any, **named: Any) -> None:
-        construct(self, **name_arguments(kind, given, named))
+    def named(self: A, /, *unnamed: Any, **named: Any) -> None:
+        if wrong := next(_wrong_names(known, unnamed, named), ""):
+            raise ValueError(f"{kind.__name__}{wrong}")
+        values = {**dict(zip(known, unnamed, strict=False)), **named}
+        construct(self, **{name: read(name, value) for name, value in values.items()})
 
-    changed.__init__ = read
+    changed.__init__ = named
     return kind
 
 
-def name_arguments(kind: type[Any], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments by name, those without a name (`given`), too. Raises `ValueError` for a wrong name."""
-    known = {field.name: field for field in fields(kind)}
-    unnamed = [name for name, field in known.items() if not field.kw_only]
-    if len(given) > len(unnamed):
-        found = f"{counted(len(unnamed), 'argument')} without a name, not {len(given)}"
-        raise ValueError(f"{kind.__name__} takes {found}. Pass the rest by name, e.g. `{[*known][len(unnamed)]}=…`.")
-    values = dict(zip(unnamed, given, strict=False))
-    if wrong := next(_wrong_names(known, values, named), ""):
-        raise ValueError(f"{kind.__name__}{wrong}")
-    return {**values, **named}
-
-
-def _wrong_names(known: Mapping[str, Any], given: Mapping[str, Any], named: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_names(known: Mapping[str, Any], unnamed: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the names, each after the name of the class."""
+    most = sum(not field.kw_only for field in known.values())
+    if len(unnamed) > most:
+        rest = f"Pass the rest by name, e.g. `{[*known][most]}=…`."
+        yield f" takes {counted(most, 'argument')} without a name, not {len(unnamed)}. {rest}"
+    given = [*known][: len(unnamed)]
     for name in named:
         if name not in known:
             yield f" has no argument {name!r}. {did_you_mean(name, known)}"

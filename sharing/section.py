@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -22,9 +21,6 @@ FIXES_IN_PYTHON = {
     "greater_than": "Pass more than {gt}.",
 }
 """Fixes of a wrong argument, by pydantic's type of error, with its context."""
-
-RULES_IN_PYTHON = {"int_type": "a whole number", "float_type": "a number", "string_type": "text"}
-"""What an argument of the wrong type must be, by pydantic's type of error; other rules are pydantic's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +98,14 @@ class Constructed(BaseModel):
 
 def _explain(made: type[BaseModel], detail: ErrorDetails) -> str:
     """The sentence for a wrong argument of a constructor."""
-    name, wrong, known = _argument(detail["loc"]), detail["input"], list(made.model_fields)
+    name, wrong, known = str(detail["loc"][0]), detail["input"], list(made.model_fields)
     if detail["type"] == "extra_forbidden":
         return f"{made.__name__} has no argument {name!r}. {did_you_mean(name, known)}"
     if detail["type"] == "missing":
         return f"{made.__name__}.{name} is missing. Pass it."
-    rule = RULES_IN_PYTHON.get(detail["type"], "") or detail["msg"].removeprefix("Input should be ")
-    rule = rule.removeprefix("Value error, must be ")
+    rule = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, must be ")
     fix = FIXES_IN_PYTHON.get(detail["type"], f"Pass {rule}.").format(**detail.get("ctx", {}))
     return f"{made.__name__}.{name} must be {rule}, not {wrong!r}. {fix}"
-
-
-def _argument(loc: tuple[int | str, ...]) -> str:
-    """The place of an error, e.g. `layout[0].count`, without the tags that pydantic adds to it."""
-    places = [str(loc[0])]
-    for before, part in pairwise(loc):
-        if isinstance(part, int):
-            places.append(f"[{part}]")
-        elif isinstance(before, int):
-            places.append(f".{part}")
-    return "".join(places)
 
 
 def _number_from_text(value: object) -> object:

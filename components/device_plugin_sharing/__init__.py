@@ -8,15 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import (
-    Given,
-    Options,
-    accept_dictionaries,
-    check_arguments,
-    check_least,
-    read_arguments,
-    read_options,
-)
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
@@ -79,8 +71,8 @@ class PoolSharing:
                 pool = planned.pool.changed(own_sharing=self.sharing)
                 return [replace(planned, pool=pool, mode_taint=self.mode_taint or planned.mode_taint)]
         types = self.instance_types or smallest_types(find_gpu(self.gpu))
-        pool = plan_pool(self.pool, self.sharing, types, desired=self.max_nodes, max=self.max_nodes)
-        return [PlannedPool(pool=pool, mode_taint=self.mode_taint, of_nodes=False)]
+        pool = plan_pool(self.pool, self.sharing, types, desired=self.max_nodes, max=self.max_nodes, volume_gib=0)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint)]
 
 
 @accept_dictionaries
@@ -132,7 +124,6 @@ class DevicePluginSharing(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: Given[DevicePluginSharingArgs] = None, opts: Options = None, **more: Any
     ) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(DevicePluginSharingArgs, args, more)
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
         self._name, self._values = name, args.values

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, read_arguments, read_options
+from components.arguments import Given, Options, read_arguments
 from components.gpu_cluster.inputs import GpuClusterArgs
 from components.gpu_cluster.network import Network, network
 from components.gpu_cluster.zones import ask, zones_of_pool
@@ -78,7 +78,6 @@ class GpuCluster(pulumi.ComponentResource):
     """The underlying `pulumi_eks.Cluster`."""
 
     def __init__(self, name: str, args: Given[GpuClusterArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(GpuClusterArgs, args, more)
         super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)

@@ -9,21 +9,12 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import (
-    Given,
-    Options,
-    accept_dictionaries,
-    check_arguments,
-    check_least,
-    read_arguments,
-    read_options,
-)
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import merge_values
 from components.iam import EC2, POD_IDENTITY, document, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.node_group import NODE_POLICIES
-from components.planned_pools import PlannedPool
 from sharing import versions
 from sharing.aws.tags import KARPENTER_NODE
 from sharing.names import TOKEN, ZONE_LABEL
@@ -107,11 +98,11 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     """ARN of the nodes' IAM role."""
 
     def __init__(self, name: str, args: Given[KarpenterGpuPoolArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(KarpenterGpuPoolArgs, args, more)
         super().__init__(TOKEN.format("KarpenterGpuPool"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
+        self.planned_pools = [planned for pool in args.pools for planned in pool.planned_pools]
 
         node_role, joining = self._node_role()
         queue = self._queue()
@@ -132,11 +123,6 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         self.node_pool_names = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: names)
         self.node_role_arn = node_role.arn
         self.register_outputs({"nodePoolNames": self.node_pool_names, "nodeRoleArn": self.node_role_arn})
-
-    @property
-    def planned_pools(self) -> Sequence[PlannedPool]:
-        """Its pools, for `OllamaPairArgs.runs_on`."""
-        return [planned for pool in self._args.pools for planned in pool.planned_pools]
 
     def _node_role(self) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         """The nodes' role, and the policies and access entry that let nodes with this role join.

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments, read_options
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
@@ -89,7 +89,6 @@ class Monitoring(pulumi.ComponentResource):
     """Secret: password of Grafana's user `admin`; None without a store."""
 
     def __init__(self, name: str, args: Given[MonitoringArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(MonitoringArgs, args, more)
         super().__init__(TOKEN.format("Monitoring"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments, read_options
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
 from components.device_plugin_sharing import PoolSharing
@@ -24,6 +24,7 @@ from sharing.aws.tags import VOLUME
 from sharing.fit.own_limits import judge_limit
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
+from sharing.stack.pools import POOL
 
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
 
@@ -96,7 +97,7 @@ class OllamaPairArgs:
             if model.share and model.share.memory_mib is None:
                 wrong = judge_limit(model.share, model.served)
                 raise ValueError(f"OllamaModel.share of {model.served.model.name} {wrong}")
-            beside = [other for other in self.models if other.pool == model.pool and other.share]
+            beside = [other for other in self.models if (other.pool or POOL) == (model.pool or POOL) and other.share]
             if beside and not model.share:
                 raise ValueError(
                     f"OllamaPairArgs.models has {model.served.id} without limits beside {beside[0].served.id}: it "
@@ -124,7 +125,6 @@ class OllamaPair(pulumi.ComponentResource):
     """Port of each model's Service, by id."""
 
     def __init__(self, name: str, args: Given[OllamaPairArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(OllamaPairArgs, args, more)
         super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
         self._name, self._args, self._places = name, args, args.places()

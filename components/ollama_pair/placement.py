@@ -18,8 +18,13 @@ from sharing.verdict.own_program import in_python, judge_own
 from sharing.verdict.quick import Fit
 
 RUNS_ON = "runs_on"
-ARGUMENTS = {".spill[": ".spill_pools[", "`spill`": "`spill_pools`", "].name:": "].model:"}
-"""Arguments whose keys in a stack file are others, as messages have both."""
+ARGUMENTS = (
+    (r"(models\[\d+\])\.name:", r"\1.model:"),
+    (r"(runs_on\S*)\.name:", r"\1.pool:"),
+    (r"\.spill\[", ".spill_pools["),
+    ("`spill`", "`spill_pools`"),
+)
+"""Arguments whose names are not those of the keys in a stack file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,18 +116,17 @@ def place_unjudged(model: OllamaModel) -> Place:
 def judge_pools(nodes: GpuNodes | Sequence[GpuNodes], models: Sequence[OllamaModel]) -> JudgedPools:
     """The verdict on the models on these nodes. Raises `ValueError` with every error, in the words of `tandem plan`."""
     planned = dict(_by_path(nodes))
-    verdict = judge_own(
-        {path: each.pool for path, each in planned.items()},
-        [model.served for model in models],
-        disks_are_known=all(each.of_nodes for each in planned.values()),
-    )
+    if not planned:
+        raise ValueError("OllamaPairArgs.runs_on has no pool. Pass the nodes of the models.")
+    pools = {path: each.pool for path, each in planned.items()}
+    config, verdict = judge_own(pools, [model.served for model in models])
     if verdict.problems:
-        raise ValueError("\n".join(_messages(verdict.problems, planned)))
+        raise ValueError("\n".join(_messages(verdict.problems, pools)))
     return JudgedPools(
-        config=verdict.config,
+        config=config,
         fits=verdict.fits,
         mode_taints={each.pool.name: each.mode_taint for each in planned.values()},
-        warnings=[*_messages(verdict.warnings, planned)],
+        warnings=[*_messages(verdict.warnings, pools)],
     )
 
 
@@ -138,15 +142,16 @@ def _by_path(nodes: GpuNodes | Sequence[GpuNodes]) -> Iterator[tuple[str, Planne
             yield from ((f"{path}.pools[{index}]", pool) for index, pool in enumerate(pools))
 
 
-def _messages(problems: Sequence[Problem], planned: Mapping[str, PlannedPool]) -> Iterator[str]:
+def _messages(problems: Sequence[Problem], pools: Mapping[str, GpuPool]) -> Iterator[str]:
+    """The problems with the names of arguments."""
     for problem in problems:
         text = in_python(problem.message)
-        for key, argument in ARGUMENTS.items():
-            text = text.replace(key, argument)
-        for path, each in planned.items():
-            if not each.of_nodes:
+        for key, argument in ARGUMENTS:
+            text = re.sub(key, argument, text)
+        for path, pool in pools.items():
+            if not pool.volume_gib:
                 desired = rf"`{re.escape(path)}\.desired: \d+`"
                 text = re.sub(rf"{desired} with |(?: with| and) {desired}", "", text)
-            if not each.of_nodes or each.pool.provisioner == "karpenter":
+            if not pool.volume_gib or pool.provisioner == "karpenter":
                 text = text.replace(f"{path}.max:", f"{path}.max_nodes:")
         yield f"OllamaPairArgs.{text}"

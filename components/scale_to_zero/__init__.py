@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments, read_options
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_interceptor
@@ -72,7 +72,6 @@ class ScaleToZero(pulumi.ComponentResource):
     """Address of the add-on's scaler, for `Scaling.scaler`."""
 
     def __init__(self, name: str, args: Given[ScaleToZeroArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(ScaleToZeroArgs, args, more)
         super().__init__(TOKEN.format("ScaleToZero"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)

@@ -9,15 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import (
-    Given,
-    Options,
-    accept_dictionaries,
-    check_arguments,
-    check_least,
-    read_arguments,
-    read_options,
-)
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.iam import document
 from components.scheduled_parking import permissions
 from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
@@ -118,7 +110,6 @@ class ScheduledParking(pulumi.ComponentResource):
     """URL of the queue with calls that EKS refused; None without node groups."""
 
     def __init__(self, name: str, args: Given[ScheduledParkingArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(ScheduledParkingArgs, args, more)
         super().__init__(TOKEN.format("ScheduledParking"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)

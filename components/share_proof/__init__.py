@@ -5,7 +5,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, read_arguments, read_options
+from components.arguments import Given, Options, read_arguments
 from components.containers import create_namespace
 from components.mps_daemon import claim_directory
 from components.network_policies import network_policy, to_proof
@@ -47,7 +47,6 @@ class ShareProof(pulumi.ComponentResource):
     """
 
     def __init__(self, name: str, args: Given[ShareProofArgs] = None, opts: Options = None, **more: Any) -> None:
-        opts = read_options(args, opts)
         args = read_arguments(ShareProofArgs, args, more)
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
         self._name, self._args = name, args

@@ -35,10 +35,6 @@ class ModelMemory:
     """GPU memory that it needs, with the margin of the prediction."""
     share_mib: int | None
     """GPU memory of its share; None if all models of the GPU use its memory, first come, first served."""
-    total_mib: int
-    """GPU memory that it and the models beside it need."""
-    limit_mib: int
-    """Memory of the GPU or slice: the limit for them all."""
     ram_mib: int
     """RAM that its pod keeps on the node."""
     fits: bool
@@ -115,8 +111,6 @@ def _memory(fit: Fit) -> ModelMemory:
     return ModelMemory(
         gpu_mib=round(placement.need.bound),
         share_mib=placement.share_mib,
-        total_mib=round(placement.crowd_mib),
-        limit_mib=placement.unit_mib,
         ram_mib=host_need(fit.served).total,
         fits=placement.fits,
     )

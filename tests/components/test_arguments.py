@@ -46,8 +46,8 @@ FORMS: dict[str, Callable[[Any, Any], Any]] = {
     "an instance by name": lambda kind, args: kind("one", args=args, opts=None),
     "a dictionary": lambda kind, args: kind("one", in_dictionaries(args)),
     "by name": lambda kind, args: kind("one", **in_dictionaries(args)),
-    # As `eks.Cluster("mine", opts, vpc_id=…)`: pulumi_eks 4 cluster.py, the second overload of `Cluster.__init__`.
-    "by name after options": lambda kind, args: kind("one", pulumi.ResourceOptions(), **by_name(args)),
+    # As `eks.Cluster("mine", opts=…, vpc_id=…)`: pulumi_eks 4 cluster.py, the second overload of `Cluster.__init__`.
+    "by name with options": lambda kind, args: kind("one", opts=pulumi.ResourceOptions(), **by_name(args)),
 }
 
 
@@ -85,7 +85,7 @@ def test_every_public_class_refuses_a_wrong_name_with_one_sentence(name: str) ->
         kind(*range(9))
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown name": (
         lambda: OURS.OllamaPair("p", modles=[]),
         "OllamaPairArgs has no argument 'modles'. Did you mean models?",
@@ -106,15 +106,15 @@ REFUSED = {
     ),
     "no arguments at all": (
         lambda: OURS.OllamaPair("p", 5),
-        "5 is neither OllamaPairArgs nor a dictionary. Pass `OllamaPairArgs(…)`.",
+        "int is neither OllamaPairArgs nor a dictionary. Pass `OllamaPairArgs(…)`.",
     ),
     "arguments in two ways": (
         lambda: OURS.OllamaPair("p", OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")]), namespace="mine"),
         "OllamaPairArgs is passed, and namespace by name. Pass all arguments in one way.",
     ),
-    "options in two ways": (
-        lambda: OURS.OllamaPair("p", pulumi.ResourceOptions(), pulumi.ResourceOptions(), models=[]),
-        "The options are passed twice. Pass only `opts`.",
+    "options without their name": (
+        lambda: OURS.OllamaPair("p", pulumi.ResourceOptions(), models=[]),
+        "ResourceOptions is neither OllamaPairArgs nor a dictionary. Pass options as `opts`.",
     ),
     "an argument twice": (
         lambda: OURS.OllamaModel("llama2:7b", model="mistral:7b"),
@@ -144,6 +144,19 @@ REFUSED = {
         lambda: OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")], runs_on="gpu"),
         "OllamaPairArgs.runs_on must be GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or "
         "None, not 'gpu'. Pass GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or None.",
+    ),
+    "no nodes at all": (
+        lambda: OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")], runs_on=[]),
+        "OllamaPairArgs.runs_on has no pool. Pass the nodes of the models.",
+    ),
+    "two pools of one name": (
+        lambda: OURS.OllamaPairArgs(
+            models=[OURS.OllamaModel("llama2:7b")],
+            runs_on=[{"sharing": {"mode": "exclusive"}, "gpu": gpu} for gpu in ("t4", "l4")],
+        ),
+        "OllamaPairArgs.runs_on[1].pool: gpu is the name of another pool. Give each pool its own name.\n"
+        "OllamaPairArgs.models[0].pool: is missing, and the stack has several pools. Write the name of a pool. "
+        "Known: gpu.",
     ),
     "types with another GPU": (
         lambda: OURS.PoolSharing(sharing=OURS.TimeSlicing(), gpu="t4", instance_types=["g6.xlarge"]),
