@@ -2,6 +2,7 @@
 any resource.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from operator import is_
@@ -78,7 +79,8 @@ def check_arguments(args: Any, *, tagged: Collection[str] = ()) -> None:
             wanted = _describe(hint)
             options = [str(option) for option in get_args(hint)] if get_origin(hint) is Literal else []
             fix = did_you_mean(value, options) if options and isinstance(value, str) else f"Pass {wanted}."
-            raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted}, not {value!r}. {fix}")
+            found = re.sub(r"<(?:\w+\.)*(\w+) object at 0x\w+>", r"\1", repr(value))
+            raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted}, not {found}. {fix}")
     tags: Mapping[str, str] = getattr(args, "tags", {})
     own = STACK if isinstance(tags, StackTags) else ()
     given = {key: value for key, value in tags.items() if key not in own}

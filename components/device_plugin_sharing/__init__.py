@@ -127,6 +127,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
         args = read_arguments(DevicePluginSharingArgs, args, more)
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
         self._name, self._values = name, args.values
+        self.planned_pools = [planned for pool in args.pools for planned in pool.planned_pools]
         whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
         partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
 

@@ -1,7 +1,7 @@
 """The verdict of `tandem plan` for tests and CI: on models, a sharing mode and instance types, without a stack file."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,15 +69,13 @@ def check(
 
     `models` are names, or dictionaries with the keys of `models` in a stack file. Advice has the prices of `region`.
     """
-    types = instance_types if isinstance(instance_types, str) else [*instance_types]
-    pool = {"instance-types": types, "desired": nodes, "max": nodes}
     mode = sharing
     if isinstance(sharing, Mode):
         mode = {"mode": sharing.mode, **sharing.model_dump(by_alias=True, exclude_unset=True)}
     sections = {
         "sharing": mode,
-        "gpu-nodes": pool,
-        "models": [_section(model) for model in models],
+        "gpu-nodes": {"instance-types": _listed(instance_types), "desired": nodes, "max": nodes},
+        "models": _listed(models, _section),
     }
     judged = judge(Source(sections=sections, provider={REGION: region}), "check")
     return Verdict(
@@ -87,15 +85,16 @@ def check(
     )
 
 
+def _listed(values: Any, write: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A sequence as a stack file has it. Other values stay as they are, and get their error there."""
+    return [write(value) for value in values] if isinstance(values, list | tuple) else values
+
+
 def _section(model: Any) -> Any:
     """A model as a stack file has it. `OllamaModel` calls its name `model`."""
-    if isinstance(model, str):
-        return {"name": model}
-    return (
-        {"name" if key == "model" else key: value for key, value in model.items()}
-        if isinstance(model, Mapping)
-        else model
-    )
+    if isinstance(model, Mapping):
+        return {"name" if key == "model" else key: value for key, value in model.items()}
+    return {"name": model} if isinstance(model, str) else model
 
 
 def _message(problem: Problem) -> str:

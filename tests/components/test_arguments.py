@@ -85,6 +85,10 @@ def test_every_public_class_refuses_a_wrong_name_with_one_sentence(name: str) ->
         kind(*range(9))
 
 
+class Bare:
+    """An object without a `repr` of its own, like a resource."""
+
+
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown name": (
         lambda: OURS.OllamaPair("p", modles=[]),
@@ -144,6 +148,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")], runs_on="gpu"),
         "OllamaPairArgs.runs_on must be GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or "
         "None, not 'gpu'. Pass GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these or None.",
+    ),
+    "an object of another kind": (
+        lambda: OURS.OllamaPairArgs(models=[OURS.ModelClients()]),
+        "OllamaPairArgs.models must be a list of OllamaModel, not [ModelClients(namespaces=(), labels={})]. "
+        "Pass a list of OllamaModel.",
+    ),
+    "a resource of another kind": (
+        lambda: OURS.OllamaPair("p", models=[OURS.OllamaModel("llama2:7b")], clients=Bare()),
+        "OllamaPairArgs.clients must be ModelClients, not Bare. Pass ModelClients.",
     ),
     "no nodes at all": (
         lambda: OURS.OllamaPairArgs(models=[OURS.OllamaModel("llama2:7b")], runs_on=[]),

@@ -13,6 +13,7 @@ from sharing.names import MODE_TAINT
 from sharing.stack.pools import GpuPool
 from stacks.stack_file.judge import Plan
 from tandem import (
+    DevicePluginSharing,
     KarpenterGpuPool,
     KarpenterPool,
     Mps,
@@ -131,6 +132,9 @@ FOLLOW: dict[str, Callable[[], Any]] = {
         sharing=Mps(replicas=3),
         gpu="t4",
         nodes=SpotGpuNodeGroup("gpu", cluster_name="c", subnet_ids=["s"], sharing=Mps(replicas=3)),
+    ),
+    "the plugin": lambda: DevicePluginSharing(
+        "d", pools=[{"sharing": {"mode": "mps", "replicas": 3}, "gpu": "t4", "mode_taint": "mps-3"}]
     ),
     "its taint": lambda: PoolSharing(sharing=Mps(replicas=3), gpu="t4", mode_taint=pulumi.Output.from_input("mps-3")),
 }

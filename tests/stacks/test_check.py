@@ -82,6 +82,8 @@ def test_messages_name_the_arguments() -> None:
     assert types.startswith("instance_types: must be a list, not 'g4dn.xlarge'.")
     [sharing] = check(models=PAIR, sharing="mps").errors  # type: ignore[arg-type]  # wrong on purpose
     assert sharing.startswith("sharing: must be a mapping, not 'mps'. Write `sharing: {mode: timeslice}`")
+    [text] = check(models="llama2:7b", sharing=Mps()).errors
+    assert text.startswith("models: must be a list, not 'llama2:7b'.")
     wrong_models: list[Any] = [5]
     assert check(models=wrong_models, sharing=Mps()).errors[0].startswith("models[0]: must be a mapping, not 5.")
 
