@@ -25,6 +25,7 @@ from tandem import (
     SpotGpuNodeGroupArgs,
     TimeSlicing,
 )
+from tests.program.conftest import graph_with
 
 Graphs = Callable[[str], Graph]
 Plans = Callable[[str], Plan]
@@ -150,6 +151,25 @@ def test_a_model_tolerates_the_taint_of_its_nodes_and_requires_their_daemon(node
     # SpotGpuNodeGroup and KarpenterPool document this value of the taint.
     assert {"key": MODE_TAINT, "operator": "Equal", "value": "mps-3"} in values["tolerations"]
     assert {"name": "TANDEM_MPS", "value": "required"} in values["extraEnv"]
+
+
+def test_a_model_waits_for_the_slices_of_mig_and_requests_one() -> None:
+    def program() -> None:
+        pool = {"sharing": {"mode": "mig", "strategy": "mixed", "layout": "all-1g.24gb"}, "gpu": "rtx-pro-server-6000"}
+        OllamaPair("mine", models=[{"model": "llama3.2:1b"}], runs_on=pool)
+
+    [values] = [plain(one.inputs)["values"] for one in released(program)]
+    # gpu-operator v26.7.0, controllers/state_manager.go, and k8s-device-plugin v0.20.0: names of resources by profile.
+    assert values["nodeSelector"]["nvidia.com/mig.config.state"] == "success"
+    assert values["ollama"]["gpu"]["nvidiaResource"] == "nvidia.com/mig-1g.24gb"
+
+
+@pytest.mark.slow
+def test_a_stack_with_a_context_that_its_plan_warns_about_is_deployed() -> None:
+    """The component refuses such a context, so the program passes the one that the engine uses."""
+    graph = graph_with("timeslice", {"models": [{"name": "llama2:7b", "context": 8192}]})
+    environment = {one["name"]: one["value"] for one in releases(graph)["llama2-7b"]["extraEnv"]}
+    assert environment["OLLAMA_CONTEXT_LENGTH"] == "4096"
 
 
 def released(program: Callable[[], None]) -> list[Any]:
