@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from components.ollama_pair import OllamaModel as OllamaModel
     from components.ollama_pair import OllamaPair as OllamaPair
     from components.ollama_pair import OllamaPairArgs as OllamaPairArgs
-    from components.ollama_pair import SpillPool as SpillPool
     from components.open_webui import OpenWebUI as OpenWebUI
     from components.open_webui import OpenWebUIArgs as OpenWebUIArgs
     from components.scale_to_zero import ScaleToZero as ScaleToZero
@@ -51,7 +50,7 @@ PUBLIC = {
     "monitoring": ("Monitoring", "MonitoringArgs"),
     "monitoring.dashboard": ("MonitoredPool",),
     "network_policies": ("ModelClients",),
-    "ollama_pair": ("OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"),
+    "ollama_pair": ("OllamaModel", "OllamaPair", "OllamaPairArgs"),
     "open_webui": ("OpenWebUI", "OpenWebUIArgs"),
     "scale_to_zero": ("ScaleToZero", "ScaleToZeroArgs"),
     "scaling": ("Scaling",),

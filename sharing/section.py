@@ -83,7 +83,10 @@ class Constructed(BaseModel):
     The constructor raises `ValueError` with one sentence and its fix, where pydantic prints several lines.
     """
 
-    def __init__(self, /, **values: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
+        if unnamed:
+            example = next(name for name, field in type(self).model_fields.items() if name != "mode")
+            raise ValueError(f"{type(self).__name__} takes arguments by name only. Pass `{example}=…`, for example.")
         try:
             super().__init__(**values)
         except ValidationError as error:

@@ -22,6 +22,7 @@ from components import (
 )
 from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
+from components.ollama_pair.placement import JudgedPools
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.fit.shares import limits_on_one_gpu
@@ -323,12 +324,18 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
         OllamaPairArgs(
             models=[
                 add_scaling(
-                    describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.asleep),
+                    describe_model(fit, base.plan, base.volume_zones, base.parking.asleep),
                     base.plan,
                     zero,
                 )
                 for fit in base.plan.verdict.fits
             ],
+            runs_on=JudgedPools(
+                config=base.plan.config,
+                fits=base.plan.verdict.fits,
+                mode_taints=base.mode_taints,
+                asleep=base.parking.asleep,
+            ),
             clients=find_clients(base.plan),
             scrapers=find_scrapers(base.plan),
             tags=base.tags,

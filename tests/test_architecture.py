@@ -22,7 +22,7 @@ MAY_IMPORT = {
 }
 """The packages that each package may import; `sharing` imports nothing of ours."""
 FLOORS = (
-    {"artifacts", "files", "names", "printable", "problems", "section", "tables", "versions", "aws"},
+    {"arguments", "artifacts", "files", "names", "printable", "problems", "section", "tables", "versions", "aws"},
     {"hardware", "models", "schedule"},
     {"modes", "speed"},
     {"stack"},
@@ -68,6 +68,7 @@ WITHOUT_PULUMI = (
     "sharing.verdict.full",
     "sharing.names",
     "sharing.versions",
+    "stacks.stack_file.check",
     "stacks.stack_file.judge",
     "tandem.arguments",
     "tandem.main",

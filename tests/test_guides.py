@@ -207,3 +207,19 @@ def test_the_program_of_the_guide_gives_each_model_its_limit(tmp_path: Path) -> 
         },
         "llama3-2-3b": {**pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=3686M"},
     }
+
+
+@pytest.mark.slow
+def test_the_program_and_the_test_of_the_guide_run_and_its_errors_are_those_on_the_page(tmp_path: Path) -> None:
+    program, too_large, test, command, wrong_name = pages.blocks(HOW_TO / "check-your-own-program.md")
+    (tmp_path / "test_models.py").write_text(test.text, encoding="utf-8")
+    assert "2 passed" in command.run(tmp_path, pages.environment()).stdout
+    [tutorial] = [block for block in pages.blocks(pages.TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
+    mocks = tutorial.text.partition("import infra")[0]
+    large = program.text.replace('"llama2:7b", "context": 2048', '"llama3.3:70b"')
+    misspelt = program.text.replace('"mistral:7b", "context"', '"mistral:7b", "contxt"')
+    for text, said in ((program.text, ""), (large, too_large.text), (misspelt, wrong_name.text)):
+        (tmp_path / "infra.py").write_text(mocks + text, encoding="utf-8")
+        code = f"# exit code {1 if said else 0}"
+        shown = pages.Block("", f"set -o pipefail\npython infra.py 2>&1 | tail -n 1 {code}", None)
+        assert shown.run(tmp_path, pages.environment()).stdout == said

@@ -10,6 +10,7 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
+from components.arguments import Given, Options, read_arguments
 from components.gpu_cluster.inputs import ExistingVpc, GpuClusterArgs
 from components.gpu_cluster.network import Network, existing_network, network
 from components.gpu_cluster.zones import ask, zones_of_pool
@@ -77,14 +78,15 @@ class GpuCluster(pulumi.ComponentResource):
     control_plane: eks.Cluster
     """The underlying `pulumi_eks.Cluster`."""
 
-    def __init__(self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[GpuClusterArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(GpuClusterArgs, args, more)
         super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
 
         wanted = [system_demand(args.system_types), *args.demands]
-        more = MORE_SUBNETS.format(path="cluster.vpc") if args.vpc else MORE_ZONES
-        self._market = ask(args.cluster_name, wanted, self._child, more)
+        advice = MORE_SUBNETS.format(path="cluster.vpc") if args.vpc else MORE_ZONES
+        self._market = ask(args.cluster_name, wanted, self._child, advice)
         net = existing_network(args.vpc, self._child) if args.vpc else self._network()
         self._node_subnet_ids = net.node_subnet_ids
         self.control_plane = self._control_plane(net)

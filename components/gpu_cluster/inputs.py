@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
@@ -14,6 +14,7 @@ from sharing.stack.cluster import FEWEST_ZONES, Nat, Support
 from sharing.stack.zones import Demand
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ExistingVpc:
     """A VPC that exists. GpuCluster creates, changes, tags and deletes nothing of it.
@@ -36,6 +37,7 @@ class ExistingVpc:
             raise ValueError("ExistingVpc.subnet_ids must have at least two subnets, in two zones. Pass another one.")
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class GpuClusterArgs:
     """Inputs of GpuCluster.

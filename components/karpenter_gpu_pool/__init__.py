@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments, check_least
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import merge_values
 from components.iam import EC2, POD_IDENTITY, document, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
@@ -38,6 +38,7 @@ EVENTS = {
 """Events that Karpenter handles: source and detail type. Source: cloudformation.yaml of Karpenter v1.14.1."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class KarpenterGpuPoolArgs:
     """Inputs of KarpenterGpuPool.
@@ -98,10 +99,12 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     node_role_arn: pulumi.Output[str]
     """ARN of the nodes' IAM role."""
 
-    def __init__(self, name: str, args: KarpenterGpuPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[KarpenterGpuPoolArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(KarpenterGpuPoolArgs, args, more)
         super().__init__(TOKEN.format("KarpenterGpuPool"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
+        self.planned_pools = [planned for pool in args.pools for planned in pool.planned_pools]
 
         node_role, joining = self._node_role()
         queue = self._queue()

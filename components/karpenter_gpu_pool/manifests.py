@@ -9,9 +9,10 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.mps_daemon import user_data
 from components.node_group import ROOT_DEVICE
+from components.planned_pools import PlannedPool, plan_pool
 from sharing.hardware.gpus import Gpu, alike
 from sharing.modes.base import MPS_LABEL
 from sharing.modes.modes import Sharing
@@ -41,6 +42,7 @@ TERMINATION_GRACE_PERIOD = "10m"
 """Maximum time to drain a node. Without it, one pod or volume that cannot be removed would block `destroy` forever."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class KarpenterPool:
     """A pool of GPU nodes that Karpenter launches.
@@ -74,6 +76,14 @@ class KarpenterPool:
         check_arguments(self)
         check_least(self, max_nodes=1, volume_gib=NODE_IMAGES_GIB)
         alike(self.instance_types)
+
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """The pool as the rules in `sharing` read it."""
+        same = {name: getattr(self, name) for name in ("capacity", "on_demand_fallback", "volume_gib")}
+        counts = {"desired": self.max_nodes, "max": self.max_nodes}
+        pool = plan_pool(self.name, self.sharing, self.instance_types, provisioner="karpenter", **same, **counts)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint or self.sharing.config_name)]
 
 
 def node_class(

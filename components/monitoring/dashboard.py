@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.arguments import check_arguments
+from components.arguments import accept_dictionaries, check_arguments
 
 WINDOW = "2m"
 """Of rates: eight readings."""
@@ -21,6 +21,7 @@ MIB, RATIO, PERCENT = "mbytes", "percentunit", "percent"
 """Units of Grafana: MiB, 0 to 1, and 0 to 100."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class MonitoredPool:
     """A pool of GPU nodes, with numbers of its plan. Raises `ValueError` for a value of the wrong type."""

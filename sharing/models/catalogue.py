@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 
 from sharing import tables
+from sharing.arguments import name_arguments
 from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
 from sharing.problems import did_you_mean
 
@@ -31,6 +32,7 @@ class KvType(StrEnum):
         return {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}[self.value]
 
 
+@name_arguments
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """Size and shape of one model tag. The names follow the keys of a GGUF file; 0 means none or unknown."""

@@ -1,12 +1,14 @@
 """A stack file, `Pulumi.<stack>.yaml`: its sections with every default, and what the rules ask about the stack."""
 
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from sharing.aws.partitions import HOME_REGION
 from sharing.aws.tags import MOST_OF_A_STACK
 from sharing.hardware.prices import Book
 from sharing.models.served import ServedModel
@@ -141,6 +143,16 @@ class StackConfig(Section):
     )
 
     _circumstances: Circumstances = PrivateAttr(default_factory=Circumstances)
+
+    @classmethod
+    def of(cls, pools: Mapping[str, GpuPool], models: Sequence[ServedModel]) -> Self:
+        """A stack of no file, whose values nobody judges here: pools by the path that messages name, and models. The
+        other settings have the defaults of a stack file, in the region whose prices are always known.
+        """
+        config = cls.model_construct(region=HOME_REGION, pools=[*pools.values()], models=[*models])
+        completed: Self = config._complete()  # type: ignore[operator]  # pydantic leaves it a method
+        placed = [pool.placed(path, pool.sharing) for path, pool in zip(pools, completed.pools, strict=True)]
+        return completed.changed(pools=placed)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -12,6 +12,7 @@ from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict import features
+from sharing.verdict.rules.pool_names import find_wrong_names
 from stacks.stack_file.custom_models import judge_served
 
 OF_OWN_NETWORK = ("cidr", "nat", "zones", "zone_names")
@@ -35,7 +36,7 @@ def find_contradictions(config: StackConfig) -> Iterator[Problem]:
     yield from _ownership_contradictions(config.cluster)
     yield from features.find_contradictions(config)
     yield from judge_tags(config.given_tags(), {*STACK, *NODE})
-    yield from _pool_contradictions(config)
+    yield from find_wrong_names(config)
     yield from _model_contradictions(config)
 
 
@@ -102,36 +103,6 @@ def _ownership_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
     if cluster.vpc and len(cluster.vpc.subnets) < FEWEST_ZONES:
         fix = "Add a subnet in another zone."
         yield Problem("cluster.vpc.subnets", ", ".join(cluster.vpc.subnets), "is one subnet, and EKS needs two", fix)
-
-
-def _pool_contradictions(config: StackConfig) -> Iterator[Problem]:
-    """Finds duplicate names of pools, and models on no pool or on an unknown one."""
-    names = [pool.name for pool in config.pools]
-    pools = list(dict.fromkeys(names))
-    for index, pool in enumerate(config.pools):
-        if pool.name in names[:index]:
-            yield Problem(f"{pool.path}.name", pool.name, "is the name of another pool", "Give each pool its own name.")
-    for served in config.models:
-        path = f"{served.path}.pool"
-        if not served.pool:
-            fix = f"Write the name of a pool. Known: {', '.join(pools)}."
-            yield Problem(path, "", "is missing, and the stack has several pools", fix)
-        elif served.pool not in pools:
-            yield Problem(path, f"'{served.pool}'", "unknown pool", did_you_mean(served.pool, pools), OBJECT)
-    yield from _spill_contradictions(config, pools)
-
-
-def _spill_contradictions(config: StackConfig, pools: list[str]) -> Iterator[Problem]:
-    """Finds pools of `spill` that are unknown, the model's own, or listed twice."""
-    for served in config.models:
-        for place, name in enumerate(served.spill):
-            path = f"{served.path}.spill[{place}]"
-            if name not in pools:
-                yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, pools), OBJECT)
-            elif name == served.pool:
-                yield Problem(path, name, "is the model's own pool", "Remove it.")
-            elif name in served.spill[:place]:
-                yield Problem(path, name, "is listed twice", "Keep one of the two.")
 
 
 def _model_contradictions(config: StackConfig) -> Iterator[Problem]:

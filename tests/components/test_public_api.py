@@ -41,7 +41,6 @@ from tandem import (
     ScheduledParkingArgs,
     Share,
     ShareProofArgs,
-    SpillPool,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
     TimeSlicing,
@@ -58,6 +57,7 @@ OTHERS = (
     "Mig",
     "Model",
     "ModelClients",
+    "ModelMemory",
     "MonitoredPool",
     "Mps",
     "OllamaModel",
@@ -66,9 +66,10 @@ OTHERS = (
     "Scaling",
     "Share",
     "Slices",
-    "SpillPool",
     "TimeSlicing",
+    "Verdict",
     "VolumeCheckpoints",
+    "check",
 )
 PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS}
 """To remove a name breaks users' programs and needs a line in the changelog."""
@@ -147,7 +148,6 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (SpotGpuNodeGroupArgs, {"sharing": "mps"}, ".sharing must be Exclusive or TimeSlicing or Mig or Mps, not 'mps'."),
     (OllamaModel, {"kv_type": "q5"}, ".kv_type must be KvType or one of f16, q8_0, q4_0, not 'q5'."),
     (MonitoringArgs, {"pools": ["gpu"]}, ".pools must be a list of MonitoredPool, not ['gpu']."),
-    (SpillPool, {"pool": 1}, ".pool must be text, not 1. Pass text."),
     (ScheduledParkingArgs, {"node_groups": {"gpu": "gpu"}}, ".node_groups must be a mapping, not {'gpu'"),
     # The rules of each component.
     (GpuClusterArgs, {"kubernetes": "1.63"}, ".kubernetes is '1.63', which has no pinned add-ons. Did you mean 1.36"),
@@ -178,7 +178,11 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (OllamaModel, {"cache": "volume"}, '.zone of llama2:7b is missing, but cache="volume" needs it. Pass the zone.'),
     (OllamaModel, {"volume_gib": 1}, ".volume_gib is 1, which is too small for llama2:7b. Pass"),
     # llama2:7b has 3.8 GB of weights (ollama.com/library/llama2), which is 3.55 GiB, and 2 GiB of KV cache.
-    (OllamaModel, {"share": Share()}, ".share of llama2:7b has no memory_gib, and the GPU, which decides what it "),
+    (
+        OllamaPairArgs,
+        {"models": [OllamaModel("llama2:7b", share=Share())]},
+        "OllamaModel.share of llama2:7b has no memory_gib, and the GPU, which decides what it needs, is unknown here.",
+    ),
     (
         OllamaModel,
         {"share": Share(memory_gib=5.5)},
@@ -186,7 +190,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     ),
     (
         OllamaModel,
-        {"share": Share(memory_gib=9), "spill_pools": [SpillPool("rest")]},
+        {"share": Share(memory_gib=9), "spill_pools": ["rest"]},
         ".share of llama2:7b holds only on the nodes of `pool`. Remove `spill_pools`.",
     ),
     # Limits per model need nodes with one entire GPU.
@@ -343,11 +347,13 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
 
 def test_a_model_has_the_defaults_of_a_stack_file() -> None:
     of_a_file = ServedModel(name="llama2:7b")
-    shared = {one.name for one in fields(LLAMA)} & (set(ServedModel.model_fields) - {"id", "name", "pool"})
-    assert {"context", "slots", "kv_type", "batch", "cache"} <= shared
+    shared = {one.name for one in fields(LLAMA)} & (set(ServedModel.model_fields) - {"id", "name", "pool", "context"})
+    assert {"slots", "kv_type", "batch", "cache"} <= shared
     assert {name: getattr(LLAMA, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
     # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).
-    assert (LLAMA.context, LLAMA.slots) == (4096, 1)
+    assert (LLAMA.served.effective_context, LLAMA.slots) == (4096, 1)
+    # nomic-embed-text has a context of 2048 tokens (ollama.com/library/nomic-embed-text).
+    assert OllamaModel("nomic-embed-text").served.effective_context == 2048
 
 
 def test_the_callers_values_override_ours() -> None:

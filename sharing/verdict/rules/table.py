@@ -11,6 +11,7 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
+from sharing.models.served import judge_context
 from sharing.modes.base import DEFAULT_REPLICAS, PER_MODEL
 from sharing.modes.modes import MPS_MOST_REPLICAS, Mps
 from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
@@ -260,10 +261,9 @@ def _part_of_gpu(config: StackConfig) -> Iterator[Problem]:
 
 def _ollama_limits(config: StackConfig) -> Iterator[Problem]:
     for served in config.models:
-        if served.effective_context != served.context:
-            rule = f"is more than the {served.effective_context:,} tokens that {served.model.name} supports"
-            if served.effective_context > served.context:
-                rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
+        yield from judge_context(served, served.path)
+        if served.effective_context > served.context:
+            rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
             fix = f"Write `context: {served.effective_context}`."
             yield Problem(f"{served.path}.context", str(served.context), rule, fix)
         if served.effective_slots < served.slots:
