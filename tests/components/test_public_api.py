@@ -68,7 +68,7 @@ OTHERS = (
     "TimeSlicing",
     "VolumeCheckpoints",
 )
-PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS}
+PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)
