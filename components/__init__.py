@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from components.ollama_pair import OllamaPairArgs as OllamaPairArgs
     from components.open_webui import OpenWebUI as OpenWebUI
     from components.open_webui import OpenWebUIArgs as OpenWebUIArgs
+    from components.registries import pull_from as pull_from
     from components.scale_to_zero import ScaleToZero as ScaleToZero
     from components.scale_to_zero import ScaleToZeroArgs as ScaleToZeroArgs
     from components.scaling import Scaling as Scaling
@@ -52,6 +53,7 @@ PUBLIC = {
     "network_policies": ("ModelClients",),
     "ollama_pair": ("OllamaModel", "OllamaPair", "OllamaPairArgs"),
     "open_webui": ("OpenWebUI", "OpenWebUIArgs"),
+    "registries": ("pull_from",),
     "scale_to_zero": ("ScaleToZero", "ScaleToZeroArgs"),
     "scaling": ("Scaling",),
     "scheduled_parking": ("ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"),

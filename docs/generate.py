@@ -60,7 +60,7 @@ WHERE = {
 # As in tests/shipped.py.
 STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
 
-VALUES = ("models-clients", "proof", "tags")
+VALUES = ("models-clients", "proof", "registry", "tags")
 """Keys of a stack file that are not sections."""
 SEVERAL_KINDS: dict[str, type[BaseModel]] = {"sharing": TimeSlicing, "gpu-nodes": GpuNodes}
 """The kind of a section that the stack `dev` has, where a section has several."""
@@ -262,7 +262,8 @@ def keys_table() -> str:
             rows += [(f"`{section}[].{key}`", "", _meaning(key, field)) for key, field in own]
     for name in VALUES:
         field = StackConfig.model_fields[name.replace("-", "_")]
-        rows.append((f"`{name}`", f"`{as_yaml(_plain(field.default))}`", _meaning(f"tandem:{name}", field)))
+        default = "" if field.default is None else f"`{as_yaml(_plain(field.default))}`"
+        rows.append((f"`{name}`", default, _meaning(f"tandem:{name}", field)))
     return _markdown(rows)
 
 

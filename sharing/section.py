@@ -39,6 +39,11 @@ def kebab(name: str) -> str:
 class WrongFormError(ValueError):
     """The message says what a value must be. That of another `ValueError` has the value as its subject."""
 
+    def __init__(self, rule: str, fix: str = "") -> None:
+        super().__init__(rule)
+        self.fix = fix
+        """What to write in place of this value; empty if the field's own fix is as good."""
+
 
 class Section(BaseModel):
     """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are errors."""

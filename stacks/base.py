@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components import GpuCluster, OllamaPair
+from components import GpuCluster, OllamaPair, pull_from
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import pool_demand
 from stacks.asleep_pools import Parking
@@ -40,7 +40,12 @@ class Base:
 
     def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a component in the cluster."""
-        return pulumi.ResourceOptions(providers=[self.provider, self.cluster.kubernetes_provider], depends_on=[*needs])
+        registry = self.plan.config.registry
+        return pulumi.ResourceOptions(
+            providers=[self.provider, self.cluster.kubernetes_provider],
+            depends_on=[*needs],
+            transformations=[pull_from(registry)] if registry else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

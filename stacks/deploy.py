@@ -84,7 +84,9 @@ def create_base(plan: Plan) -> Base:
         cluster=cluster,
         tags=tags,
         mode_taints={
-            pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.asleep)
+            pool.name: choose_mode_taint(
+                pool, proof=is_proved and pool.name not in parking.asleep, registry=plan.config.registry
+            )
             for pool in plan.config.pools
         },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
@@ -110,7 +112,7 @@ def create_provider(config: StackConfig) -> aws.Provider:
     )
 
 
-def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
+def choose_mode_taint(pool: GpuPool, *, proof: bool, registry: str | None) -> pulumi.Output[str]:
     """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
     Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked. So it
@@ -121,7 +123,7 @@ def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
     keepers = {"mode": mode, "promise": expected}
     if pool.sharing.needs_mps_daemon:
         # A changed release restarts the MPS daemon, and models that keep running lose their GPU.
-        keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing)
+        keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing, registry)
     once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 

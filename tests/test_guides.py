@@ -12,6 +12,7 @@ import pytest
 from botocore import xform_name
 
 from components.mps_daemon import UNIT
+from sandbox.preview.program import run
 from stacks.stack_file.judge import judge_file
 from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser
@@ -30,6 +31,7 @@ GUIDES = (
     "troubleshoot.md",
     "upgrade.md",
     "use-a-model-of-your-own.md",
+    "use-a-private-registry.md",
     "use-the-sandbox.md",
 )
 OF_THE_AWS_CLI = {
@@ -43,12 +45,15 @@ OTHERS = {
     "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack", "login", "config"},
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
     "kubectl": {"delete", "describe", "get", "port-forward"},
+    "crane": {"auth"},
     "docker": {"logout"},
     "git": {"pull"},
+    "sh": {"-c"},
     "sudo": {"journalctl", "systemctl"},
     "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
 """Subcommands of programs that these tests cannot run. The engine tier runs the real `pulumi`, with flags."""
+REGISTRY = "use-a-private-registry.md"
 SIZES = "share-a-gpu-by-size.md"
 RECORDED = """
 import json
@@ -179,6 +184,20 @@ def test_the_limits_of_the_guide_fit_its_models(tmp_path: Path) -> None:
     fits = judge_file(file).plan().verdict.fits
     # 10.5 and 3.6 GiB of 1,024 MiB
     assert [(fit.placement.share_mib, fit.placement.shares.threads) for fit in fits] == [(10752, 0.6), (3686, 1.0)]
+
+
+def test_the_program_of_the_guide_takes_its_models_from_the_registry() -> None:
+    [program] = [block.text for block in pages.blocks(HOW_TO / REGISTRY) if block.head == "python"]
+    graph = run(lambda: exec(program, {}), project="p", stack="s")
+    charts = {release.inputs["chart"] for release in graph.of_type("kubernetes:helm.sh/v3:Release")}
+    assert charts == {"oci://registry.example.com/tandem/charts/ollama"}
+
+
+def test_the_key_of_the_guide_is_right(tmp_path: Path) -> None:
+    [key] = [block.text for block in pages.blocks(HOW_TO / REGISTRY) if block.head == "yaml"]
+    file = tmp_path / "Pulumi.mirrored.yaml"
+    file.write_text((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8") + key, encoding="utf-8")
+    assert judge_file(file).plan().config.registry == "registry.example.com/tandem"
 
 
 def test_the_guide_names_the_unit_of_the_daemon() -> None:

@@ -335,7 +335,7 @@ def _volumes(config: StackConfig) -> Line:
 
 
 def _first_start_gib(config: StackConfig) -> float:
-    images = artifacts.images_mib() / 1024
+    images = 0.0 if config.images_avoid_nat else artifacts.images_mib() / 1024
     files = sum(served.model.file_bytes for pool in config.awake for served in config.models_of(pool))
     return sum(map(config.nodes_of, config.pools)) * images + files / 2**30
 

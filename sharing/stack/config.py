@@ -24,6 +24,7 @@ from sharing.stack.network import LabelKey, LabelValue, NamespaceName
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import NODE_IMAGES_GIB, ONE_POOL, POOL, GpuNodes, GpuPool, Pools
 from sharing.stack.provider import AccountId, AssumedRole, DefaultTags
+from sharing.stack.registry import Registry, ecr_region
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.ui import UiSettings
 
@@ -121,6 +122,12 @@ class StackConfig(Section):
     cluster: ClusterSettings = Field(
         default=ClusterSettings(), examples=[{"nat": "none"}], description="Network and control plane."
     )
+    registry: Registry | None = Field(
+        default=None,
+        examples=["registry.example.com/tandem"],
+        description="Registry with copies of all images and charts, which `tandem images` lists: a host and a path. "
+        "Default: the public ones.",
+    )
     park: ParkSettings | None = Field(
         default=None,
         examples=[{**EXAMPLES, "timezone": "Europe/Paris"}],
@@ -217,6 +224,15 @@ class StackConfig(Section):
     def compared_modes(self) -> frozenset[str]:
         """Sharing modes that a comparison shows next to this stack: advice does not suggest them again."""
         return self.circumstances.compared_modes
+
+    @property
+    def images_avoid_nat(self) -> bool:
+        """Whether images come from ECR of the stack's region: its layers are in S3, which has a gateway endpoint.
+
+        Amazon ECR User Guide, "Amazon ECR interface VPC endpoints": layers are in S3. Of other registries, the way to
+        them is unknown.
+        """
+        return ecr_region(self.registry or "") == self.region
 
     def given_tags(self) -> dict[str, dict[str, str]]:
         """The tags in the file by their path. Those that come last take precedence."""

@@ -170,7 +170,9 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     if bill.first_start_gib:
         nat = f"${bill.first_start_usd:.2f} for NAT" if config.cluster.owns_network else "and what your NAT costs"
         once = f"{bill.first_start_gib:.1f} GiB from the internet, {nat}"
-        say(console, f"  First start: {once}.")
+        unsure = config.registry and not config.images_avoid_nat
+        counted = " The way to your registry is unknown: its images count as if from the internet." if unsure else ""
+        say(console, f"  First start: {once}.{counted}")
     _reclaims(console, config)
     say(console, f"  {UNCOUNTED}")
 

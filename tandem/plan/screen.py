@@ -61,6 +61,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _network(console, plan)
     _reclaims(console, plan.config)
     _features(console, plan.config)
+    _registry(console, plan.config)
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
@@ -275,6 +276,18 @@ def _features(console: Console, config: StackConfig) -> None:
         if line:
             console.print()
             say(console, f"{word}  {line}", "bold", word=word)
+
+
+def _registry(console: Console, config: StackConfig) -> None:
+    """Where images and charts come from, and that models do not: of three parts of a name, the first is a host
+    (ollama v0.32.15 types/model/name.go).
+    """
+    if config.registry:
+        names = [served.model.name for served in config.models]
+        hosts = {name.partition("/")[0] if name.count("/") == 2 else "registry.ollama.ai" for name in names}
+        text = f"Registry  images and charts from {config.registry}; models from {in_words(sorted(hosts))}"
+        console.print()
+        say(console, text, "bold", word="Registry")
 
 
 def _cost_row(name: str, lines: Sequence[Line], *more: str) -> tuple[str, str, str]:

@@ -71,7 +71,7 @@ OTHERS = (
     "VolumeCheckpoints",
     "check",
 )
-PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS}
+PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)

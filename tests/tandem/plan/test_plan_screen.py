@@ -282,3 +282,43 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
     capsys.readouterr()
     time.sleep(0.05)
     assert capsys.readouterr() == ("", "")
+
+
+OWN_MODEL = {"weights-gib": 3.6, "layers": 32, "kv-heads": 32, "head-dim": 128, "id": "own"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        ("llama2:7b", "registry.ollama.ai"),
+        ("me/llama2:7b", "registry.ollama.ai"),
+        ("models.example.com/library/llama2:7b", "models.example.com and registry.ollama.ai"),
+    ],
+)
+def test_a_registry_has_a_line_that_says_where_models_come_from(tmp_path: Path, name: str, hosts: str) -> None:
+    first = {"name": name, "context": 2048, **({} if name == "llama2:7b" else OWN_MODEL)}
+    sections = {"registry": "registry.example.com/tandem", "models": [first, {"name": "mistral:7b", "context": 2048}]}
+    said = words_with(tmp_path, "timeslice", sections)
+    assert f"Registry images and charts from registry.example.com/tandem; models from {hosts} Startup" in said
+
+
+@pytest.mark.parametrize(
+    ("registry", "first_start"),
+    [
+        (None, "First start: 10.8 GiB from the internet, $0.49 for NAT."),
+        (
+            "registry.example.com/tandem",
+            "First start: 10.8 GiB from the internet, $0.49 for NAT. The way to your registry is unknown: its images "
+            "count as if from the internet.",
+        ),
+        # Only the models: 8,199,618,061 bytes at $0.045 per GB.
+        (
+            "111122223333.dkr.ecr.us-east-1.amazonaws.com/tandem",
+            "First start: 7.6 GiB from the internet, $0.34 for NAT.",
+        ),
+    ],
+)
+def test_details_count_images_that_come_through_nat(tmp_path: Path, registry: str | None, first_start: str) -> None:
+    words_with(tmp_path, "timeslice", {"registry": registry} if registry else {})
+    details = call("plan", str(tmp_path / "Pulumi.timeslice.yaml"), "-v").stdout
+    assert f"{first_start} Spot, g4dn.xlarge:" in " ".join(details.split())
