@@ -28,7 +28,7 @@ PULLED = re.compile(r"\bollama (?:pull|run) ([\w./:-]+)")
 MOST_PODS = 64
 """Pods of one server that are judged, to bound the time."""
 NO_LIMIT = 100
-"""Nodes of a group whose maximum is unknown: so many that no server lacks a share."""
+"""Nodes of a group whose maximum is unknown: enough shares for all servers."""
 OF_EKS = {"nodegroup": "nodeGroupName", "capacityType": "capacityType"}
 """Node labels that EKS sets, by the property of the group."""
 ATTRIBUTES: Mapping[str, Callable[[InstanceType], str]] = {

@@ -64,9 +64,11 @@ def deployment(model: str, limits: Mapping[str, str]) -> Resource:
     return declare("kubernetes:apps/v1:Deployment", model, spec=spec)
 
 
-def daemon_set(config: str) -> Resource:
+def daemon_set(config: str, default: str) -> Resource:
     """The plugin's, as its chart makes it."""
-    containers = [{"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]
+    env = variables({"DEFAULT_CONFIG": default})
+    image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    containers = [{"name": "nvidia-device-plugin-ctr", "image": image, "env": env}]
     volumes = [{"name": "socket", "hostPath": {"path": "/run"}}, {"name": "configs", "configMap": {"name": config}}]
     pod = {"containers": containers, "volumes": volumes}
     return declare("kubernetes:apps/v1:DaemonSet", "plugin", spec={"template": {"spec": pod}})

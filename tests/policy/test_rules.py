@@ -22,7 +22,9 @@ from tests.policy.declared import (
     plugin,
     sharing,
 )
+from tests.rows import read_rows
 from tests.sharing.builders import TODAY
+from tests.shipped import ROOT
 
 T4 = {"instance-types": ["g4dn.xlarge"]}
 TWO = [{"name": "llama2:7b"}, {"name": "mistral:7b"}]
@@ -50,6 +52,7 @@ def plan(sections: dict[str, Any]) -> list[str]:
 LARGE = (group("g4dn.xlarge"), plugin(), ollama("llama2:70b"), ollama("mistral:7b"))
 CROWD = (group("g4dn.xlarge"), plugin(), ollama("llama3.2:1b"), ollama("gemma3:1b"), ollama("mistral:7b"))
 ON_CPU = {"ollama": {"models": {"pull": ["llama2:70b"]}}}
+ON_AMD = {"ollama": {"gpu": {"enabled": True, "type": "amd"}, "models": {"pull": ["llama2:70b"]}}}
 ON_MIG = {"nvidia.com/mig.config": "all-1g.5gb"}
 
 
@@ -153,10 +156,18 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
         [group("g4dn.xlarge"), plugin("mps"), ollama("llama2:7b"), ollama("mistral:7b")],
         [node_pool(instance_family=["g4dn"], most=2), plugin(), ollama("llama2:7b"), ollama("mistral:7b")],
         [node_pool(most=8, instance_type=["g4dn.12xlarge"]), plugin(), *(ollama("gemma3:1b", name=n) for n in "abcde")],
+        [
+            node_pool(most=8, instance_type=["g4dn.12xlarge", "g4dn.xlarge"]),
+            plugin(),
+            *(ollama("gemma3:1b", name=n) for n in "abcde"),
+        ],
         [node_pool(instance_gpu_name=["t4"], instance_gpu_count=["1"]), plugin(), ollama("llama2:7b")],
         # Nodes without GPUs, and a server without one, are none of its business.
         [group("t3.large"), declare("kubernetes:karpenter.sh/v1:NodePool", "any", spec={}), plugin()],
         [group("m7i.large"), declare("kubernetes:helm.sh/v3:Release", "cpu", chart="ollama", values=ON_CPU)],
+        [group("g4dn.xlarge"), declare("kubernetes:helm.sh/v3:Release", "amd", chart="ollama", values=ON_AMD)],
+        # Ollama splits a model across the GPUs of its pod.
+        [group("g4dn.12xlarge"), ollama("llama2:70b", number=4)],
         # Who installed the plugin, and how, is unknown: two servers may share the GPU.
         [group("g4dn.xlarge"), ollama("llama2:7b"), ollama("mistral:7b")],
         # An operator that leaves these nodes to the plugin.
@@ -205,7 +216,7 @@ def test_a_server_requests_one_share_that_its_nodes_offer() -> None:
     [
         [config_map("gpus", any=sharing("timeSlicing", 4)), operator(devicePlugin={"config": {"name": "gpus"}})],
         [operator(devicePlugin={"config": {"default": "b", "data": {"a": "{}", "b": sharing("timeSlicing", 4)}}})],
-        [config_map("gpus", any=sharing("timeSlicing", 4)), daemon_set("gpus")],
+        [config_map("gpus", a="{}", b=sharing("timeSlicing", 4)), daemon_set("gpus", default="b")],
         [
             declare(
                 "kubernetes:nvidia.com/v1:ClusterPolicy",
@@ -245,6 +256,22 @@ def test_a_label_of_the_nodes_chooses_the_configuration() -> None:
 def test_a_server_of_a_rendered_chart_is_one_of_a_release() -> None:
     servers = [deployment("llama2:70b", {"nvidia.com/gpu": "1"}), deployment("llama2:7b", {})]
     assert [*find("models-fit", group("g4dn.xlarge"), plugin(), *servers)] == ["llama2:70b"]
+
+
+def test_the_largest_model_of_a_server_counts() -> None:
+    """Ollama unloads a model for which another needs the memory (docs/faq.mdx, "concurrent requests")."""
+    server = ollama("gemma3:1b", "llama2:70b", "mistral:7b", name="all")
+    assert "all: llama2:70b (" in find("models-fit", group("g4dn.xlarge"), plugin(), server)["all"]
+    assert find("models-fit", group("g4dn.xlarge"), plugin(), ollama("llama2:13b", "mistral:7b")) == {}
+
+
+def test_advice_is_for_the_region_of_the_provider() -> None:
+    here = Resource(**{**vars(group("p3.2xlarge")), "region": "eu-west-1"})
+    offered = {row["region"]: row["families"].split() for row in read_rows(ROOT / "sharing" / "data" / "offerings.csv")}
+    assert "g6" in offered["us-east-1"]
+    assert "g6" not in offered["eu-west-1"]
+    for nodes, named in ((group("p3.2xlarge"), True), (here, False)):
+        assert ("g6.xlarge" in find("gpu-instance-types", nodes)["gpus"]) == named
 
 
 def test_the_type_may_be_in_the_launch_template() -> None:
