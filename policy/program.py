@@ -87,7 +87,8 @@ class Plugin:
     default: str
     is_operator: bool
     strategy: str
-    layouts: Json
+    layouts: Any
+    """The MIG manager's configuration by the node's label."""
     is_known: bool
     """Whether the program has its configuration."""
 
@@ -175,7 +176,11 @@ def number(value: Any, other: int) -> int:
 def read_program(resources: Iterable[Resource]) -> Program:
     """The parts of a program that concern GPUs."""
     program, by_urn = Program(), {each.urn: each for each in resources}
-    maps = {at(each.props, "metadata", "name"): each.props for each in by_urn.values() if each.type == CONFIG_MAP}
+    maps = {
+        name: at(each.props, "data")
+        for each in by_urn.values()
+        if each.type == CONFIG_MAP and isinstance(name := at(each.props, "metadata", "name"), str)
+    }
     for each in by_urn.values():
         chart = CHART.fullmatch(str(each.props.get("chart"))) if each.type == RELEASE else None
         if each.type == GROUP:
@@ -217,7 +222,8 @@ def _read_node_pool(pool: Resource, program: Program) -> None:
         for kind in instance_types().values()
         if all(_allows(needs.get(key), value(kind)) for key, value in ATTRIBUTES.items())
     ]
-    names = items(at(needs.get(TYPE_LABEL), "values")) or [kind.name for kind in chosen if needs.keys() & ATTRIBUTES]
+    named = [str(each) for each in items(at(needs.get(TYPE_LABEL), "values"))]
+    names = named or [kind.name for kind in chosen if needs.keys() & ATTRIBUTES]
     if {*names} & {*instance_types()}:
         limits = at(pool.props, "spec", "limits")
         # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.
@@ -225,7 +231,7 @@ def _read_node_pool(pool: Resource, program: Program) -> None:
         own = {"karpenter.sh/nodepool": at(pool.props, "metadata", "name")}
         given = labels(at(pool.props, "spec", "template", "metadata", "labels"))
         nodes = min(most, number(at(limits, "nodes"), NO_LIMIT))
-        _add_group(pool, tuple(map(str, names)), {**labels(own), **given}, nodes, program)
+        _add_group(pool, tuple(names), {**labels(own), **given}, nodes, program)
 
 
 def _allows(need: Any, value: str) -> bool:
@@ -243,11 +249,11 @@ def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *,
     if at(own, "enabled") is False:
         return
     name, of_migs = at(own, "config", "name"), at(values, "migManager", "config")
-    texts = at(own, "config", "data" if is_operator else "map") or at(maps.get(name), "data")
+    texts = at(own, "config", "data" if is_operator else "map") or maps.get(str(name))
     is_known = texts is not UNKNOWN and (not name or bool(texts))
     if not is_known:
         program.leave(plugin, f"its configuration {name}" if name else "its configuration")
-    layouts = at(of_migs, "data") or at(maps.get(at(of_migs, "name")), "data")
+    layouts = at(of_migs, "data") or maps.get(str(at(of_migs, "name")))
     program.plugins.append(
         Plugin(
             of=plugin,
@@ -256,7 +262,7 @@ def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *,
             default=str(at(own, "config", "default") or ""),
             is_operator=is_operator,
             strategy=str(at(values, "mig", "strategy") or at(values, "migStrategy") or ""),
-            layouts=at(_parse(at(layouts, "config.yaml")), "mig-configs") or {},
+            layouts=at(_parse(at(layouts, "config.yaml")), "mig-configs"),
             is_known=is_known,
         )
     )
@@ -274,8 +280,8 @@ def _parse(text: Any) -> Json:
 def _read_release_of_ollama(release: Resource, program: Program) -> None:
     values = at(release.props, "values")
     gpu, models, limits = at(values, "ollama", "gpu"), at(values, "ollama", "models"), at(values, "resources", "limits")
-    if at(gpu, "enabled") is True and at(gpu, "type") in (None, "nvidia"):
-        own = {at(gpu, "nvidiaResource") or "nvidia.com/gpu": number(at(gpu, "number"), 1) or 1}
+    if at(gpu, "enabled") is True and str(at(gpu, "type") or "nvidia") == "nvidia":
+        own = {str(at(gpu, "nvidiaResource") or "nvidia.com/gpu"): number(at(gpu, "number"), 1) or 1}
         limits = {**own, **(limits if isinstance(limits, Mapping) else {})}
     listed = items(models) + items(at(models, "pull")) + items(at(models, "run"))
     container = {"env": at(values, "extraEnv"), "lifecycle": at(values, "lifecycle"), "resources": {"limits": limits}}
@@ -288,7 +294,7 @@ def _read_workload(workload: Resource, maps: Json, program: Program) -> None:
     nodes, pods = labels(at(pod, "nodeSelector")), number(at(workload.props, "spec", "replicas"), 1)
     for container in items(at(pod, "containers")):
         if at(container, "name") == PLUGIN_CONTAINER:
-            env = {at(each, "name"): at(each, "value") for each in items(at(container, "env"))}
+            env = {str(at(each, "name")): at(each, "value") for each in items(at(container, "env"))}
             names = [at(each, "configMap", "name") for each in items(at(pod, "volumes"))]
             config = {"name": next(filter(None, names), None), "default": env.get("DEFAULT_CONFIG")}
             values = {"config": config, "migStrategy": env.get("MIG_STRATEGY"), "nodeSelector": nodes}

@@ -186,8 +186,9 @@ def _sharing_of(group: Group, plugin: Plugin | None) -> Sharing:
     layout = group.labels.get(LAYOUT_LABEL, "all-disabled")
     if layout != "all-disabled":
         strategy = plugin.strategy or at(_config_of(plugin, group), "flags", "migStrategy")
-        parts = at(next(iter(items(plugin.layouts.get(layout))), None), "mig-devices")
-        slices = [Slices.model_construct(profile=key, count=number(value, 1)) for key, value in (parts or {}).items()]
+        parts = at(next(iter(items(at(plugin.layouts, layout))), None), "mig-devices")
+        counts = parts.items() if isinstance(parts, Mapping) else ()
+        slices = [Slices.model_construct(profile=str(key), count=number(value, 1)) for key, value in counts]
         return Mig.model_construct(
             strategy="mixed" if strategy == "mixed" else "single", layout=slices or layout, replicas=replicas or None
         )
