@@ -206,7 +206,9 @@ def _read_group(group: Resource, by_urn: Mapping[str, Resource], program: Progra
     types = listed or [at(each.props, "instanceType") for each in templates if each.type == TEMPLATE]
     names = tuple(each for each in types if isinstance(each, str))
     taints = [str(at(each, "key")) for each in items(group.props.get("taints"))]
-    is_marked = "nvidia" in " ".join([str(group.props.get("amiType")), *own, *taints]).lower()
+    # A label with `false` keeps NVIDIA's pods off nodes without GPUs.
+    marks = [str(group.props.get("amiType")), *taints, *(key for key, value in own.items() if value != "false")]
+    is_marked = "nvidia" in " ".join(marks).lower()
     if is_marked and not names:
         program.leave(group, "its instance types")
     elif is_marked or {*names} & {*instance_types()}:
@@ -222,8 +224,8 @@ def _read_node_pool(pool: Resource, program: Program) -> None:
         for kind in instance_types().values()
         if all(_allows(needs.get(key), value(kind)) for key, value in ATTRIBUTES.items())
     ]
-    named = [str(each) for each in items(at(needs.get(TYPE_LABEL), "values"))]
-    names = named or [kind.name for kind in chosen if needs.keys() & ATTRIBUTES]
+    named = {key: items(at(needs.get(key), "values")) for key in ATTRIBUTES if at(needs.get(key), "operator") == "In"}
+    names = [str(each) for each in named.get(TYPE_LABEL, [])] or [kind.name for kind in chosen if named]
     if {*names} & {*instance_types()}:
         limits = at(pool.props, "spec", "limits")
         # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.

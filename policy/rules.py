@@ -35,6 +35,8 @@ from sharing.verdict.rules.table import RULES
 CONFIG_LABEL, LAYOUT_LABEL = "nvidia.com/device-plugin.config", "nvidia.com/mig.config"
 WITHOUT_OPERATOR = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")
 """Node labels that keep the operator's plugin off, with `false`. Source: gpu-operator v26.7.0 state_manager.go."""
+DISCOVERED = re.compile(r"(nvidia\.com|karpenter\.k8s\.aws|(feature\.node|node|topology|beta)?\.?kubernetes\.io)/")
+"""Labels that nodes get after they join, without being declared."""
 EMPTY = StackConfig.model_validate(
     {"aws:region": "us-east-1", "sharing": {"mode": "exclusive"}, "models": [{"name": "llama2:7b"}]}
 )
@@ -147,9 +149,10 @@ def share_groups(program: Program) -> Iterator[Shared]:
 
 
 def _reaches(nodes: Json, group: Group, program: Program) -> bool:
-    """Whether a pod may run on the group. Labels that no group declares come from feature discovery, for example."""
+    """Whether a pod may run on the group."""
     known = {key for each in program.groups for key in each.labels}
-    matches = all(group.labels.get(key) == value for key, value in nodes.items() if key in known)
+    needed = {key: value for key, value in nodes.items() if key in known or not DISCOVERED.match(key)}
+    matches = all(group.labels.get(key) == value for key, value in needed.items())
     return matches and program.has_one_cluster
 
 

@@ -15,11 +15,11 @@ def group(*types: str, name: str = "gpus", most: int = 1, **props: Any) -> Resou
     return declare(GROUP, name, instanceTypes=[*types], scalingConfig={"maxSize": most}, **props)
 
 
-def node_pool(most: int = 1, **needs: list[str]) -> Resource:
+def node_pool(most: int = 1, operator: str = "In", **needs: list[str]) -> Resource:
     """A NodePool of Karpenter with requirements such as `instance_family=["g5"]`."""
     keys = {name: f"karpenter.k8s.aws/{name.replace('_', '-')}" for name in needs}
     keys["instance_type"] = "node.kubernetes.io/instance-type"
-    required = [{"key": keys[name], "operator": "In", "values": values} for name, values in needs.items()]
+    required = [{"key": keys[name], "operator": operator, "values": values} for name, values in needs.items()]
     spec = {"template": {"spec": {"requirements": required}}, "limits": {"nvidia.com/gpu": most}}
     return declare("kubernetes:karpenter.sh/v1:NodePool", "gpus", metadata={"name": "gpus"}, spec=spec)
 

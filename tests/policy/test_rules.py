@@ -168,6 +168,16 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
         [group("g4dn.xlarge"), declare("kubernetes:helm.sh/v3:Release", "amd", chart="ollama", values=ON_AMD)],
         # Ollama splits a model across the GPUs of its pod.
         [group("g4dn.12xlarge"), ollama("llama2:70b", number=4)],
+        # Nodes of other programs, and what keeps NVIDIA's pods off these.
+        [
+            group("g4dn.xlarge", labels={"pool": "training"}),
+            plugin(),
+            ollama("llama2:70b", nodeSelector={"pool": "chat"}),
+        ],
+        [group("g4dn.xlarge"), plugin(), ollama("llama2:70b", nodeSelector={"accelerator": "a100"})],
+        [group("t3.large", labels={"nvidia.com/gpu.deploy.operands": "false"})],
+        [node_pool(operator="NotIn", instance_family=["t2"])],
+        [node_pool(operator="NotIn", instance_type=["g4dn.xlarge", "g5.xlarge"])],
         # Who installed the plugin, and how, is unknown: two servers may share the GPU.
         [group("g4dn.xlarge"), ollama("llama2:7b"), ollama("mistral:7b")],
         # An operator that leaves these nodes to the plugin.
@@ -256,6 +266,15 @@ def test_a_label_of_the_nodes_chooses_the_configuration() -> None:
 def test_a_server_of_a_rendered_chart_is_one_of_a_release() -> None:
     servers = [deployment("llama2:70b", {"nvidia.com/gpu": "1"}), deployment("llama2:7b", {})]
     assert [*find("models-fit", group("g4dn.xlarge"), plugin(), *servers)] == ["llama2:70b"]
+
+
+def test_labels_that_nodes_get_later_choose_no_other_nodes() -> None:
+    """As of GPU feature discovery and the kubelet."""
+    for label, value in {"nvidia.com/gpu.present": "true", "kubernetes.io/arch": "amd64"}.items():
+        server = ollama("llama2:70b", nodeSelector={label: value})
+        assert find("models-fit", group("g4dn.xlarge"), plugin(), server)
+    other = ollama("llama2:70b", nodeSelector={"node.kubernetes.io/instance-type": "g6e.xlarge"})
+    assert find("models-fit", group("g4dn.xlarge"), plugin(), other) == {}
 
 
 def test_the_largest_model_of_a_server_counts() -> None:
