@@ -124,6 +124,7 @@ lock: .venv/test  ## Update the lock files
 	.venv/bin/python -m uv pip compile pyproject.toml --extra build $(LOCK) -o requirements.txt
 	.venv/bin/python -m uv pip compile pyproject.toml --extra dev -c requirements.txt $(LOCK) -o requirements-dev.txt
 	.venv/bin/python -m uv pip compile --group docs -c requirements-dev.txt $(LOCK) -o requirements-docs.txt
+	.venv/bin/python -m uv pip compile --group policy $(LOCK) -o policy/requirements.txt
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
 clean:  ## Remove the files of these targets

@@ -21,6 +21,7 @@ TIERS = {
     "sharing": "rules",
     "stacks": "rules",
     "components": "program",
+    "policy": "program",
     "program": "program",
     "sandbox": "program",
     "tandem": "program",

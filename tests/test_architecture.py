@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "components": {"sharing"},
     "stacks": {"components", "sharing"},
     "sandbox": {"sharing"},
+    "policy": {"sharing"},
     "tandem": {"sandbox", "stacks", "components", "sharing"},
 }
 """The packages that each package may import; `sharing` imports nothing of ours."""

@@ -1,0 +1,327 @@
+"""What a program declares for GPUs: groups of nodes, device plugins and Ollama servers, whatever its language."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.hardware.offerings import family
+from sharing.models.catalogue import Model, find
+from sharing.names import PLUGIN_CHART, TYPE_LABEL
+
+GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+NODE_POOL = re.compile(r"kubernetes:karpenter\.sh/v\w+:NodePool")
+RELEASE, CONFIG_MAP = "kubernetes:helm.sh/v3:Release", "kubernetes:core/v1:ConfigMap"
+CHART = re.compile(rf"(?:.*/)?({PLUGIN_CHART}|gpu-operator|ollama)(?:-v?\d[^/]*\.tgz)?")
+CLUSTER_POLICY = "kubernetes:nvidia.com/v1:ClusterPolicy"
+"""Its `spec` has the values of the operator's chart."""
+WORKLOADS = re.compile(r"kubernetes:apps/v1:(DaemonSet|Deployment|StatefulSet)")
+"""Of manifests, and of charts that Pulumi renders itself (`Chart`)."""
+PLUGIN_CONTAINER = f"{PLUGIN_CHART}-ctr"
+"""The plugin's container in NVIDIA's chart and manifest; other containers have the same image."""
+OLLAMA_IMAGE = re.compile(r"(?:.*/)?ollama(?:[:@].*)?")
+PULLED = re.compile(r"\bollama (?:pull|run) ([\w./:-]+)")
+MOST_PODS = 64
+"""Pods of one server that are judged, to bound the time."""
+NO_LIMIT = 100
+"""Nodes of a group whose maximum is unknown: enough shares for all servers."""
+OF_EKS = {"nodegroup": "nodeGroupName", "capacityType": "capacityType"}
+"""Node labels that EKS sets, by the property of the group."""
+ATTRIBUTES: Mapping[str, Callable[[InstanceType], str]] = {
+    TYPE_LABEL: lambda kind: kind.name,
+    "karpenter.k8s.aws/instance-family": lambda kind: family(kind.name),
+    "karpenter.k8s.aws/instance-gpu-name": lambda kind: kind.gpu.name.partition("-")[0],
+    "karpenter.k8s.aws/instance-gpu-count": lambda kind: str(kind.gpus),
+}
+"""Labels of Karpenter that choose among GPUs. Source: https://karpenter.sh/v1.14/reference/instance-types/."""
+Json = Mapping[str, Any]
+
+
+class Unknown:
+    """A value that Pulumi knows only after `up`."""
+
+    def __str__(self) -> str:
+        return "of unknown name"
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """A resource as the engine shows it to policies, in plain values."""
+
+    urn: str
+    type: str
+    name: str
+    props: Json
+    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """URNs of the resources from which each property comes."""
+    region: str = ""
+    cluster: str = ""
+    """What stands for its Kubernetes cluster: a provider, or what EKS's node groups name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Nodes with GPUs: a node group of EKS or a NodePool of Karpenter."""
+
+    of: Resource
+    types: tuple[str, ...]
+    labels: Json
+    most_nodes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """What makes nodes offer their GPUs: NVIDIA's device plugin, or the GPU Operator, which installs it."""
+
+    of: Resource
+    nodes: Json
+    """Labels of its nodes."""
+    configs: Json
+    default: str
+    is_operator: bool
+    strategy: str
+    layouts: Any
+    """The MIG manager's configuration by the node's label."""
+    is_known: bool
+    """Whether the program has its configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """Ollama."""
+
+    of: Resource
+    nodes: Json
+    models: tuple[Model, ...]
+    settings: Json
+    """Its environment."""
+    requests: Mapping[str, int]
+    """Resources of NVIDIA that one pod requests."""
+    pods: int
+
+
+@dataclass(kw_only=True)
+class Program:
+    """All that a program declares for GPUs."""
+
+    groups: list[Group] = field(default_factory=list)
+    plugins: list[Plugin] = field(default_factory=list)
+    servers: list[Server] = field(default_factory=list)
+    unchecked: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Name of a resource and what nobody could check there, each once."""
+
+    @property
+    def has_one_cluster(self) -> bool:
+        """Whether all of it belongs together."""
+        parts = [
+            *(each.of for each in self.groups),
+            *(each.of for each in self.plugins),
+            *(each.of for each in self.servers),
+        ]
+        of_eks = {each.cluster for each in parts if each.type == GROUP}
+        return len(of_eks) < 2 and len({each.cluster for each in parts if each.type != GROUP}) < 2
+
+    def leave(self, resource: Resource, what: object) -> None:
+        """Notes what is not checked."""
+        self.unchecked[resource.name, str(what)] = None
+
+
+def plain(value: Any, unknown: type[Exception]) -> Any:
+    """A property without the proxies of pulumi-policy, which raise `unknown` at what Pulumi does not know yet.
+
+    Whole numbers arrive as floats.
+    """
+    if isinstance(value, str) or not isinstance(value, Mapping | Sequence):
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+    read: dict[Any, Any] = {}
+    for key in value if isinstance(value, Mapping) else range(len(value)):
+        try:
+            read[key] = plain(value[key], unknown)
+        except unknown:
+            read[key] = UNKNOWN
+    return read if isinstance(value, Mapping) else [*read.values()]
+
+
+def at(value: Any, *path: str) -> Any:
+    """The value at a path; None if there is none, `UNKNOWN` if a part of it is unknown."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return UNKNOWN if value is UNKNOWN else None
+        value = value.get(key)
+    return value
+
+
+def items(value: Any) -> list[Any]:
+    """A list, without what is unknown in it; empty for anything else."""
+    return [each for each in value if each is not UNKNOWN] if isinstance(value, list) else []
+
+
+def labels(value: Any) -> dict[str, str]:
+    """A mapping of text to text, without what is unknown in it; empty for anything else."""
+    return {key: each for key, each in value.items() if isinstance(each, str)} if isinstance(value, Mapping) else {}
+
+
+def number(value: Any, other: int) -> int:
+    """A number, or `other` for what is none."""
+    return int(value) if re.fullmatch(r"\d{1,9}", str(value)) else other
+
+
+def read_program(resources: Iterable[Resource]) -> Program:
+    """The parts of a program that concern GPUs."""
+    program, by_urn = Program(), {each.urn: each for each in resources}
+    maps = {
+        name: at(each.props, "data")
+        for each in by_urn.values()
+        if each.type == CONFIG_MAP and isinstance(name := at(each.props, "metadata", "name"), str)
+    }
+    for each in by_urn.values():
+        chart = CHART.fullmatch(str(each.props.get("chart"))) if each.type == RELEASE else None
+        if each.type == GROUP:
+            _read_group(each, by_urn, program)
+        elif NODE_POOL.fullmatch(each.type):
+            _read_node_pool(each, program)
+        elif each.type == CLUSTER_POLICY:
+            _read_plugin(each, at(each.props, "spec"), maps, program, is_operator=True)
+        elif chart and chart[1] == "ollama":
+            _read_release_of_ollama(each, program)
+        elif chart:
+            _read_plugin(each, at(each.props, "values"), maps, program, is_operator=chart[1] == "gpu-operator")
+        elif WORKLOADS.fullmatch(each.type):
+            _read_workload(each, maps, program)
+        if chart and (each.props.get("values") is UNKNOWN or items(each.props.get("valueYamlFiles"))):
+            program.leave(each, "its values")
+    return program
+
+
+def _read_group(group: Resource, by_urn: Mapping[str, Resource], program: Program) -> None:
+    listed, own = items(group.props.get("instanceTypes")), labels(group.props.get("labels"))
+    templates = [by_urn[urn] for urn in group.needs.get("launchTemplate", ()) if urn in by_urn]
+    types = listed or [at(each.props, "instanceType") for each in templates if each.type == TEMPLATE]
+    names = tuple(each for each in types if isinstance(each, str))
+    taints = [str(at(each, "key")) for each in items(group.props.get("taints"))]
+    # A label with `false` keeps NVIDIA's pods off nodes without GPUs.
+    marks = [str(group.props.get("amiType")), *taints, *(key for key, value in own.items() if value != "false")]
+    is_marked = "nvidia" in " ".join(marks).lower()
+    if is_marked and not names:
+        program.leave(group, "its instance types")
+    elif is_marked or {*names} & {*instance_types()}:
+        given = {f"eks.amazonaws.com/{key}": group.props.get(name) for key, name in OF_EKS.items()}
+        most = number(at(group.props, "scalingConfig", "maxSize"), NO_LIMIT)
+        _add_group(group, names, {**labels(given), **own}, most, program)
+
+
+def _read_node_pool(pool: Resource, program: Program) -> None:
+    needs = {str(at(each, "key")): each for each in items(at(pool.props, "spec", "template", "spec", "requirements"))}
+    chosen = [
+        kind
+        for kind in instance_types().values()
+        if all(_allows(needs.get(key), value(kind)) for key, value in ATTRIBUTES.items())
+    ]
+    named = {key: items(at(needs.get(key), "values")) for key in ATTRIBUTES if at(needs.get(key), "operator") == "In"}
+    names = [str(each) for each in named.get(TYPE_LABEL, [])] or [kind.name for kind in chosen if named]
+    if {*names} & {*instance_types()}:
+        limits = at(pool.props, "spec", "limits")
+        # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.
+        most = number(at(limits, "nvidia.com/gpu"), NO_LIMIT) // min((kind.gpus for kind in chosen), default=1)
+        own = {"karpenter.sh/nodepool": at(pool.props, "metadata", "name")}
+        given = labels(at(pool.props, "spec", "template", "metadata", "labels"))
+        nodes = min(most, number(at(limits, "nodes"), NO_LIMIT))
+        _add_group(pool, tuple(names), {**labels(own), **given}, nodes, program)
+
+
+def _allows(need: Any, value: str) -> bool:
+    listed = value in items(at(need, "values"))
+    return {"In": listed, "NotIn": not listed}.get(str(at(need, "operator")), True)
+
+
+def _add_group(of: Resource, types: tuple[str, ...], own: Mapping[str, str], most: int, program: Program) -> None:
+    only = {TYPE_LABEL: types[0]} if len(types) == 1 else {}
+    program.groups.append(Group(of=of, types=types, labels={**only, **own}, most_nodes=max(1, most)))
+
+
+def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *, is_operator: bool) -> None:
+    own = at(values, "devicePlugin") if is_operator else values
+    if at(own, "enabled") is False:
+        return
+    name, of_migs = at(own, "config", "name"), at(values, "migManager", "config")
+    texts = at(own, "config", "data" if is_operator else "map") or maps.get(str(name))
+    is_known = texts is not UNKNOWN and (not name or bool(texts))
+    if not is_known:
+        program.leave(plugin, f"its configuration {name}" if name else "its configuration")
+    layouts = at(of_migs, "data") or maps.get(str(at(of_migs, "name")))
+    program.plugins.append(
+        Plugin(
+            of=plugin,
+            nodes=labels(at(values, "nodeSelector")),
+            configs={key: _parse(text) for key, text in labels(texts).items()},
+            default=str(at(own, "config", "default") or ""),
+            is_operator=is_operator,
+            strategy=str(at(values, "mig", "strategy") or at(values, "migStrategy") or ""),
+            layouts=at(_parse(at(layouts, "config.yaml")), "mig-configs"),
+            is_known=is_known,
+        )
+    )
+
+
+def _parse(text: Any) -> Json:
+    """The content of YAML or JSON; empty for text that the plugin itself refuses."""
+    try:
+        content = yaml.safe_load(text) if isinstance(text, str) else None
+    except yaml.YAMLError:
+        content = None
+    return content if isinstance(content, Mapping) else {}
+
+
+def _read_release_of_ollama(release: Resource, program: Program) -> None:
+    values = at(release.props, "values")
+    gpu, models, limits = at(values, "ollama", "gpu"), at(values, "ollama", "models"), at(values, "resources", "limits")
+    if at(gpu, "enabled") is True and str(at(gpu, "type") or "nvidia") == "nvidia":
+        own = {str(at(gpu, "nvidiaResource") or "nvidia.com/gpu"): number(at(gpu, "number"), 1) or 1}
+        limits = {**own, **(limits if isinstance(limits, Mapping) else {})}
+    listed = items(models) + items(at(models, "pull")) + items(at(models, "run"))
+    container = {"env": at(values, "extraEnv"), "lifecycle": at(values, "lifecycle"), "resources": {"limits": limits}}
+    pods = number(at(values, "replicaCount"), 1)
+    _add_server(release, container, labels(at(values, "nodeSelector")), pods, program, listed)
+
+
+def _read_workload(workload: Resource, maps: Json, program: Program) -> None:
+    pod = at(workload.props, "spec", "template", "spec")
+    nodes, pods = labels(at(pod, "nodeSelector")), number(at(workload.props, "spec", "replicas"), 1)
+    for container in items(at(pod, "containers")):
+        if at(container, "name") == PLUGIN_CONTAINER:
+            env = {str(at(each, "name")): at(each, "value") for each in items(at(container, "env"))}
+            names = [at(each, "configMap", "name") for each in items(at(pod, "volumes"))]
+            config = {"name": next(filter(None, names), None), "default": env.get("DEFAULT_CONFIG")}
+            values = {"config": config, "migStrategy": env.get("MIG_STRATEGY"), "nodeSelector": nodes}
+            _read_plugin(workload, values, maps, program, is_operator=False)
+        elif OLLAMA_IMAGE.fullmatch(str(at(container, "image"))):
+            _add_server(workload, container, nodes, pods, program)
+
+
+def _add_server(
+    of: Resource, container: Json, nodes: Json, pods: int, program: Program, listed: Sequence[Any] = ()
+) -> None:
+    words = json.dumps(at(container, "lifecycle", "postStart", "exec", "command"), default=str)
+    arguments = [word for word in re.findall(r'"([\w./-]+:[\w.-]+)"', words) if find(word)]
+    names = [*dict.fromkeys([*map(str, listed), *PULLED.findall(words), *arguments])]
+    settings = {str(at(each, "name")): at(each, "value") for each in items(at(container, "env"))}
+    limits = at(container, "resources", "limits")
+    asked = limits.items() if isinstance(limits, Mapping) else ()
+    requests = {key: number(value, 1) for key, value in asked if key.startswith("nvidia.com/")}
+    if not requests or not pods:
+        return
+    models = tuple(model for name in names if (model := find(name)))
+    program.servers.append(
+        Server(of=of, nodes=nodes, models=models, settings=settings, requests=requests, pods=min(pods, MOST_PODS))
+    )
+    for unknown in [f"the model {name}" for name in names if find(name) is None] or ([] if names else ["its models"]):
+        program.leave(of, unknown)
+    for name in (name for name, value in settings.items() if value is UNKNOWN and name.startswith("OLLAMA_")):
+        program.leave(of, name)
