@@ -64,7 +64,7 @@ def test_the_dev_stack_with_every_comment_switched_on_has_the_same_meaning(tmp_p
     assert not text.splitlines()[-1].lstrip().startswith("#")  # `pulumi stack init` would move it out of `config:`
 
 
-@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools"])
+@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools", "use-your-vpc"])
 def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{guide}.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(config:\n.*?)```", text, flags=re.DOTALL)
