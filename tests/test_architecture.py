@@ -58,6 +58,7 @@ FLOORS_OF_THE_WORLD = (
     {"entities"},
     {"providers", "controllers", "faults", "store"},
     {"rules"},
+    {"api_server"},
     {"world"},
 )
 """The floors of `sandbox.world`, from the ground: a room imports rooms of lower floors only."""

@@ -1,0 +1,142 @@
+"""What AWS says about clusters, add-ons and subnets, whoever made them, and the token for a cluster's API server.
+
+Fields are those of pulumi-aws 7.51.1 (`eks/get_cluster.py`, `get_addon.py`, `get_cluster_auth.py`). Errors have the
+words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invoke) and of terraform-provider-aws
+(internal/service/eks, cluster_data_source.go and addon_data_source.go; internal/retry, NotFoundError).
+"""
+
+import base64
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.protocol import Question, Values
+from sandbox.world import tokens
+from sandbox.world.entities import CloudError, Entities, Entity
+from sandbox.world.providers.callers import Callers, session
+
+CLUSTER = "aws:eks/getCluster:getCluster"
+ADDON = "aws:eks/getAddon:getAddon"
+SUBNET = "aws:ec2/getSubnet:getSubnet"
+TOKEN = "aws:eks/getClusterAuth:getClusterAuth"
+MISSING = "couldn't find resource"
+_SOURCE = "https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/eks"
+_PREFIX = "k8s-aws-v1."
+"""Beginning of a token; the rest is the URL of a signed request (aws-iam-authenticator, pkg/token/token.go)."""
+_LISTS = {
+    "accessConfig": "accessConfigs",
+    "certificateAuthority": "certificateAuthorities",
+    "computeConfig": "computeConfigs",
+    "kubernetesNetworkConfig": "kubernetesNetworkConfigs",
+    "upgradePolicy": "upgradePolicies",
+}
+"""Blocks of the resource, and their names in the function's result, where each is a list of one."""
+
+
+def describe(entities: Entities, question: Question, callers: Callers) -> Values | None:
+    """The result of one of these functions, or None for any other. Raises CloudError in the provider's words."""
+    answer: dict[str, Callable[[Entities, Question, Callers], Values]] = {
+        CLUSTER: _cluster,
+        ADDON: _addon,
+        TOKEN: _token,
+        SUBNET: _subnet,
+    }
+    return answer[question.token](entities, question, callers) if question.token in answer else None
+
+
+def caller_of(token: str) -> str:
+    """ARN of the role or user who got the token; "" for any other text."""
+    try:
+        url = base64.urlsafe_b64decode(token.removeprefix(_PREFIX) + "===").decode()
+    except ValueError:
+        return ""
+    return parse_qs(urlsplit(url).query).get("caller", [""])[0] if token.startswith(_PREFIX) else ""
+
+
+def failed(question: Question, why: str) -> CloudError:
+    """The error of a function that fails for this reason."""
+    return CloudError(f"invoking {question.token}", f"1 error occurred:\n\t* {why}\n\n", _SOURCE)
+
+
+def forbidden(question: Question, callers: Callers, call: str, resource: str) -> str:
+    """Why the caller may not make a call of AWS; "" if it may. Words as in eksctl-io/eksctl#5831."""
+    if call not in callers.forbidden:
+        return ""
+    service, _, operation = call.partition(":")
+    arn = Place.of(question.provider).arn(service, resource)
+    return (
+        f"operation error {service.upper()}: {operation}, https response error StatusCode: 403, RequestID: "
+        f"8e10d6df-0000-0000-0000-000000000000, api error AccessDeniedException: User: "
+        f"{session(callers.of(question.provider))} is not authorized to perform: {call} on resource: {arn}"
+    )
+
+
+def _cluster(entities: Entities, question: Question, callers: Callers) -> Values:
+    name = str(question.args["name"])
+    found = _in_region(entities.get(tokens.CLUSTER, name), question)
+    denied = forbidden(question, callers, "eks:DescribeCluster", f"cluster/{name}")
+    if denied or found is None:
+        raise failed(question, f"reading EKS Cluster ({name}): {denied or MISSING}")
+    outputs = found.outputs
+    lists = {plural: [dict(outputs[block])] for block, plural in _LISTS.items() if outputs.get(block)}
+    # EKS's default, if the program that made the cluster chose none (API_CreateAccessConfigRequest.html).
+    lists["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP", **lists.get("accessConfigs", [{}])[0]}]
+    plain = ("arn", "enabledClusterLogTypes", "endpoint", "name", "region", "roleArn", "status", "version")
+    return {
+        **{key: outputs[key] for key in plain if key in outputs},
+        **lists,
+        "id": name,
+        "tags": outputs.get("tagsAll") or {},
+        "vpcConfig": {
+            "endpointPrivateAccess": False,
+            "endpointPublicAccess": True,
+            "publicAccessCidrs": ["0.0.0.0/0"],
+            "securityGroupIds": [],
+            **outputs["vpcConfig"],
+        },
+    }
+
+
+def _addon(entities: Entities, question: Question, callers: Callers) -> Values:
+    cluster, name = str(question.args["clusterName"]), str(question.args["addonName"])
+    identity = f"{cluster}:{name}"
+    found = entities.get(tokens.ADDON, identity)
+    denied = forbidden(question, callers, "eks:DescribeAddon", f"addon/{cluster}/{name}/*")
+    if denied or found is None or _in_region(entities.get(tokens.CLUSTER, cluster), question) is None:
+        raise failed(question, f"reading EKS Add-On ({identity}): {denied or MISSING}")
+    given = found.outputs
+    return {
+        "id": identity,
+        "addonName": name,
+        "clusterName": cluster,
+        "addonVersion": given.get("addonVersion", ""),
+        "arn": Place.of(question.provider).arn("eks", f"addon/{cluster}/{name}/{found.serial}"),
+        "configurationValues": given.get("configurationValues", ""),
+        "podIdentityAssociations": given.get("podIdentityAssociations") or [],
+        "serviceAccountRoleArn": given.get("serviceAccountRoleArn", ""),
+        "tags": given.get("tagsAll") or {},
+    }
+
+
+def _token(entities: Entities, question: Question, callers: Callers) -> Values:
+    """AWS is not asked: the provider signs a request that the API server then sends."""
+    name = str(question.args["name"])
+    query = {"Action": "GetCallerIdentity", "caller": callers.of(question.provider), "cluster": name}
+    url = f"https://sts.{Place.of(question.provider).region}.amazonaws.com/?{urlencode(query)}"
+    token = _PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+    return {"id": name, "name": name, "token": token}
+
+
+def _subnet(entities: Entities, question: Question, callers: Callers) -> Values:
+    found = _in_region(entities.get(tokens.SUBNET, question.args["id"]), question)
+    if found is None:
+        # internal/service/ec2/vpc_subnet_data_source.go, with internal/tfresource, SingularDataSourceFindError.
+        raise failed(question, "no matching EC2 Subnet found")
+    plain = ("arn", "availabilityZone", "cidrBlock", "mapPublicIpOnLaunch", "region", "vpcId")
+    shown = {key: found.outputs[key] for key in plain if key in found.outputs}
+    return {**shown, "id": found.id, "tags": found.outputs.get("tagsAll") or {}}
+
+
+def _in_region(found: Entity | None, question: Question) -> Entity | None:
+    region = Place.of(question.provider).region
+    return found if found is not None and found.outputs.get("region") == region else None

@@ -1,0 +1,105 @@
+"""Two stacks in one emulated cloud: the cluster of another team, and a stack of ours in it."""
+
+import datetime
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from sandbox.world import Entity
+from tandem.sandbox.verbs import CLOUD
+from tests.engine.emulated import Stack
+from tests.sandbox.outside import Outside
+
+PROGRAM = Path(__file__).with_name("platform_team")
+NAME = "platform"
+Snapshot = Mapping[tuple[str, str], str]
+"""Every resource as text, by type and id."""
+
+
+class Platform(Stack):
+    """The other team's stack, in a folder of its own."""
+
+    @classmethod
+    def made(cls, folder: Path, extras: Sequence[str] = (), **config: str) -> Self:
+        """Creates the cluster in a new emulated cloud, whose API servers answer."""
+        project = {"name": NAME, "runtime": "python", "main": str(PROGRAM)}
+        (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project), encoding="utf-8")
+        values = {"aws:region": "us-east-1", f"{NAME}:extras": list(extras)}
+        values |= {f"{NAME}:{key}": value for key, value in config.items()}
+        (folder / f"Pulumi.{NAME}.yaml").write_text(yaml.safe_dump({"config": values}), encoding="utf-8")
+        stack = cls(folder, NAME)
+        stack.behind(lambda world: _give(world, make_authority()))
+        stack.comes_up()
+        return stack
+
+
+class Guest(Stack):
+    """A stack of ours in that cluster."""
+
+    def moves_in(self, host: Stack) -> Snapshot:
+        """Continues in the host's cloud, and returns everything that is there."""
+        self.place.folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(host.place.folder / CLOUD, self.place.folder / CLOUD)
+        return self.everything()
+
+    def everything(self) -> Snapshot:
+        """Every resource of the cloud now."""
+        return {entity.key: _text(entity) for entity in self.behind(Outside.entities)}
+
+    def leaves_alone(self, before: Snapshot) -> Snapshot:
+        """Checks that everything of `before` is there, byte for byte; returns the other resources."""
+        now = self.everything()
+        assert {key: now.get(key) for key in before} == before
+        return {key: text for key, text in now.items() if key not in before}
+
+
+def _text(entity: Entity) -> str:
+    return json.dumps({field.name: getattr(entity, field.name) for field in fields(entity)}, sort_keys=True)
+
+
+def _give(world: Outside, authority: dict[str, str]) -> None:
+    with world.changing() as entities:
+        entities.authority = authority
+
+
+@cache
+def make_authority() -> dict[str, str]:
+    """A certificate authority, and what it signed for the endpoints of clusters in us-east-1."""
+    now = datetime.datetime.now(datetime.UTC)
+    authority, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    endpoints = x509.SubjectAlternativeName([x509.DNSName("*.gr7.us-east-1.eks.amazonaws.com")])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(authority.public_key())
+    extensions: Mapping[str, Sequence[x509.ExtensionType]] = {
+        "kubernetes": [x509.BasicConstraints(ca=True, path_length=None), identifier],
+        "kube-apiserver": [endpoints, x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)],
+    }
+    texts = []
+    for name, key in (("kubernetes", authority), ("kube-apiserver", own)):
+        builder = x509.CertificateBuilder(_named("kubernetes"), _named(name), key.public_key(), 1 + len(texts))
+        builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+        for extension in extensions[name]:
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        signed = builder.sign(authority, hashes.SHA256())
+        texts.append(signed.public_bytes(serialization.Encoding.PEM).decode())
+    written = own.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return {"certificate": texts[0], "server": written.decode() + texts[1]}
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def sections(**more: Any) -> dict[str, Any]:
+    """Sections of a stack in that cluster: what they add replaces the sections of its file."""
+    return {"cluster": {"existing": {"name": NAME}}, **more}
