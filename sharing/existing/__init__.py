@@ -1,0 +1,1 @@
+"""Networks and clusters that a stack uses but does not own: facts about them, and what these facts rule out."""
