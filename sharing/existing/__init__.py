@@ -1,1 +1,1 @@
-"""Networks and clusters that a stack uses but does not own: facts about them, and what these facts rule out."""
+"""What AWS says of networks and clusters that a stack uses but does not own, and whether the stack can run there."""
