@@ -300,7 +300,7 @@ def _judge_features(there: There) -> Iterator[Problem]:
     if there.config.scale_to_zero.enabled and keda:
         rule = f"installs KEDA, and the cluster has one: {keda[0].label}"
         yield Problem("scale-to-zero.enabled", "true", rule, "Remove `scale-to-zero`, or use a cluster without KEDA.")
-    if there.config.monitoring.service_monitors and "monitoring.coreos.com" not in there.installed.groups:
+    if there.config.monitoring.service_monitors and not there.installed.has_monitors:
         rule = "needs the Prometheus Operator, which the cluster does not have"
         yield Problem("monitoring.service-monitors", "true", rule, "Write `store: builtin` instead, or install it.")
 

@@ -16,10 +16,11 @@ PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 NODES = "/api/v1/nodes?limit=500"
 """An untainted node is among the first, or there is hardly one."""
-GROUPS = "/apis"
+MONITORS = "/apis/monitoring.coreos.com/v1/podmonitors?limit=1"
+"""Known to the server if the Prometheus Operator is installed."""
 NAMED = {NAMESPACES: "namespace", PRIORITY_CLASSES: "PriorityClass", CLUSTER_ROLES: "ClusterRole"}
 """Kinds of objects whose names are unique in the cluster."""
-PATHS = (DAEMON_SETS, DEPLOYMENTS, SERVICES, NAMESPACES, PRIORITY_CLASSES, CLUSTER_ROLES, NODES, GROUPS)
+PATHS = (DAEMON_SETS, DEPLOYMENTS, SERVICES, NAMESPACES, PRIORITY_CLASSES, CLUSTER_ROLES, NODES, MONITORS)
 """Everything that is read. The policy AmazonEKSClusterAdminPolicy allows it."""
 RELEASED_IN = "meta.helm.sh/release-namespace"
 """Annotation of objects that Helm created (helm v3.20, pkg/action/validate.go)."""
@@ -75,14 +76,15 @@ class Installed:
     named: tuple[Named, ...]
     services: frozenset[str]
     """Names of the Services in kube-system."""
-    groups: frozenset[str]
-    """API groups, e.g. `keda.sh`: each belongs to an installed product."""
+    has_monitors: bool
+    """Whether the Prometheus Operator is installed."""
     has_untainted_node: bool
 
 
 def read_installed(read: Read) -> Installed:
     """Asks for every list, and keeps what the rules ask about."""
-    lists = {path: _items(read(path)) for path in PATHS if path != GROUPS}
+    answers = {path: read(path) for path in PATHS}
+    lists = {path: _items(answer) for path, answer in answers.items()}
     return Installed(
         workloads=(
             *_workloads("DaemonSet", lists[DAEMON_SETS]),
@@ -90,7 +92,7 @@ def read_installed(read: Read) -> Installed:
         ),
         named=tuple(_named(kind, each) for path, kind in NAMED.items() for each in lists[path]),
         services=frozenset(each["metadata"]["name"] for each in lists[SERVICES]),
-        groups=frozenset(each["name"] for each in (read(GROUPS) or {}).get("groups") or ()),
+        has_monitors=answers[MONITORS] is not None,
         has_untainted_node=any(_takes_pods(each.get("spec") or {}) for each in lists[NODES]),
     )
 
