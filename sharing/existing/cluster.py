@@ -188,11 +188,12 @@ def find_names(config: StackConfig, *, discovery: bool) -> Iterator[tuple[str, s
         KEDA_NAMESPACE: config.scale_to_zero.enabled,
         GPU_EXPORTER: monitoring.has_metrics and bool(whole),
         MONITORING_NAMESPACE: monitoring.store == "builtin",
-        **{f"share-proof-{pool.name}": config.proof for pool in config.pools},
     }
     yield from (("namespace", name) for name, is_created in namespaces.items() if is_created)
-    if config.proof:
-        yield from (("ClusterRole", f"share-proof-{pool.name}-node-prober") for pool in config.pools)
+    for pool in config.pools:
+        if config.proof and not config.unproved(pool):
+            yield "namespace", f"share-proof-{pool.name}"
+            yield "ClusterRole", f"share-proof-{pool.name}-node-prober"
     for importance in used(served.importance for served in config.models):
         yield "PriorityClass", priority_class(OLLAMA_NAMESPACE, importance)
 

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 from sharing.names import PROJECT
 from stacks.stack_file.judge import Plan
 
-EXISTING = (
-    "aws:eks/getClusters:getClusters",
-    "aws:eks/getCluster:getCluster",
-    "aws:ec2/getSubnet:getSubnet",
-)
-"""Functions that describe an existing cluster."""
+CLUSTERS = "aws:eks/getClusters:getClusters"
 
 if TYPE_CHECKING:
     from sandbox.cloud.protocol import Values
@@ -53,6 +48,6 @@ def program_graph(plan: Plan) -> "Graph":
     from stacks.deploy import deploy
 
     named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
-    unknown: dict[str, Values] = {function: {} for function in EXISTING} if plan.config.cluster.existing else {}
+    unknown: dict[str, Values] = {CLUSTERS: {}} if plan.config.cluster.existing else {}
     cloud = Cloud(answers={OFFERINGS: {}, **named, **unknown})
     return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
