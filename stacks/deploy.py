@@ -36,7 +36,7 @@ from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
-from stacks.existing_cluster import find_discovery
+from stacks.existing_cluster import DISCOVERY_VALUES, find_discovery
 from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.models import describe_model
@@ -274,7 +274,11 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
     ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(pools=pools, discovery=base.discovery),
+        DevicePluginSharingArgs(
+            pools=pools,
+            discovery=base.discovery,
+            values=DISCOVERY_VALUES if base.plan.config.cluster.existing else {},
+        ),
         base.inside(*base.system_nodes),
     )
 

@@ -5,6 +5,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from components.device_plugin_sharing import discovery_chart
 from sharing.existing.cluster import (
     ClusterFacts,
     There,
@@ -16,12 +17,25 @@ from sharing.existing.cluster import (
     warn_of_cluster,
 )
 from sharing.existing.objects import Installed, read_installed
-from sharing.names import OWNER_LABEL, cluster_name
+from sharing.names import OWNER_LABEL, POOL_LABEL, cluster_name
 from sharing.printable import one_line
 from sharing.problems import Problem, format_problems
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
 from stacks.stack_file.judge import Plan
 
+ON_OUR_NODES = {"matchExpressions": [{"key": POOL_LABEL, "operator": "Exists"}]}
+DISCOVERY_VALUES = {
+    discovery_chart.CHART.name: {
+        "worker": {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ON_OUR_NODES]}
+                }
+            }
+        }
+    }
+}
+"""Keeps feature discovery off the nodes of others: their labels would stay after `destroy`."""
 MARKED = (
     "kubernetes:core/v1:Namespace",
     "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",

@@ -289,6 +289,10 @@ def _judge_operator(there: There) -> Iterator[Problem]:
             rule = f"needs a GPU Operator of its own, and the cluster has one: {each.label}"
             fix = "Write `mode: timeslice` or `mode: mps`, or use a cluster without it."
             yield Problem(f"{partitioned[0].sharing_path}.mode", "mig", rule, fix)
+    if there.installed.gpu_nodes:
+        rule = f"installs the GPU Operator, which would also manage other GPU nodes: {there.installed.gpu_nodes[0]}"
+        fix = "Write `mode: timeslice` or `mode: mps`, or use a cluster without other GPU nodes."
+        yield Problem(f"{partitioned[0].sharing_path}.mode", "mig", rule, fix)
     if there.has_discovery and not there.on(partitioned, lambda each: each.uses("node-feature-discovery")):
         rule = "needs node feature discovery on its nodes, and the one in the cluster would not run there"
         fix = f"Let its worker tolerate the taints {GPU_TAINT} and {MODE_TAINT}."

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sharing.names import GPU_PRESENT_LABEL, POOL_LABEL
+
 Object = Mapping[str, Any]
 Read = Callable[[str], Object | None]
 """Reads a path of the Kubernetes API; None if the server does not know it."""
@@ -14,14 +16,15 @@ SERVICES = "/api/v1/namespaces/kube-system/services"
 NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-NODES = "/api/v1/nodes?limit=500"
-"""An untainted node is among the first, or there is hardly one."""
+NODES = "/api/v1/nodes"
 MONITORS = "/apis/monitoring.coreos.com/v1/podmonitors?limit=1"
 """Known to the server if the Prometheus Operator is installed."""
 NAMED = {NAMESPACES: "namespace", PRIORITY_CLASSES: "PriorityClass", CLUSTER_ROLES: "ClusterRole"}
 """Kinds of objects whose names are unique in the cluster."""
 PATHS = (DAEMON_SETS, DEPLOYMENTS, SERVICES, NAMESPACES, PRIORITY_CLASSES, CLUSTER_ROLES, NODES, MONITORS)
 """Everything that is read. The policy AmazonEKSClusterAdminPolicy allows it."""
+RESOURCES = "nvidia.com/"
+"""Beginning of the names of resources that NVIDIA's device plugin registers."""
 RELEASED_IN = "meta.helm.sh/release-namespace"
 """Annotation of objects that Helm created (helm v3.20, pkg/action/validate.go)."""
 
@@ -79,6 +82,8 @@ class Installed:
     has_monitors: bool
     """Whether the Prometheus Operator is installed."""
     has_untainted_node: bool
+    gpu_nodes: tuple[str, ...]
+    """Nodes with NVIDIA GPUs that are in no pool of a stack of ours."""
 
 
 def read_installed(read: Read) -> Installed:
@@ -94,6 +99,7 @@ def read_installed(read: Read) -> Installed:
         services=frozenset(each["metadata"]["name"] for each in lists[SERVICES]),
         has_monitors=answers[MONITORS] is not None,
         has_untainted_node=any(_takes_pods(each.get("spec") or {}) for each in lists[NODES]),
+        gpu_nodes=tuple(each["metadata"]["name"] for each in lists[NODES] if _is_foreign_gpu_node(each)),
     )
 
 
@@ -117,6 +123,13 @@ def _named(kind: str, item: Object) -> Named:
 def _takes_pods(node: Object) -> bool:
     kept = [taint for taint in node.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
     return not node.get("unschedulable") and not kept
+
+
+def _is_foreign_gpu_node(node: Object) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    has_gpu = labels.get(GPU_PRESENT_LABEL) == "true" or any(name.startswith(RESOURCES) for name in capacity)
+    return has_gpu and POOL_LABEL not in labels
 
 
 def _repository(image: str) -> str:

@@ -10,6 +10,7 @@ from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.existing.cluster import describe_node, find_names
+from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
@@ -140,6 +141,15 @@ def test_a_stack_with_its_own_cluster_labels_nothing(plans: Any) -> None:
 
     for namespace in graph_of("timeslice").of_type(NAMESPACE):
         assert "tandem/stack" not in plain(namespace.inputs)["metadata"]["labels"]
+
+
+def test_feature_discovery_labels_only_the_stacks_nodes(theirs: Theirs) -> None:
+    releases = {
+        plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in theirs.deploy(plan()).of_type(RELEASE)
+    }
+    worker = releases["node-feature-discovery"]["worker"]
+    ours, other = describe_node(plan().config.pools[0]), Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
+    assert (may_run(worker, ours), may_run(worker, other)) == (True, False)
 
 
 def test_feature_discovery_of_others_is_used(theirs: Theirs) -> None:

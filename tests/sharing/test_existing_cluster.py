@@ -65,7 +65,7 @@ def installed_answers(case: Object) -> dict[str, Object]:
         "/api/v1/namespaces": named({"default": {}, "kube-system": {}, **case.get("namespaces", {})}),
         "/apis/scheduling.k8s.io/v1/priorityclasses": named(case.get("priority-classes", [])),
         "/apis/rbac.authorization.k8s.io/v1/clusterroles": named(case.get("cluster-roles", [])),
-        "/api/v1/nodes?limit=500": listed([{"spec": spec} for spec in case.get("nodes", [{}])]),
+        "/api/v1/nodes": listed([{"metadata": {"name": "node"}, **node} for node in case.get("nodes", [{"spec": {}}])]),
     }
     if case.get("has_monitors"):
         answers["/apis/monitoring.coreos.com/v1/podmonitors?limit=1"] = listed([])
