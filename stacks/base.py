@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components import GpuCluster, OllamaPair
+from components import ExistingCluster, GpuCluster, OllamaPair
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import pool_demand
 from stacks.asleep_pools import Parking
+from stacks.existing_cluster import mark
 from stacks.stack_file.judge import Plan
 
 
@@ -19,7 +20,9 @@ class Base:
 
     plan: Plan
     provider: aws.Provider
-    cluster: GpuCluster
+    cluster: GpuCluster | ExistingCluster
+    discovery: bool
+    """Whether the stack installs node feature discovery."""
     tags: Mapping[str, str]
     mode_taints: Mapping[str, pulumi.Output[str]]
     """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""
@@ -31,9 +34,31 @@ class Base:
         """The zones of a pool's nodes."""
         return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
 
+    @property
+    def system_nodes(self) -> list[pulumi.Resource]:
+        """The system nodes; none in an existing cluster, which has nodes of its own."""
+        return [self.cluster.system_nodes] if isinstance(self.cluster, GpuCluster) else []
+
+    @property
+    def storage_driver(self) -> list[pulumi.Resource]:
+        """The EBS CSI driver; none in an existing cluster, which has one of its own."""
+        return [self.cluster.storage_driver] if isinstance(self.cluster, GpuCluster) else []
+
+    @property
+    def add_ons(self) -> list[pulumi.Resource]:
+        """What a controller in the cluster needs besides nodes; nothing in an existing cluster, which has it."""
+        cluster = self.cluster
+        return (
+            [cluster.pod_identity_agent, cluster.dns, cluster.storage_driver] if isinstance(cluster, GpuCluster) else []
+        )
+
     def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a component in the cluster."""
-        return pulumi.ResourceOptions(providers=[self.provider, self.cluster.kubernetes_provider], depends_on=[*needs])
+        return pulumi.ResourceOptions(
+            providers=[self.provider, self.cluster.kubernetes_provider],
+            depends_on=[*needs],
+            transformations=[mark(self.plan.stack)] if isinstance(self.cluster, ExistingCluster) else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

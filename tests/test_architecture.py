@@ -27,6 +27,7 @@ FLOORS = (
     {"modes", "speed"},
     {"stack"},
     {"fit", "cost"},
+    {"existing"},
     {"verdict"},
 )
 """The floors of `sharing`, from the ground: a room imports rooms of lower floors only."""

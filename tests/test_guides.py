@@ -31,6 +31,7 @@ GUIDES = (
     "upgrade.md",
     "use-a-model-of-your-own.md",
     "use-the-sandbox.md",
+    "use-your-cluster.md",
 )
 OF_THE_AWS_CLI = {
     ("eks", "update-kubeconfig"): {"region", "name"},

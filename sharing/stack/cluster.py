@@ -45,12 +45,14 @@ class ClusterSettings(Section):
     vpc: ExistingVpc | None = Field(
         default=None,
         examples=[{"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0d3c2b1a"]}],
-        description="Your own VPC. Default: the stack creates one.",
+        description="Your own VPC, e.g. `{id: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d, subnet-0d3c2b1a], node-subnets: "
+        "[subnet-0e5f6a7b], security-groups: [sg-0a1b2c3d]}`. Default: the stack creates one.",
     )
     existing: ExistingCluster | None = Field(
         default=None,
         examples=[{"name": "platform"}],
-        description="Your own cluster, which gets GPU nodes and models. Default: the stack creates one.",
+        description="Your own cluster, which gets GPU nodes and models, e.g. `{name: platform}`. Default: the stack "
+        "creates one.",
     )
     zones: int = Field(
         default=FEWEST_ZONES,
@@ -88,6 +90,11 @@ class ClusterSettings(Section):
     def zone_count(self) -> int:
         """Number of zones."""
         return len(self.zone_names) or self.zones
+
+    @property
+    def own_system_nodes(self) -> int:
+        """Number of system nodes of the stack. A cluster that exists has nodes of its own."""
+        return 0 if self.existing else self.system_nodes.count
 
     @property
     def nat_gateways(self) -> int:

@@ -192,14 +192,19 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
     These are the zones of the deployed stack, plus those that `up` would choose.
     """
     everywhere = _zones(account)
-    wanted = zones.demands(config)
+    # The system nodes come first. A cluster that exists has its own, and its zones are the only ones.
+    wanted = zones.demands(config)[bool(config.cluster.existing) :]
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose_for_stack(
-        config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
+    taken = (
+        placed.zones
+        if config.cluster.existing
+        else zones.choose_for_stack(
+            config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
+        )
     )
     problems, warnings = [], []
     groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in config.pools}
-    if len(taken) < config.cluster.zone_count:
+    if len(taken) < config.cluster.zone_count and not config.cluster.existing:
         reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:

@@ -10,6 +10,7 @@ from tandem.doctor import (
     account,
     credentials,
     deployed,
+    existing,
     machine,
     pulumi_state,
     registries,
@@ -50,14 +51,15 @@ CHECKS = (
     Check("quotas", "Quotas", "stack", account.check_quotas),
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
-    Check("add-on-builds", "Add-on builds", "stack", account.check_addons),
+    Check("add-on-builds", "Add-on builds", "stack", account.check_addons, applies=existing.is_own),
     Check(
         "registry-logins", "Registry logins", "stack", registries.check_logins, applies=registries.pulls_from_registries
     ),
-    Check("cluster", "Cluster", "cluster", deployed.check_cluster),
+    Check("cluster", "Cluster", "cluster", deployed.check_cluster, applies=existing.is_own),
+    Check("existing-cluster", "Cluster", "cluster", existing.check_existing, applies=existing.is_used),
     Check("state", "Pulumi state", "cluster", pulumi_state.check_state),
     Check("node-groups", "Node groups", "cluster", deployed.check_node_groups),
-    Check("add-ons", "Add-ons", "cluster", deployed.check_deployed_addons),
+    Check("add-ons", "Add-ons", "cluster", deployed.check_deployed_addons, applies=existing.is_own),
     Check("parking", "Parking", "cluster", deployed.check_parking, applies=deployed.has_schedules),
     Check("helm-releases", "Helm releases", "cluster", releases.check_releases),
 )
