@@ -3,6 +3,8 @@
 import datetime
 import json
 import shutil
+import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
@@ -14,8 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sandbox.world import Entity
-from tandem.sandbox.verbs import CLOUD
+from sandbox.world import Entity, World
+from tandem.sandbox.pulumi import executable
+from tandem.sandbox.verbs import AT_ONCE, CLOUD, opened
 from tests.engine.emulated import Stack
 from tests.sandbox.outside import Outside
 
@@ -45,21 +48,51 @@ class Platform(Stack):
 class Guest(Stack):
     """A stack of ours in that cluster."""
 
-    def moves_in(self, host: Stack) -> Snapshot:
-        """Continues in the host's cloud, and returns everything that is there."""
-        self.place.folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(host.place.folder / CLOUD, self.place.folder / CLOUD)
-        return self.everything()
+    @classmethod
+    def inside(cls, folder: Path, host: Stack, name: str, **sections: Any) -> Self:
+        """A stack that was never deployed, in the host's cloud; given sections replace those of its file."""
+        sections = {"cluster": {"existing": {"name": NAME}}, **sections}
+        # Without those of the file, with which they would be merged.
+        stack = cls.new(folder, name, dict.fromkeys(sections))
+        stack.configure(sections)
+        stack.place.folder.mkdir(parents=True)
+        shutil.copy(host.place.folder / CLOUD, stack.place.folder / CLOUD)
+        return stack
 
     def everything(self) -> Snapshot:
         """Every resource of the cloud now."""
         return {entity.key: _text(entity) for entity in self.behind(Outside.entities)}
 
-    def leaves_alone(self, before: Snapshot) -> Snapshot:
-        """Checks that everything of `before` is there, byte for byte; returns the other resources."""
+    def adds_to(self, before: Snapshot) -> Snapshot:
+        """The resources that were not there before. Everything that was there must be as it was, byte for byte."""
         now = self.everything()
         assert {key: now.get(key) for key in before} == before
         return {key: text for key, text in now.items() if key not in before}
+
+    def is_killed_during_up(self, token: str) -> None:
+        """Kills `pulumi up` with all its processes as soon as the cloud has one more resource of the type."""
+        with opened(self.place, pace=0) as sandbox:
+            count = len(_of(sandbox.world, token))
+            sandbox.prepare(fresh=True)
+            command = [executable(), "up", "--stack", self.name, *AT_ONCE]
+            folder, environment = sandbox.pulumi.folder, sandbox.pulumi.environment()
+            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+            while len(_of(sandbox.world, token)) == count:
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.kill()
+            process.wait()
+            sandbox.pulumi.clear()
+
+    def recovers(self) -> None:
+        """Finishes what a killed command left."""
+        with opened(self.place, pace=0) as sandbox:
+            sandbox.prepare(fresh=False)
+            assert sandbox.recover() == 0
+
+
+def _of(world: World, token: str) -> list[Entity]:
+    return [entity for entity in world.entities() if entity.type == token]
 
 
 def _text(entity: Entity) -> str:
@@ -98,8 +131,3 @@ def make_authority() -> dict[str, str]:
 
 def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-
-
-def sections(**more: Any) -> dict[str, Any]:
-    """Sections of a stack in that cluster: what they add replaces the sections of its file."""
-    return {"cluster": {"existing": {"name": NAME}}, **more}

@@ -1,8 +1,8 @@
-"""What AWS says about clusters, add-ons and subnets, whoever made them, and the token for a cluster's API server.
+"""What AWS says about clusters and subnets, whoever made them, and the token for a cluster's API server.
 
-Fields are those of pulumi-aws 7.51.1 (`eks/get_cluster.py`, `get_addon.py`, `get_cluster_auth.py`). Errors have the
-words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invoke) and of terraform-provider-aws
-(internal/service/eks, cluster_data_source.go and addon_data_source.go; internal/retry, NotFoundError).
+Fields are those of pulumi-aws 7.51.1 (`eks/get_cluster.py`, `get_cluster_auth.py`, `ec2/get_subnet.py`). Errors have
+the words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invoke) and of terraform-provider-aws
+(internal/service/eks/cluster_data_source.go; internal/retry, NotFoundError).
 """
 
 import base64
@@ -16,7 +16,6 @@ from sandbox.world.entities import CloudError, Entities, Entity
 from sandbox.world.providers.callers import Callers, session
 
 CLUSTER = "aws:eks/getCluster:getCluster"
-ADDON = "aws:eks/getAddon:getAddon"
 SUBNET = "aws:ec2/getSubnet:getSubnet"
 TOKEN = "aws:eks/getClusterAuth:getClusterAuth"
 MISSING = "couldn't find resource"
@@ -37,7 +36,6 @@ def describe(entities: Entities, question: Question, callers: Callers) -> Values
     """The result of one of these functions, or None for any other. Raises CloudError in the provider's words."""
     answer: dict[str, Callable[[Entities, Question, Callers], Values]] = {
         CLUSTER: _cluster,
-        ADDON: _addon,
         TOKEN: _token,
         SUBNET: _subnet,
     }
@@ -94,27 +92,6 @@ def _cluster(entities: Entities, question: Question, callers: Callers) -> Values
             "securityGroupIds": [],
             **outputs["vpcConfig"],
         },
-    }
-
-
-def _addon(entities: Entities, question: Question, callers: Callers) -> Values:
-    cluster, name = str(question.args["clusterName"]), str(question.args["addonName"])
-    identity = f"{cluster}:{name}"
-    found = entities.get(tokens.ADDON, identity)
-    denied = forbidden(question, callers, "eks:DescribeAddon", f"addon/{cluster}/{name}/*")
-    if denied or found is None or _in_region(entities.get(tokens.CLUSTER, cluster), question) is None:
-        raise failed(question, f"reading EKS Add-On ({identity}): {denied or MISSING}")
-    given = found.outputs
-    return {
-        "id": identity,
-        "addonName": name,
-        "clusterName": cluster,
-        "addonVersion": given.get("addonVersion", ""),
-        "arn": Place.of(question.provider).arn("eks", f"addon/{cluster}/{name}/{found.serial}"),
-        "configurationValues": given.get("configurationValues", ""),
-        "podIdentityAssociations": given.get("podIdentityAssociations") or [],
-        "serviceAccountRoleArn": given.get("serviceAccountRoleArn", ""),
-        "tags": given.get("tagsAll") or {},
     }
 
 

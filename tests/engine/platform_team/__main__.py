@@ -1,6 +1,6 @@
 """A cluster as another team makes it: a Pulumi program without any part of this project.
 
-Its configuration adds what a stack must not meet: `platform:extras`, a list of `plugin`, `karpenter` and `namespace`.
+`platform:extras` adds what many clusters have: a list of `discovery`, `plugin`, `karpenter` and `namespace`.
 """
 
 import json
@@ -157,6 +157,17 @@ k8s.apps.v1.Deployment(
     opts=there,
 )
 k8s.core.v1.ConfigMap("shop", metadata={"name": "shop", "namespace": shop.metadata.name}, data={"a": "b"}, opts=there)
+if "discovery" in extras:
+    k8s.helm.v3.Release(
+        "discovery",
+        name="nfd",
+        namespace="kube-system",
+        chart="node-feature-discovery",
+        version="0.18.3",
+        repository_opts={"repo": "https://kubernetes-sigs.github.io/node-feature-discovery/charts"},
+        values={"worker": {"tolerations": [{"operator": "Exists"}]}},
+        opts=there,
+    )
 if "plugin" in extras:
     # As NVIDIA's static manifest: on every node that has no other taint.
     sockets = {"name": "device-plugin", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}

@@ -1,4 +1,4 @@
-"""What the emulated AWS says about a cluster, an add-on and a subnet, and how it refuses."""
+"""What the emulated AWS says about a cluster and a subnet, and how it refuses."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sandbox.world.providers.callers import Callers
 from tests.sandbox.world_pieces import Account
 
 ANNA = "arn:aws:iam::123456789012:role/people/anna"
-CLUSTER, ADDON, SUBNET = "eks/getCluster:getCluster", "eks/getAddon:getAddon", "ec2/getSubnet:getSubnet"
+CLUSTER, SUBNET = "eks/getCluster:getCluster", "ec2/getSubnet:getSubnet"
 
 
 @pytest.fixture
@@ -37,10 +37,7 @@ def test_a_cluster_is_described_in_the_form_of_the_data_source(account: Account)
     assert network["clusterSecurityGroupId"] == account.of(tokens.SECURITY_GROUP)[0].id
 
 
-def test_an_add_on_and_a_subnet_are_described_too(account: Account) -> None:
-    account.change(tokens.ADDON, "c:vpc-cni", addonVersion="v1.21.0-eksbuild.1")
-    found = ask(account, ADDON, clusterName="c", addonName="vpc-cni")
-    assert (found["id"], found["addonVersion"]) == ("c:vpc-cni", "v1.21.0-eksbuild.1")
+def test_a_subnet_is_described_too(account: Account) -> None:
     shown = ask(account, SUBNET, id=account.subnets[1])
     assert (shown["availabilityZone"], shown["vpcId"]) == ("us-east-1b", account.vpc)
 
@@ -56,7 +53,6 @@ REFUSALS = [
     (CLUSTER, {"name": "other"}, {}, "reading EKS Cluster (other): couldn't find resource"),
     (CLUSTER, {"name": "c", "region": "eu-west-1"}, {}, "reading EKS Cluster (c): couldn't find resource"),
     (CLUSTER, {"name": "c"}, {"forbidden": frozenset({"eks:DescribeCluster"})}, f"reading EKS Cluster (c): {DENIED}"),
-    (ADDON, {"clusterName": "c", "addonName": "coredns"}, {}, "reading EKS Add-On (c:coredns): couldn't find resource"),
     (SUBNET, {"id": "subnet-0"}, {}, "no matching EC2 Subnet found"),
 ]
 
