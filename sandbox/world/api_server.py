@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Values
 from sandbox.world import tokens
-from sandbox.world.controllers.helm import custom_type
 from sandbox.world.controllers.nodes import EFFECTS, cluster_at, taints
+from sandbox.world.controllers.plugin import advertised
 from sandbox.world.controllers.workloads import workloads
 from sandbox.world.entities import Entities, Entity
 from sandbox.world.providers.descriptions import caller_of
@@ -32,9 +32,6 @@ def answer(entities: Entities, server: str, token: str, path: str) -> Answer:
         return _refusal(502, "BadGateway", f"{server} cannot be resolved")
     if not caller or entities.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}") is None:
         return _refusal(401, "Unauthorized", "Unauthorized")
-    if place == "/apis":
-        groups = {custom_type(one)[0] for one in entities.within(server, tokens.CRD)} | {"apps"}
-        return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": name} for name in sorted(groups)]}
     if (found := _LIST.fullmatch(place)) is None:
         return _refusal(404, "NotFound", NOT_FOUND)
     core, others, namespace, plural = found.groups()
@@ -65,15 +62,16 @@ def _objects(entities: Entities, server: str) -> Iterator[tuple[tuple[str, str],
     for entity in entities.inside(server):
         _, version, kind = entity.type.split(":")
         if entity.type not in (tokens.RELEASE, tokens.POD):
-            yield (version.removeprefix("core/"), _plural(kind)), _complete(_shown(entity))
+            yield (version.removeprefix("core/"), _plural(kind)), _complete(_shown(entities, entity))
 
 
-def _shown(entity: Entity) -> dict[str, Any]:
+def _shown(entities: Entities, entity: Entity) -> dict[str, Any]:
     metadata = {"name": entity.id.rpartition("/")[2], **(entity.outputs.get("metadata") or {})}
     if entity.type != tokens.NODE:
         return {**{key: value for key, value in entity.inputs.items() if key[:2] != "__"}, "metadata": metadata}
     has = [{**one, "effect": _EFFECTS[one["effect"]]} for one in taints(entity)]
-    return {"metadata": metadata, "spec": {**entity.outputs["spec"], "taints": has}}
+    offered = {resource: str(offer.count) for resource, offer in advertised(entities, entity).items()}
+    return {"metadata": metadata, "spec": {**entity.outputs["spec"], "taints": has}, "status": {"allocatable": offered}}
 
 
 def _complete(one: Values) -> dict[str, Any]:

@@ -69,19 +69,21 @@ def test_objects_are_listed_by_kind_and_namespace(account: Account) -> None:
     assert names(account, "/apis/rbac.authorization.k8s.io/v1/clusterroles") == []
 
 
-def test_a_node_has_its_taints_as_kubernetes_writes_them(account: Account) -> None:
+def test_a_node_has_its_taints_as_kubernetes_writes_them_and_its_shares(account: Account) -> None:
     account.gpu_nodes()
-    [node] = get(account, "/api/v1/nodes")[1]["items"]
+    account.nodes()
+    account.device_plugin()
+    node = get(account, "/api/v1/nodes")[1]["items"][0]
+    assert node["status"]["allocatable"] == {"nvidia.com/gpu": "2"}
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 
 
-def test_a_kind_and_its_group_are_unknown_until_a_chart_defines_them(account: Account) -> None:
+def test_a_kind_is_unknown_until_a_chart_defines_them(account: Account) -> None:
     pools = "/apis/karpenter.sh/v1/nodepools"
     assert get(account, pools)[0] == 404
     account.nodes()
     account.release("karpenter", "karpenter", settings={"interruptionQueue": "q"})
     assert names(account, pools) == []
-    assert {"name": "karpenter.sh"} in get(account, "/apis")[1]["groups"]
     [controller] = get(account, "/apis/apps/v1/deployments")[1]["items"]
     [container] = controller["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [{"name": "INTERRUPTION_QUEUE", "value": "q"}]
