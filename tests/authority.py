@@ -20,7 +20,7 @@ def make_authority() -> dict[str, str]:
         "kubernetes": [x509.BasicConstraints(ca=True, path_length=None), identifier],
         "kube-apiserver": [endpoints, x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)],
     }
-    texts = []
+    texts: list[str] = []
     for name, key in (("kubernetes", authority), ("kube-apiserver", own)):
         builder = x509.CertificateBuilder(_named("kubernetes"), _named(name), key.public_key(), 1 + len(texts))
         builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))

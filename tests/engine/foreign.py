@@ -40,6 +40,11 @@ class Platform(Stack):
         stack.comes_up()
         return stack
 
+    def finds_nothing_to_do(self, cloud: Path) -> None:
+        """Checks that this program finds the cloud as it left it."""
+        shutil.copy(cloud, self.place.folder / CLOUD)
+        assert self.comes_up("--refresh").changed == {}
+
 
 class Guest(Stack):
     """A stack of ours in that cluster."""
@@ -52,7 +57,7 @@ class Guest(Stack):
         stack = cls.new(folder, name, dict.fromkeys(sections))
         stack.configure(sections)
         stack.place.folder.mkdir(parents=True)
-        shutil.copy(host.place.folder / CLOUD, stack.place.folder / CLOUD)
+        shutil.copy(host.place.folder / CLOUD, stack.cloud)
         return stack
 
     def everything(self) -> Snapshot:
@@ -79,6 +84,11 @@ class Guest(Stack):
             process.kill()
             process.wait()
             sandbox.pulumi.clear()
+
+    @property
+    def cloud(self) -> Path:
+        """The file with the emulated cloud."""
+        return self.place.folder / CLOUD
 
     def recovers(self) -> None:
         """Finishes what a killed command left."""

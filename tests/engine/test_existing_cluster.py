@@ -66,6 +66,7 @@ def test_a_stack_comes_stays_changes_and_goes_and_the_cluster_is_as_it_was(host:
     stack.adds_to(before)
     assert stack.destroy().code == 0
     assert {identity for _, identity in stack.adds_to(before)} == LEFT_BY_HELM
+    host().copied_to(tmp_path / NAME).finds_nothing_to_do(stack.cloud)
 
 
 def test_a_killed_up_and_destroy_leave_the_cluster_as_it_was(host: Host, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ the words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invo
 """
 
 import base64
-from collections.abc import Callable
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.protocol import Question, Values
@@ -21,34 +19,32 @@ TOKEN = "aws:eks/getClusterAuth:getClusterAuth"
 MISSING = "couldn't find resource"
 _SOURCE = "https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/eks"
 _PREFIX = "k8s-aws-v1."
-"""Beginning of a token; the rest is the URL of a signed request (aws-iam-authenticator, pkg/token/token.go)."""
-_LISTS = {
+"""Beginning of a token (aws-iam-authenticator, pkg/token/token.go). Its rest says here who calls."""
+_BLOCKS = {
     "accessConfig": "accessConfigs",
     "certificateAuthority": "certificateAuthorities",
     "computeConfig": "computeConfigs",
-    "kubernetesNetworkConfig": "kubernetesNetworkConfigs",
-    "upgradePolicy": "upgradePolicies",
 }
 """Blocks of the resource, and their names in the function's result, where each is a list of one."""
+_PLAIN = {
+    CLUSTER: ("arn", "endpoint", "name", "region", "roleArn", "status", "version", "vpcConfig"),
+    SUBNET: ("arn", "availabilityZone", "cidrBlock", "mapPublicIpOnLaunch", "region", "vpcId"),
+}
+"""Values that the function shows as the resource has them."""
 
 
 def describe(entities: Entities, question: Question, callers: Callers) -> Values | None:
     """The result of one of these functions, or None for any other. Raises CloudError in the provider's words."""
-    answer: dict[str, Callable[[Entities, Question, Callers], Values]] = {
-        CLUSTER: _cluster,
-        TOKEN: _token,
-        SUBNET: _subnet,
-    }
-    return answer[question.token](entities, question, callers) if question.token in answer else None
+    answer = {CLUSTER: _cluster, SUBNET: _subnet, TOKEN: _token}.get(question.token)
+    return answer(entities, question, callers) if answer else None
 
 
 def caller_of(token: str) -> str:
     """ARN of the role or user who got the token; "" for any other text."""
     try:
-        url = base64.urlsafe_b64decode(token.removeprefix(_PREFIX) + "===").decode()
+        return base64.urlsafe_b64decode(token.removeprefix(_PREFIX)).decode() if token.startswith(_PREFIX) else ""
     except ValueError:
         return ""
-    return parse_qs(urlsplit(url).query).get("caller", [""])[0] if token.startswith(_PREFIX) else ""
 
 
 def failed(question: Question, why: str) -> CloudError:
@@ -75,33 +71,10 @@ def _cluster(entities: Entities, question: Question, callers: Callers) -> Values
     denied = forbidden(question, callers, "eks:DescribeCluster", f"cluster/{name}")
     if denied or found is None:
         raise failed(question, f"reading EKS Cluster ({name}): {denied or MISSING}")
-    outputs = found.outputs
-    lists = {plural: [dict(outputs[block])] for block, plural in _LISTS.items() if outputs.get(block)}
+    blocks = {plural: [dict(found.outputs[one])] for one, plural in _BLOCKS.items() if found.outputs.get(one)}
     # EKS's default, if the program that made the cluster chose none (API_CreateAccessConfigRequest.html).
-    lists["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP", **lists.get("accessConfigs", [{}])[0]}]
-    plain = ("arn", "enabledClusterLogTypes", "endpoint", "name", "region", "roleArn", "status", "version")
-    return {
-        **{key: outputs[key] for key in plain if key in outputs},
-        **lists,
-        "id": name,
-        "tags": outputs.get("tagsAll") or {},
-        "vpcConfig": {
-            "endpointPrivateAccess": False,
-            "endpointPublicAccess": True,
-            "publicAccessCidrs": ["0.0.0.0/0"],
-            "securityGroupIds": [],
-            **outputs["vpcConfig"],
-        },
-    }
-
-
-def _token(entities: Entities, question: Question, callers: Callers) -> Values:
-    """AWS is not asked: the provider signs a request that the API server then sends."""
-    name = str(question.args["name"])
-    query = {"Action": "GetCallerIdentity", "caller": callers.of(question.provider), "cluster": name}
-    url = f"https://sts.{Place.of(question.provider).region}.amazonaws.com/?{urlencode(query)}"
-    token = _PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
-    return {"id": name, "name": name, "token": token}
+    blocks["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP", **blocks.get("accessConfigs", [{}])[0]}]
+    return {**_shown(found, CLUSTER), **blocks}
 
 
 def _subnet(entities: Entities, question: Question, callers: Callers) -> Values:
@@ -109,9 +82,18 @@ def _subnet(entities: Entities, question: Question, callers: Callers) -> Values:
     if found is None:
         # internal/service/ec2/vpc_subnet_data_source.go, with internal/tfresource, SingularDataSourceFindError.
         raise failed(question, "no matching EC2 Subnet found")
-    plain = ("arn", "availabilityZone", "cidrBlock", "mapPublicIpOnLaunch", "region", "vpcId")
-    shown = {key: found.outputs[key] for key in plain if key in found.outputs}
-    return {**shown, "id": found.id, "tags": found.outputs.get("tagsAll") or {}}
+    return _shown(found, SUBNET)
+
+
+def _shown(found: Entity, function: str) -> Values:
+    plain = {key: found.outputs[key] for key in _PLAIN[function] if key in found.outputs}
+    return {**plain, "id": found.id, "tags": found.outputs.get("tagsAll") or {}}
+
+
+def _token(entities: Entities, question: Question, callers: Callers) -> Values:
+    """The provider does not ask AWS: it signs a request of the caller, which the API server then sends."""
+    signed = base64.urlsafe_b64encode(callers.of(question.provider).encode()).decode()
+    return {"id": question.args["name"], "name": question.args["name"], "token": f"{_PREFIX}{signed}"}
 
 
 def _in_region(found: Entity | None, question: Question) -> Entity | None:

@@ -1,7 +1,5 @@
 """The lists of an emulated cluster's API server, whom it admits, and that its workloads are those of the charts."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +9,12 @@ from sandbox.world.providers.callers import Callers
 from tests.cluster.charts import objects_of
 from tests.cluster.deployment import releases
 from tests.program.conftest import graph_of
-from tests.sandbox.world_pieces import SHARED, Account, meta
+from tests.sandbox.world_pieces import Account, meta
 
 ANNA, BEN = "arn:aws:iam::123456789012:role/anna", "arn:aws:iam::123456789012:role/ben"
 DAEMON_SETS, NAMESPACES = "/apis/apps/v1/daemonsets", "/api/v1/namespaces"
 POLICY = "arn:aws:eks::aws:cluster-access-policy/{}"
 Object = dict[str, Any]
-TRACES = Path(__file__).parents[1] / "gpu_operator.json"
 
 
 @pytest.fixture
@@ -89,33 +86,16 @@ def test_a_kind_is_unknown_until_a_chart_defines_them(account: Account) -> None:
     assert container["env"] == [{"name": "INTERRUPTION_QUEUE", "value": "q"}]
 
 
-def test_a_cluster_without_add_ons_has_those_that_eks_installs_itself() -> None:
-    """EKS API reference, CreateCluster, bootstrapSelfManagedAddons."""
-    account = Account()
-    account.world.callers = Callers(ambient=ANNA)
-    account.cluster(plugin=False, bootstrapSelfManagedAddons=True)
-    assert names(account, DAEMON_SETS) == ["kube-proxy", "aws-node"]
-    assert names(account, "/api/v1/namespaces/kube-system/services") == ["kube-dns"]
-
-
-@pytest.mark.parametrize(("enabled", "expected"), [(True, {"device-plugin", "mig-manager"}), (False, set())])
-def test_the_operator_makes_its_daemon_sets_unless_its_plugin_is_off(
-    account: Account, enabled: bool, expected: set[str]
-) -> None:
-    """The selectors are from a run of the real operator."""
+def test_dns_is_a_service_of_its_add_on(account: Account) -> None:
+    services = "/api/v1/namespaces/kube-system/services"
+    assert names(account, services) == []
     account.nodes()
-    account.gpu_operator({"1g.24gb": 4}, SHARED)
-    release = account.of(tokens.RELEASE)[1]
-    values = {**release.inputs["values"], "devicePlugin": {"enabled": enabled}}
-    account.change(tokens.RELEASE, release.id, values=values)
-    shown = {
-        one["metadata"]["name"]: one["spec"]["template"]["spec"].get("nodeSelector")
-        for one in get(account, DAEMON_SETS)[1]["items"]
-        if one["metadata"]["name"].startswith("nvidia-")
-    }
-    selectors: dict[str, Object] = json.loads(TRACES.read_text(encoding="utf-8"))["selectors"]
-    assert shown == {name: selectors[name] for name in shown}
-    assert {name.removeprefix("nvidia-").removesuffix("-daemonset") for name in shown} == expected
+    account.make(tokens.ADDON, "dns", clusterName="c", addonName="coredns")
+    assert names(account, services) == ["kube-dns"]
+
+
+def is_in(one: Object, namespace: str) -> bool:
+    return bool(one["metadata"]["namespace"] == namespace)
 
 
 def matched(one: Object) -> Object:
@@ -140,5 +120,6 @@ def test_the_workloads_of_our_charts_are_those_that_the_cluster_tier_runs(accoun
         account.make(tokens.NAMESPACE, metadata=meta(release["namespace"]))
         account.make(tokens.RELEASE, release["name"], **release)
         wanted = [matched(one) for one in objects_of(release) if one["kind"] == "DaemonSet"]
-        shown = [matched(one) for one in get(account, DAEMON_SETS)[1]["items"]]
-        assert wanted == [one for one in shown if one["name"][0] == release["namespace"]]
+        # Of the plugin's three, the one that registers with the kubelet.
+        [shown] = [one for one in get(account, DAEMON_SETS)[1]["items"] if is_in(one, release["namespace"])]
+        assert matched(shown) == wanted[0]
