@@ -33,7 +33,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.host = self.path.removesuffix(":443")
         self.send_response(200)
         self.end_headers()
-        self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
+        self.close_connection = True
+        try:
+            self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
+        except OSError:  # the client does not trust the certificate, or has gone
+            return
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
         self.close_connection = False
 

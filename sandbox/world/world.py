@@ -179,7 +179,7 @@ class World:
         self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
-            found = describe(self._entities, question, self.callers) or answer(self._entities, question)
+            found = answer(self._entities, question) or describe(self._entities, question, self.callers)
         return dict(self._cloud.answer(question) if found is None else found)
 
     def ask_api_server(self, server: str, token: str, path: str) -> tuple[int, Values]:

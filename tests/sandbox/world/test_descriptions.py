@@ -53,7 +53,6 @@ REFUSALS = [
     (CLUSTER, {"name": "other"}, {}, "reading EKS Cluster (other): couldn't find resource"),
     (CLUSTER, {"name": "c", "region": "eu-west-1"}, {}, "reading EKS Cluster (c): couldn't find resource"),
     (CLUSTER, {"name": "c"}, {"forbidden": frozenset({"eks:DescribeCluster"})}, f"reading EKS Cluster (c): {DENIED}"),
-    (SUBNET, {"id": "subnet-0"}, {}, "no matching EC2 Subnet found"),
 ]
 
 
