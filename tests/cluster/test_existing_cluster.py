@@ -146,7 +146,7 @@ def test_every_object_of_ours_is_accepted_beside_those_of_others(theirs: Deploym
     assert said(theirs, "timeslice") == []
 
 
-def test_a_stranger_is_told_why_nothing_can_be_read(theirs: Deployment) -> None:
+def test_a_stranger_learns_why_nothing_can_be_read(theirs: Deployment) -> None:
     theirs.api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "stranger"}})
     with pytest.raises(NotAdmittedError, match="403 for /apis/apps/v1/daemonsets"):
         read_installed(reading(theirs, theirs.token_of("stranger")).read)

@@ -1,4 +1,4 @@
-"""What AWS says about clusters and subnets, whoever made them, and the token for a cluster's API server.
+"""What AWS says about clusters and subnets, even of others, and the token for a cluster's API server.
 
 Fields are those of pulumi-aws 7.51.1 (`eks/get_cluster.py`, `get_cluster_auth.py`, `ec2/get_subnet.py`). Errors have
 the words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invoke) and of terraform-provider-aws
