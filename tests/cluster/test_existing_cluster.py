@@ -159,6 +159,11 @@ def test_a_stranger_learns_why_nothing_can_be_read(theirs: Deployment) -> None:
 CASES = read_cases("scheduling")
 
 
+@pytest.mark.real_world(
+    behaviour="A DaemonSet runs on each node whose labels fit its node selector and required node affinity, and whose "
+    "taints it tolerates",
+    source="kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",
+)
 def test_the_table_of_scheduling_is_what_the_real_controller_does(cluster: Deployment) -> None:
     """Each taint of the table has two nodes, of which one has the labels that a node may get."""
     for effect in TAINTS:
