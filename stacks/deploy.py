@@ -58,7 +58,7 @@ def deploy(plan: Plan) -> None:
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
-    zero = deploy_keda(plan, base.inside(*base.system_nodes))
+    zero = deploy_keda(plan, base.inside(*base.parts("system_nodes")))
     models = serve_models(base, zero, [sharing, *proofs.values()])
     outputs = deploy_features(Serving(base=base, nodes=nodes, models=models))
     export(base, sharing, proofs, find_endpoints(models, zero), outputs)
@@ -253,7 +253,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 for pool in pools
             ],
             controller_replicas=count_controllers(base.plan.config.cluster.system_nodes.count),
-            controller_depends_on=[*base.system_nodes, *base.add_ons],
+            controller_depends_on=[*base.parts("system_nodes", "pod_identity_agent", "dns", "storage_driver")],
             tags=base.tags,
         ),
         base.inside(),
@@ -279,7 +279,7 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
             discovery=base.discovery,
             values=DISCOVERY_VALUES if base.plan.config.cluster.existing else {},
         ),
-        base.inside(*base.system_nodes),
+        base.inside(*base.parts("system_nodes")),
     )
 
 
@@ -321,7 +321,7 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
 
     They do not depend on DNS, because a failed pull is retried.
     """
-    needs = [*on, *base.storage_driver] if base.volume_zones else on
+    needs = [*on, *base.parts("storage_driver")] if base.volume_zones else on
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(

@@ -51,15 +51,33 @@ CHECKS = (
     Check("quotas", "Quotas", "stack", account.check_quotas),
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
-    Check("add-on-builds", "Add-on builds", "stack", account.check_addons, applies=existing.is_own),
+    Check(
+        "add-on-builds",
+        "Add-on builds",
+        "stack",
+        account.check_addons,
+        applies=lambda case: not case.has_existing_cluster,
+    ),
     Check(
         "registry-logins", "Registry logins", "stack", registries.check_logins, applies=registries.pulls_from_registries
     ),
-    Check("cluster", "Cluster", "cluster", deployed.check_cluster, applies=existing.is_own),
-    Check("existing-cluster", "Cluster", "cluster", existing.check_existing, applies=existing.is_used),
+    Check("cluster", "Cluster", "cluster", deployed.check_cluster, applies=lambda case: not case.has_existing_cluster),
+    Check(
+        "existing-cluster",
+        "Cluster",
+        "cluster",
+        existing.check_existing,
+        applies=lambda case: case.has_existing_cluster,
+    ),
     Check("state", "Pulumi state", "cluster", pulumi_state.check_state),
     Check("node-groups", "Node groups", "cluster", deployed.check_node_groups),
-    Check("add-ons", "Add-ons", "cluster", deployed.check_deployed_addons, applies=existing.is_own),
+    Check(
+        "add-ons",
+        "Add-ons",
+        "cluster",
+        deployed.check_deployed_addons,
+        applies=lambda case: not case.has_existing_cluster,
+    ),
     Check("parking", "Parking", "cluster", deployed.check_parking, applies=deployed.has_schedules),
     Check("helm-releases", "Helm releases", "cluster", releases.check_releases),
 )

@@ -10,16 +10,6 @@ from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown, warning
 from tandem.doctor.releases import access
 
 
-def is_used(case: Case) -> bool:
-    """Whether the stack uses a cluster that it does not create."""
-    return case.has_existing_cluster
-
-
-def is_own(case: Case) -> bool:
-    """Whether the stack creates its cluster."""
-    return not case.has_existing_cluster
-
-
 def check_existing(case: Case) -> Iterator[Finding]:
     """The cluster that exists suits the stack, with everything that is installed there."""
     from tandem.aws.session import DENIED, code

@@ -9,7 +9,7 @@ import pytest
 from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
-from sharing.existing.cluster import describe_node, find_names
+from sharing.existing.cluster import describe_nodes, find_names
 from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
@@ -100,7 +100,7 @@ def test_the_rules_know_the_labels_and_taints_of_a_node_group(theirs: Theirs) ->
     """A device plugin of others is judged by them."""
     stack = plan()
     [group] = theirs.deploy(stack).of_type(NODE_GROUP)
-    inputs, known = plain(group.inputs), describe_node(stack.config.pools[0])
+    inputs, known = plain(group.inputs), describe_nodes(stack.config.pools[0])[0]
     assert inputs["labels"].items() <= known.labels.items()
     taints = [(taint["key"], EFFECTS[taint["effect"]]) for taint in inputs["taints"]]
     assert [(taint.key, taint.effect) for taint in known.taints] == taints
@@ -148,7 +148,7 @@ def test_feature_discovery_labels_only_the_stacks_nodes(theirs: Theirs) -> None:
         plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in theirs.deploy(plan()).of_type(RELEASE)
     }
     worker = releases["node-feature-discovery"]["worker"]
-    ours, other = describe_node(plan().config.pools[0]), Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
+    ours, other = describe_nodes(plan().config.pools[0])[0], Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
     assert (may_run(worker, ours), may_run(worker, other)) == (True, False)
 
 
