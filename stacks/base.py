@@ -1,6 +1,6 @@
 """What the parts of a stack stand on: the cluster, and for optional features also the models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +40,13 @@ class Base:
     ) -> list[pulumi.Resource]:
         """These parts of the cluster, if the stack creates it: an existing cluster has its own."""
         return [getattr(self.cluster, name) for name in names] if isinstance(self.cluster, GpuCluster) else []
+
+    @property
+    def security_groups(self) -> Sequence[str]:
+        """Security groups of the stack file, for nodes."""
+        settings = self.plan.config.cluster
+        given = settings.vpc or settings.existing
+        return given.security_groups if given else ()
 
     def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a component in the cluster."""

@@ -127,6 +127,11 @@ class There:
         ]
 
     @property
+    def is_deployed(self) -> bool:
+        """Whether the stack has been deployed, or was while an `up` failed."""
+        return self.owners != self.installed.owners
+
+    @property
     def has_discovery(self) -> bool:
         """Whether node feature discovery labels the nodes."""
         return bool(self.controllers("node-feature-discovery"))

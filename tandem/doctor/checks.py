@@ -12,6 +12,7 @@ from tandem.doctor import (
     deployed,
     existing,
     machine,
+    network,
     pulumi_state,
     registries,
     releases,
@@ -49,6 +50,7 @@ CHECKS = (
     Check("credentials", "AWS credentials", "account", credentials.check_credentials),
     Check("region", "Region", "account", account.check_region, applies=lambda case: bool(case.region)),
     Check("quotas", "Quotas", "stack", account.check_quotas),
+    Check("network", "Network", "stack", network.check_network, applies=network.uses_vpc),
     Check("offerings", "Instance types", "stack", account.check_offerings),
     Check("spot-role", "Role for spot", "stack", account.check_spot_role, applies=account.wants_spot),
     Check(
