@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import PoolSharing as PoolSharing
     from components.existing_cluster import ExistingCluster as ExistingCluster
     from components.existing_cluster import ExistingClusterArgs as ExistingClusterArgs
+    from components.gpu_cluster import ExistingVpc as ExistingVpc
     from components.gpu_cluster import GpuCluster as GpuCluster
     from components.gpu_cluster import GpuClusterArgs as GpuClusterArgs
     from components.karpenter_gpu_pool import KarpenterGpuPool as KarpenterGpuPool
@@ -48,7 +49,7 @@ PUBLIC = {
     "cost_alert": ("CostAlert", "CostAlertArgs"),
     "device_plugin_sharing": ("DevicePluginSharing", "DevicePluginSharingArgs", "PoolSharing"),
     "existing_cluster": ("ExistingCluster", "ExistingClusterArgs"),
-    "gpu_cluster": ("GpuCluster", "GpuClusterArgs"),
+    "gpu_cluster": ("ExistingVpc", "GpuCluster", "GpuClusterArgs"),
     "karpenter_gpu_pool": ("KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"),
     "monitoring": ("Monitoring", "MonitoringArgs"),
     "monitoring.dashboard": ("MonitoredPool",),

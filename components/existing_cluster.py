@@ -11,8 +11,12 @@ import pulumi_kubernetes as k8s
 
 from components.arguments import check_arguments
 from components.gpu_cluster.zones import ask, zones_of_pool
+from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
 from sharing.stack.zones import Demand
+
+PATH = "cluster.existing"
+"""Section of a stack file with the same settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +30,6 @@ class ExistingClusterArgs:
     """Name of the EKS cluster."""
     node_subnet_ids: Sequence[str] = ()
     """IDs of the subnets for nodes, in the cluster's VPC. If empty, the cluster's own subnets."""
-    security_group_ids: Sequence[str] = ()
-    """IDs of security groups that nodes have besides the one that EKS created for the cluster."""
     demands: Sequence[Demand] = ()
     """Instance types of the GPU nodes, for `zones_of_pool`."""
     profile: str | None = None
@@ -62,15 +64,15 @@ class ExistingCluster(pulumi.ComponentResource):
     """Availability zone of each of `node_subnet_ids`, in the same order."""
     security_group_id: pulumi.Output[str]
     """ID of the security group that EKS created for control plane and nodes."""
-    security_group_ids: Sequence[str]
-    """IDs of security groups that nodes have besides that one."""
     kubernetes_provider: k8s.Provider
     """Provider for Kubernetes resources in this cluster."""
 
     def __init__(self, name: str, args: ExistingClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ExistingCluster"), name, None, opts)
         look_up = pulumi.InvokeOptions(parent=self)
-        self._market = ask(args.cluster_name, args.demands, pulumi.ResourceOptions(parent=self))
+        self._market = ask(
+            args.cluster_name, args.demands, pulumi.ResourceOptions(parent=self), MORE_SUBNETS.format(path=PATH)
+        )
         found = aws.eks.get_cluster_output(name=args.cluster_name, opts=look_up)
         self.cluster_name = found.apply(lambda cluster: cluster.name or args.cluster_name)
         self.kubeconfig = pulumi.Output.secret(found.apply(lambda cluster: _kubeconfig(cluster, args)))
@@ -79,7 +81,6 @@ class ExistingCluster(pulumi.ComponentResource):
         )
         self.zone_names = self.node_subnet_ids.apply(lambda ids: pulumi.Output.all(*(_zone(id, look_up) for id in ids)))
         self.security_group_id = found.apply(lambda cluster: _network(cluster, "cluster_security_group_id"))
-        self.security_group_ids = tuple(args.security_group_ids)
         self.kubernetes_provider = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.kubeconfig,
@@ -120,7 +121,7 @@ class ExistingCluster(pulumi.ComponentResource):
             wanted, ids, here = known
             if missing := [zone for zone in wanted if zone not in here]:
                 raise pulumi.RunError(
-                    f"cluster.existing.node-subnets: no subnet is in {', '.join(missing)}, which has a volume with "
+                    f"{PATH}.node-subnets: no subnet is in {', '.join(missing)}, which has a volume with "
                     "model files. Add one, or set `cache: node` and run `pulumi up` first."
                 )
             return [id for id, zone in zip(ids, here, strict=True) if zone in wanted]

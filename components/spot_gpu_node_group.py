@@ -63,6 +63,10 @@ class SpotGpuNodeGroupArgs:
     replacement: Replacement = "create-first"
     """`create-first`: the old group runs until the new one is ready. `delete-first`: needs no quota for both at once.
     """
+    security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of all security groups of the nodes, e.g. `[cluster.security_group_id, "sg-1"]`: EKS adds none to yours. If
+    empty, it adds the one that it created for the cluster.
+    """
     autoscaled: bool = False
     """True if an autoscaler manages the group. Then `desired` only applies at creation."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -124,6 +128,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                     ),
                 ],
                 user_data=user_data() if args.sharing.needs_node_daemon else None,
+                security_group_ids=args.security_group_ids,
             ),
             tags=dict(args.tags),
             group_tags={TAG_ZONES: pulumi.Output.from_input(args.zones).apply(" ".join)} if args.zones else None,

@@ -1,7 +1,8 @@
 """What the parts of a stack stand on: the cluster, and for optional features also the models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
@@ -34,23 +35,18 @@ class Base:
         """The zones of a pool's nodes."""
         return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
 
-    @property
-    def system_nodes(self) -> list[pulumi.Resource]:
-        """The system nodes; none in an existing cluster, which has nodes of its own."""
-        return [self.cluster.system_nodes] if isinstance(self.cluster, GpuCluster) else []
+    def parts(
+        self, *names: Literal["system_nodes", "pod_identity_agent", "dns", "storage_driver"]
+    ) -> list[pulumi.Resource]:
+        """These parts of the cluster, if the stack creates it: an existing cluster has its own."""
+        return [getattr(self.cluster, name) for name in names] if isinstance(self.cluster, GpuCluster) else []
 
     @property
-    def storage_driver(self) -> list[pulumi.Resource]:
-        """The EBS CSI driver; none in an existing cluster, which has one of its own."""
-        return [self.cluster.storage_driver] if isinstance(self.cluster, GpuCluster) else []
-
-    @property
-    def add_ons(self) -> list[pulumi.Resource]:
-        """What a controller in the cluster needs besides nodes; nothing in an existing cluster, which has it."""
-        cluster = self.cluster
-        return (
-            [cluster.pod_identity_agent, cluster.dns, cluster.storage_driver] if isinstance(cluster, GpuCluster) else []
-        )
+    def security_groups(self) -> Sequence[str]:
+        """Security groups of the stack file, for nodes."""
+        settings = self.plan.config.cluster
+        given = settings.vpc or settings.existing
+        return given.security_groups if given else ()
 
     def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a component in the cluster."""

@@ -12,6 +12,7 @@ from components import (
     DevicePluginSharingArgs,
     ExistingCluster,
     ExistingClusterArgs,
+    ExistingVpc,
     GpuCluster,
     GpuClusterArgs,
     OllamaPair,
@@ -28,6 +29,7 @@ from components.share_proof.expectation import expectations, fingerprint
 from sharing.fit.shares import limits_on_one_gpu
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, cluster_name, filled, stack_tags
+from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
@@ -37,6 +39,7 @@ from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
 from stacks.existing_cluster import DISCOVERY_VALUES, find_discovery
+from stacks.existing_vpc import check_vpc
 from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.models import describe_model
@@ -58,7 +61,7 @@ def deploy(plan: Plan) -> None:
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
-    zero = deploy_keda(plan, base.inside(*base.system_nodes))
+    zero = deploy_keda(plan, base.inside(*base.parts("system_nodes")))
     models = serve_models(base, zero, [sharing, *proofs.values()])
     outputs = deploy_features(Serving(base=base, nodes=nodes, models=models))
     export(base, sharing, proofs, find_endpoints(models, zero), outputs)
@@ -70,6 +73,7 @@ def create_base(plan: Plan) -> Base:
     tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)
     discovery = find_discovery(plan, provider)
+    check_vpc(plan, pulumi.InvokeOptions(provider=provider))
     parking = find_parking(plan, provider)
     cluster = find_cluster(plan, provider) or create_cluster(plan, provider, tags)
     # Models that run while their shares are checked would hold them.
@@ -148,7 +152,6 @@ def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
         ExistingClusterArgs(
             cluster_name=existing.name,
             node_subnet_ids=existing.node_subnets,
-            security_group_ids=existing.security_groups,
             demands=demands(config)[1:],
             profile=config.profile,
             role_arn=config.assume_roles[-1].role_arn if config.assume_roles else None,
@@ -172,6 +175,7 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             demands=demands(plan.config)[1:],
             cidr=settings.cidr,
             nat=settings.nat,
+            vpc=find_vpc(settings),
             public_access_cidrs=settings.public_access_cidrs,
             profile=plan.config.profile,
             role_arn=plan.config.assume_roles[-1].role_arn if plan.config.assume_roles else None,
@@ -183,6 +187,18 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             tags=tags,
         ),
         pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def find_vpc(settings: ClusterSettings) -> ExistingVpc | None:
+    """The VPC of the stack file, if there is one."""
+    if (vpc := settings.vpc) is None:
+        return None
+    return ExistingVpc(
+        id=vpc.id,
+        subnet_ids=vpc.subnets,
+        node_subnet_ids=vpc.node_subnets,
+        security_group_ids=vpc.security_groups,
     )
 
 
@@ -204,6 +220,7 @@ def _node_group(base: Base, pool: GpuPool) -> SpotGpuNodeGroup:
         SpotGpuNodeGroupArgs(
             cluster_name=base.cluster.cluster_name,
             subnet_ids=base.cluster.subnets_in(zones),
+            security_group_ids=[base.cluster.security_group_id, *more] if (more := base.security_groups) else (),
             zones=zones,
             sharing=pool.sharing,
             mode_taint=base.mode_taints[pool.name],
@@ -238,6 +255,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 base.cluster.node_subnet_ids, *(base.zones(pool) for pool in pools)
             ).apply(lambda known: list(known[0])),
             security_group_id=base.cluster.security_group_id,
+            more_security_group_ids=base.security_groups,
             pools=[
                 KarpenterPool(
                     name=pool.name,
@@ -253,7 +271,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 for pool in pools
             ],
             controller_replicas=count_controllers(base.plan.config.cluster.system_nodes.count),
-            controller_depends_on=[*base.system_nodes, *base.add_ons],
+            controller_depends_on=[*base.parts("system_nodes", "pod_identity_agent", "dns", "storage_driver")],
             tags=base.tags,
         ),
         base.inside(),
@@ -279,7 +297,7 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
             discovery=base.discovery,
             values=DISCOVERY_VALUES if base.plan.config.cluster.existing else {},
         ),
-        base.inside(*base.system_nodes),
+        base.inside(*base.parts("system_nodes")),
     )
 
 
@@ -321,7 +339,7 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
 
     They do not depend on DNS, because a failed pull is retried.
     """
-    needs = [*on, *base.storage_driver] if base.volume_zones else on
+    needs = [*on, *base.parts("storage_driver")] if base.volume_zones else on
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(

@@ -17,9 +17,11 @@ from sharing.existing.cluster import (
     warn_of_cluster,
 )
 from sharing.existing.objects import Installed, read_installed
+from sharing.existing.vpc import judge_network, network_around
 from sharing.names import OWNER_LABEL, POOL_LABEL, cluster_name
 from sharing.printable import one_line
 from sharing.problems import Problem, format_problems
+from stacks.existing_vpc import read_vpc
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
 from stacks.stack_file.judge import Plan
 
@@ -49,16 +51,25 @@ def find_discovery(plan: Plan, provider: aws.Provider) -> bool:
 
     Raises `pulumi.RunError` if the existing cluster does not suit the stack.
     """
-    facts = _read_cluster(plan, provider)
-    if facts is None:
+    existing, options = plan.config.cluster.existing, pulumi.InvokeOptions(provider=provider)
+    found = _describe(existing.name, plan.config.region, options) if existing else None
+    if existing is None or found is None:
         return True
-    problems = list(judge_cluster(facts, plan.config, plan.stack))
+    facts = _read_facts(found, options)
+    problems = [*judge_cluster(facts, plan.config, plan.stack)]
+    if facts.installed is None:
+        raise _error(existing.name, problems)
+    there = There(facts.installed, plan.config, plan.stack)
+    network = network_around(existing, found.vpc_config.vpc_id, found.vpc_config.subnet_ids)
+    warnings = [*warn_of_cluster(facts, plan.config)]
+    if vpc := read_vpc(network, plan.config, options):
+        errors, doubts = judge_network(network, vpc, plan.config, deployed_in=network.vpc if there.is_deployed else "")
+        problems, warnings = [*problems, *errors], [*warnings, *doubts]
     if problems:
-        raise _error(facts.name, problems)
-    for warning in warn_of_cluster(facts, plan.config):
+        raise _error(existing.name, problems)
+    for warning in warnings:
         pulumi.log.warn(str(warning))
-    assert facts.installed, "an ACTIVE cluster was asked"
-    return not There(facts.installed, plan.config, plan.stack).has_discovery
+    return not there.has_discovery
 
 
 def mark(stack: str) -> pulumi.ResourceTransformation:
@@ -74,24 +85,23 @@ def mark(stack: str) -> pulumi.ResourceTransformation:
     return transform
 
 
-def _read_cluster(plan: Plan, provider: aws.Provider) -> ClusterFacts | None:
-    """What AWS and Kubernetes report; None under Pulumi's mocks, and for a stack with a cluster of its own."""
-    existing, options = plan.config.cluster.existing, pulumi.InvokeOptions(provider=provider)
-    if existing is None:
-        return None
+def _describe(name: str, region: str, options: pulumi.InvokeOptions) -> Any:
+    """EKS's description of the cluster; None under Pulumi's mocks."""
     try:
         # A list, because describing a missing cluster fails, and mocks list none.
         names = aws.eks.get_clusters(opts=options).names
-        found = aws.eks.get_cluster(name=existing.name, opts=options) if existing.name in (names or ()) else None
+        found = aws.eks.get_cluster(name=name, opts=options) if name in (names or ()) else None
     except Exception as error:  # the SDK raises no narrower one for a function that fails
-        raise _error(existing.name, [not_described(existing.name, _shown(error))]) from None
-    if names is None:
-        return None
-    if found is None:
-        raise _error(existing.name, [not_found(existing.name, plan.config.region)])
+        raise _error(name, [not_described(name, one_line(str(error))[:500])]) from None
+    if names is not None and found is None:
+        raise _error(name, [not_found(name, region)])
+    return found
+
+
+def _read_facts(found: Any, options: pulumi.InvokeOptions) -> ClusterFacts:
     is_active = found.status == "ACTIVE"
     return ClusterFacts(
-        name=existing.name,
+        name=found.name,
         status=found.status,
         version=found.version,
         authentication=next((each.authentication_mode for each in found.access_configs), "CONFIG_MAP"),
@@ -116,7 +126,3 @@ def _read_installed(found: Any, options: pulumi.InvokeOptions) -> Installed:
 def _error(name: str, problems: list[Problem]) -> Exception:
     # Pulumi adds its own `error: ` before it.
     return pulumi.RunError("\n".join(format_problems(f"cluster {name}", "error", problems)).removeprefix("error: "))
-
-
-def _shown(said: object) -> str:
-    return one_line(str(said))[:500]

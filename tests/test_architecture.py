@@ -57,7 +57,7 @@ IN_SANDBOX = {
 FLOORS_OF_THE_WORLD = (
     {"tables", "tokens", "durations"},
     {"entities"},
-    {"providers", "controllers", "faults", "store"},
+    {"providers", "controllers", "faults", "foreign", "store"},
     {"rules"},
     {"api_server"},
     {"world"},

@@ -54,6 +54,8 @@ class KarpenterGpuPoolArgs:
     """IDs of the subnets in which nodes can run."""
     security_group_id: pulumi.Input[str]
     """ID of the nodes' security group: the one that EKS created for the cluster."""
+    more_security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of further security groups of the nodes."""
     pools: Sequence[KarpenterPool]
     """The pools of nodes: at least one, each with its own name."""
     controller_replicas: int = 2
@@ -245,7 +247,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                     pool,
                     role=node_role.name,
                     subnet_ids=self._args.node_subnet_ids,
-                    security_group_id=self._args.security_group_id,
+                    security_group_ids=[self._args.security_group_id, *self._args.more_security_group_ids],
                     tags=self._tags,
                 ),
                 needs,

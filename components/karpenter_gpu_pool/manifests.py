@@ -81,7 +81,7 @@ def node_class(
     *,
     role: pulumi.Input[str],
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]],
-    security_group_id: pulumi.Input[str],
+    security_group_ids: Sequence[pulumi.Input[str]],
     tags: Mapping[str, str],
 ) -> Manifest:
     """The EC2NodeClass: image, disk, network and role of the nodes.
@@ -93,7 +93,7 @@ def node_class(
         # The alias selects the NVIDIA AMI for types with a GPU. `latest` would replace nodes on every AMI release.
         "amiSelectorTerms": [{"alias": f"al2023@v{AMI_DATE}"}],
         "subnetSelectorTerms": _terms(subnet_ids),
-        "securityGroupSelectorTerms": [{"id": security_group_id}],
+        "securityGroupSelectorTerms": _terms(security_group_ids),
         "blockDeviceMappings": [
             {
                 "deviceName": ROOT_DEVICE,

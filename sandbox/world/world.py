@@ -30,6 +30,7 @@ from sandbox.world.entities import (
     Lost,
 )
 from sandbox.world.faults import STAYS_FAILED, Faults
+from sandbox.world.foreign import ELSEWHERE
 from sandbox.world.providers.callers import Callers
 from sandbox.world.providers.changes import Difference, difference
 from sandbox.world.providers.descriptions import describe
@@ -206,10 +207,11 @@ class World:
             return copy.deepcopy(list(self._entities))
 
     def leftovers(self, known: Collection[Key]) -> list[Entity]:
-        """Resources that are not in `known`, except those that controllers created for known ones."""
+        """Resources that are not in `known`, except those of others, and what controllers created for known ones."""
         in_state = frozenset((token, identity) for token, identity in known)
         with self._changed:
-            return copy.deepcopy([one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)])
+            left = [one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)]
+            return copy.deepcopy([one for one in left if one.made_by != ELSEWHERE])
 
     @contextmanager
     def changing(self) -> Iterator[Entities]:

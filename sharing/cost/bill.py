@@ -153,7 +153,7 @@ def cost(config: StackConfig) -> Cost:
     gpu = [_node_price(pool, config) for pool in config.pools]
     oldest = min(gpu, key=lambda price: price.date)
     pulled = _first_start_gib(config)
-    through_nat = 0.0 if config.cluster.nat == "none" else pulled
+    through_nat = pulled if config.cluster.nat_gateways else 0.0
     lines = tuple(_lines(config))
     running, replaced = sum(line.usd_per_hour for line in lines), _replacements(config)
     is_awake = len(config.awake) == len(config.pools)
@@ -213,7 +213,7 @@ def _lines(config: StackConfig) -> Iterator[Line]:
         hourly = prices.service("nat-gateway-hour", config.region)
         yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
     nodes = config.cluster.own_system_nodes + sum(map(config.nodes_of, config.pools))
-    if addresses := gateways or nodes:
+    if addresses := nodes if config.cluster.has_public_nodes else gateways:
         hourly = prices.service("public-ipv4-hour", config.region)
         yield replace(_line(f"public IPv4 × {addresses}", addresses, hourly), short="IPv4")
 
@@ -325,8 +325,8 @@ def node_usd(pool: GpuPool, config: StackConfig) -> float:
 def _disk_and_address(volume_gib: int, config: StackConfig) -> float:
     """USD per hour of the disk and the address of a node."""
     month = prices.service("ebs-gp3", config.region).usd_per_hour / HOURS_PER_MONTH
-    address = prices.service("public-ipv4-hour", config.region).usd_per_hour if config.cluster.nat == "none" else 0.0
-    return volume_gib * month + address
+    hourly = prices.service("public-ipv4-hour", config.region).usd_per_hour
+    return volume_gib * month + (hourly if config.cluster.has_public_nodes else 0.0)
 
 
 def _volumes(config: StackConfig) -> Line:

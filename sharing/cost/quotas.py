@@ -109,7 +109,8 @@ def needs(config: StackConfig) -> tuple[Need, ...]:
     system = max(system_types()[name].vcpu for name in config.cluster.system_nodes.instance_types)
     now["standard-on-demand"] = most["standard-on-demand"] = nodes * system
     replacing["standard-on-demand"] = (nodes + added_system_nodes(config)) * system
-    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": 1, "clusters": config.cluster.existing is None}
+    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": config.cluster.owns_network}
+    fixed["clusters"] = config.cluster.existing is None
     for name, count in fixed.items():
         now[name] = most[name] = replacing[name] = count
     return tuple(

@@ -1,5 +1,6 @@
 """A cluster that a stack uses but does not own: its facts, and what they rule out for the stack."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,7 +19,6 @@ from sharing.names import (
     MONITORING_NAMESPACE,
     OLLAMA_NAMESPACE,
     OPERATOR_NAMESPACE,
-    OWNER_LABEL,
     POOL_LABEL,
     PROJECT,
     TYPE_LABEL,
@@ -42,23 +42,12 @@ NVIDIA_PLUGINS = ("nvidia", "/k8s-device-plugin", "hami", "vgpu")
 """Parts of the images of device plugins that register NVIDIA GPUs."""
 QUEUE = f"{PROJECT}-karpenter-interruptions"
 """How the interruption queue of a Karpenter of ours is called."""
-MAYBE = (
-    *("nvidia.com/", "feature.node.kubernetes.io/", "topology.", "failure-domain.", "eks.amazonaws.com/"),
-    *("karpenter.", "kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "k8s.io/"),
+MAYBE = re.compile(
+    r"(?!nvidia\.com/gpu\.deploy\.|node-role\.)([\w-]+\.)*(nvidia\.com|kubernetes\.io|k8s\.(io|aws)|amazonaws\.com|sh)/"
 )
-"""Beginnings of labels that nodes get from the kubelet, EKS, Karpenter and feature discovery."""
-ABSENT = "nvidia.com/gpu.deploy."
-"""Beginning of labels that the GPU Operator never sets on nodes without its operands (`ENTIRE_GPU_LABELS`)."""
-OPERANDS = (
-    "container-toolkit",
-    "dcgm",
-    "dcgm-exporter",
-    "device-plugin",
-    "driver",
-    "gpu-feature-discovery",
-    "mig-manager",
-)
-"""The rest of these labels (gpu-operator v26.7.0, controllers/state_manager.go, gpuStateLabels)."""
+"""Labels that nodes get from the kubelet, EKS, Karpenter (`karpenter.sh`) and feature discovery. Those of the GPU
+Operator's operands never are on nodes of ours: `ENTIRE_GPU_LABELS` makes it delete them (gpu-operator v26.7.0,
+controllers/state_manager.go, removeAllGPUStateLabels). With MIG, there is no other operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,51 +117,57 @@ class There:
     """What is installed in the cluster, without what this stack installed itself."""
 
     def __init__(self, installed: Installed, config: StackConfig, stack: str) -> None:
-        self.installed, self.config, self.owner = installed, config, cluster_name(stack)
-        self._own_namespaces = {
-            each.name for each in installed.named if each.kind == "namespace" and self._has_our_label(each.labels)
-        }
-        self.workloads = [each for each in installed.workloads if not self._is_ours(each)]
-        self.names = {
-            (each.kind, each.name): each.labels.get(OWNER_LABEL, "")
-            for each in installed.named
-            if not self._has_our_label(each.labels) and each.release_namespace not in self._own_namespaces
-        }
+        self.installed, self.config, own = installed, config, cluster_name(stack)
+        self.owners = {key: owner for key, owner in installed.owners.items() if owner != own}
+        self.workloads = [
+            each
+            for each in installed.workloads
+            if installed.owners.get(("namespace", each.namespace)) != own
+            and not each.variable("INTERRUPTION_QUEUE").startswith(QUEUE)
+        ]
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether the stack has been deployed, or was while an `up` failed."""
+        return self.owners != self.installed.owners
 
     @property
     def has_discovery(self) -> bool:
         """Whether node feature discovery labels the nodes."""
-        return any(each.kind == "Deployment" and each.uses("node-feature-discovery") for each in self.workloads)
+        return bool(self.controllers("node-feature-discovery"))
 
     def on(self, pools: list[GpuPool], is_wanted: Callable[[Workload], bool]) -> list[Workload]:
         """DaemonSets whose pods may run on nodes of these pools."""
-        nodes = [describe_node(pool) for pool in pools]
+        nodes = [node for pool in pools for node in describe_nodes(pool)]
         found = [each for each in self.workloads if each.kind == "DaemonSet" and is_wanted(each)]
         return [each for each in found if any(may_run(each.pod, node) for node in nodes)]
 
-    def _has_our_label(self, labels: object) -> bool:
-        return isinstance(labels, dict) and labels.get(OWNER_LABEL) == self.owner
-
-    def _is_ours(self, workload: Workload) -> bool:
-        in_own = workload.namespace in self._own_namespaces
-        return in_own or workload.variable("INTERRUPTION_QUEUE").startswith(QUEUE)
+    def controllers(self, *images: str) -> list[Workload]:
+        """Deployments with one of these images."""
+        return [each for each in self.workloads if each.kind == "Deployment" and each.uses(*images)]
 
 
-def describe_node(pool: GpuPool) -> Node:
-    """A node of a pool, whatever creates it."""
-    kind, sharing = pool.smallest, pool.sharing
-    absent = () if sharing.needs_mig_manager else (f"{ABSENT}{each}" for each in OPERANDS)
-    labels = {POOL_LABEL: pool.name, GPU_PRESENT_LABEL: "true", **sharing.node_labels(kind.gpu)}
-    known = {"kubernetes.io/os": "linux", "kubernetes.io/arch": kind.arch}
-    types = {TYPE_LABEL: kind.name} if len(pool.instance_types) == 1 else {}
-    return Node(
-        labels={**dict.fromkeys(absent), **labels, **known, **types},
-        taints=(
-            Taint(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NoSchedule"),
-            Taint(key=MODE_TAINT, value=f"{sharing.config_name}-", effect="NoExecute"),
-        ),
-        maybe=MAYBE,
+def describe_nodes(pool: GpuPool) -> list[Node]:
+    """A node of each type of a pool, whatever creates it."""
+    taints = (
+        Taint(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NoSchedule"),
+        # The rest of the value is random.
+        Taint(key=MODE_TAINT, value=f"{pool.sharing.config_name}-", effect="NoExecute"),
     )
+    same = {POOL_LABEL: pool.name, GPU_PRESENT_LABEL: "true", "kubernetes.io/os": "linux"}
+    return [
+        Node(
+            labels={
+                **same,
+                **pool.sharing.node_labels(kind.gpu),
+                TYPE_LABEL: kind.name,
+                "kubernetes.io/arch": kind.arch,
+            },
+            taints=taints,
+            maybe=MAYBE,
+        )
+        for kind in pool.known_types
+    ]
 
 
 def find_names(config: StackConfig, *, discovery: bool) -> Iterator[tuple[str, str]]:
@@ -234,19 +229,16 @@ def _judge_network(there: There) -> Iterator[Problem]:
     """Each node needs a network plugin, and pods need DNS and the addresses of Services."""
     for pool in there.config.pools:
         plugins = there.on([pool], lambda each: each.mounts(*CNI_FOLDERS))
+        proxies = there.on([pool], lambda each: each.uses("kube-proxy"))
         if not plugins:
             fix = f"Install the EKS add-on vpc-cni, or let your network plugin tolerate the taint {MODE_TAINT}."
             yield Problem(PATH, "", f"no network plugin would run on the nodes of pool {pool.name}", fix)
         # Other plugins may replace kube-proxy, as Cilium does.
-        elif all(each.uses("amazon-k8s-cni") for each in plugins) and not there.on([pool], _is_kube_proxy):
+        elif all(each.uses("amazon-k8s-cni") for each in plugins) and not proxies:
             fix = "Install the EKS add-on kube-proxy."
             yield Problem(PATH, "", f"no kube-proxy would run on the nodes of pool {pool.name}", fix)
     if not there.installed.services & {"kube-dns", "coredns"}:
         yield Problem(PATH, "", "no DNS for pods is installed in kube-system", "Install the EKS add-on coredns.")
-
-
-def _is_kube_proxy(workload: Workload) -> bool:
-    return workload.uses("kube-proxy")
 
 
 def _judge_volumes(there: There) -> Iterator[Problem]:
@@ -284,11 +276,10 @@ def _judge_operator(there: There) -> Iterator[Problem]:
     partitioned = [pool for pool in there.config.pools if pool.sharing.needs_mig_manager]
     if not partitioned:
         return
-    for each in there.workloads:
-        if each.kind == "Deployment" and each.uses("nvidia/gpu-operator", "cloud-native/gpu-operator"):
-            rule = f"needs a GPU Operator of its own, and the cluster has one: {each.label}"
-            fix = "Write `mode: timeslice` or `mode: mps`, or use a cluster without it."
-            yield Problem(f"{partitioned[0].sharing_path}.mode", "mig", rule, fix)
+    for each in there.controllers("nvidia/gpu-operator", "cloud-native/gpu-operator"):
+        rule = f"needs a GPU Operator of its own, and the cluster has one: {each.label}"
+        fix = "Write `mode: timeslice` or `mode: mps`, or use a cluster without it."
+        yield Problem(f"{partitioned[0].sharing_path}.mode", "mig", rule, fix)
     if there.installed.gpu_nodes:
         rule = f"installs the GPU Operator, which would also manage other GPU nodes: {there.installed.gpu_nodes[0]}"
         fix = "Write `mode: timeslice` or `mode: mps`, or use a cluster without other GPU nodes."
@@ -301,8 +292,7 @@ def _judge_operator(there: There) -> Iterator[Problem]:
 
 def _judge_features(there: There) -> Iterator[Problem]:
     """A cluster has at most one KEDA. Monitors of metrics need the Prometheus Operator."""
-    keda = [each for each in there.workloads if each.kind == "Deployment" and each.uses("keda")]
-    if there.config.scale_to_zero.enabled and keda:
+    if there.config.scale_to_zero.enabled and (keda := there.controllers("keda")):
         rule = f"installs KEDA, and the cluster has one: {keda[0].label}"
         yield Problem("scale-to-zero.enabled", "true", rule, "Remove `scale-to-zero`, or use a cluster without KEDA.")
     if there.config.monitoring.service_monitors and not there.installed.has_monitors:
@@ -313,8 +303,8 @@ def _judge_features(there: There) -> Iterator[Problem]:
 def _judge_names(there: There) -> Iterator[Problem]:
     """The names of what the stack creates are free."""
     for kind, name in find_names(there.config, discovery=not there.has_discovery):
-        if (kind, name) in there.names:
-            owner = there.names[kind, name]
+        if (kind, name) in there.owners:
+            owner = there.owners[kind, name]
             whose = f"belongs to stack {owner.removeprefix(f'{PROJECT}-')}" if owner else "is not from this stack"
             rule = f"the {kind} '{name}' exists and {whose}"
             yield Problem(PATH, "", rule, "Delete it, or use another cluster: the stack needs the name.")
@@ -323,9 +313,8 @@ def _judge_names(there: There) -> Iterator[Problem]:
 def _judge_karpenter(facts: ClusterFacts, there: There) -> Iterator[Problem]:
     """Two controllers would fight over the same NodePools."""
     pools = _of_karpenter(there.config)
-    found = [each.label for each in there.workloads if each.kind == "Deployment" and each.uses("karpenter/controller")]
-    if facts.is_automatic:
-        found.append("EKS Auto Mode")
+    found = [each.label for each in there.controllers("karpenter/controller")]
+    found += ["EKS Auto Mode"] * facts.is_automatic
     if pools and found:
         rule = f"installs Karpenter, and the cluster has one: {found[0]}"
         yield Problem(f"{pools[0].path}.provisioner", "karpenter", rule, "Write `provisioner: node-group`.")

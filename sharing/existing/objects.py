@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sharing.names import GPU_PRESENT_LABEL, POOL_LABEL
+from sharing.names import GPU_PRESENT_LABEL, OWNER_LABEL, POOL_LABEL
 
 Object = Mapping[str, Any]
 Read = Callable[[str], Object | None]
@@ -25,8 +25,6 @@ PATHS = (DAEMON_SETS, DEPLOYMENTS, SERVICES, NAMESPACES, PRIORITY_CLASSES, CLUST
 """Everything that is read. The policy AmazonEKSClusterAdminPolicy allows it."""
 RESOURCES = "nvidia.com/"
 """Beginning of the names of resources that NVIDIA's device plugin registers."""
-RELEASED_IN = "meta.helm.sh/release-namespace"
-"""Annotation of objects that Helm created (helm v3.20, pkg/action/validate.go)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +59,13 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """An object whose name is unique in the cluster."""
-
-    kind: str
-    name: str
-    labels: Mapping[str, str]
-    release_namespace: str
-    """Namespace of the Helm release that created it; empty if Helm did not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
     """What is installed in a cluster."""
 
     workloads: tuple[Workload, ...]
-    named: tuple[Named, ...]
+    owners: Mapping[tuple[str, str], str]
+    """The label `tandem/stack` of each object whose name is unique in the cluster, by kind and name; empty without it.
+    """
     services: frozenset[str]
     """Names of the Services in kube-system."""
     has_monitors: bool
@@ -91,11 +80,12 @@ def read_installed(read: Read) -> Installed:
     answers = {path: read(path) for path in PATHS}
     lists = {path: _items(answer) for path, answer in answers.items()}
     return Installed(
-        workloads=(
-            *_workloads("DaemonSet", lists[DAEMON_SETS]),
-            *_workloads("Deployment", lists[DEPLOYMENTS]),
-        ),
-        named=tuple(_named(kind, each) for path, kind in NAMED.items() for each in lists[path]),
+        workloads=(*_workloads("DaemonSet", lists[DAEMON_SETS]), *_workloads("Deployment", lists[DEPLOYMENTS])),
+        owners={
+            (kind, each["metadata"]["name"]): (each["metadata"].get("labels") or {}).get(OWNER_LABEL, "")
+            for path, kind in NAMED.items()
+            for each in lists[path]
+        },
         services=frozenset(each["metadata"]["name"] for each in lists[SERVICES]),
         has_monitors=answers[MONITORS] is not None,
         has_untainted_node=any(_takes_pods(each.get("spec") or {}) for each in lists[NODES]),
@@ -112,12 +102,6 @@ def _workloads(kind: str, items: Iterable[Object]) -> Iterable[Workload]:
         metadata, spec = each["metadata"], each.get("spec") or {}
         pod = (spec.get("template") or {}).get("spec") or {}
         yield Workload(kind=kind, namespace=metadata["namespace"], name=metadata["name"], pod=pod)
-
-
-def _named(kind: str, item: Object) -> Named:
-    metadata = item["metadata"]
-    released = (metadata.get("annotations") or {}).get(RELEASED_IN, "")
-    return Named(kind=kind, name=metadata["name"], labels=metadata.get("labels") or {}, release_namespace=released)
 
 
 def _takes_pods(node: Object) -> bool:

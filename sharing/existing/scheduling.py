@@ -4,6 +4,7 @@ Source: Kubernetes documentation, "Assigning Pods to Nodes" and "Taints and Tole
 open, k8s.io/component-helpers v0.36.0 scheduling/corev1/nodeaffinity/nodeaffinity.go.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +25,9 @@ class Taint:
 class Node:
     """A node that may not exist yet."""
 
-    labels: Mapping[str, str | None]
-    """Its labels; None for one that it certainly lacks."""
+    labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    maybe: tuple[str, ...] = ()
+    maybe: re.Pattern[str] | None = None
     """Beginnings of other labels that it may get. Nothing is known of their values."""
 
 
@@ -54,7 +54,7 @@ def _matches(term: Object, node: Node) -> bool:
 
 def _meets(requirement: Object, node: Node) -> bool:
     key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
-    if key not in node.labels and key.startswith(node.maybe):
+    if key not in node.labels and node.maybe and node.maybe.match(key):
         return True
     found = node.labels.get(key)
     match operator:

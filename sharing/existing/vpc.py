@@ -9,13 +9,15 @@ from sharing.hardware.system_instances import system_types
 from sharing.problems import ASIDE, Problem
 from sharing.stack.cluster import FEWEST_ZONES, ZONES_WITHOUT_EKS
 from sharing.stack.config import StackConfig
-from sharing.stack.existing import ExistingVpc
+from sharing.stack.existing import ExistingCluster, ExistingVpc
 
 Way = Literal["internet-gateway", "nat-gateway", "elsewhere", "none"]
 """Where 0.0.0.0/0 leads. `elsewhere` is, for example, a transit gateway: the rest of that way is unknown."""
 LEAST_FREE, ADVISED_FREE = 6, 16
 """Free addresses in each subnet of the control plane: what EKS requires, and what it recommends.
 Source: EKS user guide, network-reqs, "Subnet requirements for clusters"."""
+MORE_SUBNETS = "Add a subnet in one of these to `{path}.node-subnets`"
+"""How a stack gets nodes in other zones; `path` is that of its section."""
 ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks-auth", "s3")
 """Services that nodes and Pod Identity need. Source: EKS user guide, private-clusters, "Pod requirements". Nothing here
 uses IAM roles for service accounts, which need `sts`."""
@@ -42,9 +44,10 @@ class Subnet:
 class VpcFacts:
     """A VPC with subnets and security groups, as AWS describes them."""
 
-    dns_support: bool
-    dns_hostnames: bool
-    subnets: Mapping[str, Subnet]
+    exists: bool = True
+    dns_support: bool = True
+    dns_hostnames: bool = True
+    subnets: Mapping[str, Subnet] = field(default_factory=dict)
     """By id. Subnets that AWS does not know are missing."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """The VPC of each security group, by id. Groups that AWS does not know are missing."""
@@ -65,12 +68,8 @@ class Network:
     groups: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkVerdict:
-    """What would stop the stack, and what is unwise."""
-
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+Problems = tuple[list[Problem], list[Problem]]
+"""Errors and warnings."""
 
 
 def network_of(vpc: ExistingVpc) -> Network:
@@ -85,29 +84,58 @@ def network_of(vpc: ExistingVpc) -> Network:
     )
 
 
+def network_around(cluster: ExistingCluster, vpc: str, subnets: Sequence[str]) -> Network:
+    """The section `cluster.existing`, with the VPC and the subnets of that cluster."""
+    path = "cluster.existing.node-subnets"
+    return Network(
+        vpc=vpc,
+        path="cluster.existing.name",
+        nodes=place_ids(path, cluster.node_subnets) or dict.fromkeys(subnets, path),
+        groups=place_ids("cluster.existing.security-groups", cluster.security_groups),
+    )
+
+
 def place_ids(path: str, ids: Sequence[str]) -> dict[str, str]:
     """The path of each id of a list."""
     return {id: f"{path}[{index}]" for index, id in enumerate(ids)}
 
 
-def judge_network(
-    network: Network, facts: VpcFacts | None, config: StackConfig, *, deployed: bool = False
-) -> NetworkVerdict:
-    """Judges the VPC for the stack. `facts` are None if AWS does not know the VPC.
+def way_through(gateway: str | None, nat: str | None) -> Way:
+    """Where a route leads, by the ids of its gateway and its NAT gateway."""
+    if nat:
+        return "nat-gateway"
+    return "internet-gateway" if (gateway or "").startswith("igw-") else "elsewhere"
+
+
+def list_services(config: StackConfig) -> list[str]:
+    """Services whose endpoints a stack without internet needs."""
+    has_karpenter = any(pool.provisioner == "karpenter" for pool in config.pools)
+    return [*ENDPOINTS, *(KARPENTER_ENDPOINTS if has_karpenter else ())]
+
+
+def judge_network(network: Network, facts: VpcFacts, config: StackConfig, *, deployed_in: str = "") -> Problems:
+    """Judges the VPC for the stack. `deployed_in` is the VPC of its cluster if that is deployed.
 
     A deployed stack has its addresses, so free ones are not counted.
     """
-    if facts is None:
-        rule, fix = f"does not exist in {config.region} of this account", _listed("vpcs", config)
-        return NetworkVerdict(errors=(Problem(network.path, f"'{network.vpc}'", rule, fix),))
-    errors = [*_dns_off(network, facts, config), *_misplaced(network, facts, config)]
-    if not errors:
-        errors += [*_few_zones(network, facts, config), *_no_way_out(network, facts, config)]
-        errors += () if deployed else _too_few_addresses(network, facts, config)
-    if errors:
-        return NetworkVerdict(errors=tuple(errors))
-    few = () if deployed else _few_addresses(network, facts, config)
-    return NetworkVerdict(warnings=(*_doubtful_ways(network, facts), *few))
+    if deployed_in not in ("", network.vpc):
+        rule = f"is not the VPC of the deployed cluster, {deployed_in}, and EKS cannot move a cluster"
+        return [Problem(network.path, network.vpc, rule, "Write that id, or run `pulumi destroy` first.")], []
+    if not facts.exists:
+        return [_unknown("vpcs", network.path, network.vpc, config)], []
+    if errors := [*_dns_off(network, facts, config), *_misplaced(network, facts, config)]:
+        return errors, []
+    least, most = count_addresses(config)
+    errors = [*_few_zones(network, facts, config), *_no_way_out(network, facts, config)]
+    warnings = [*_doubtful_ways(network, facts)]
+    if not deployed_in:
+        errors += _short(network, facts, (LEAST_FREE, "needs"), (least, "need at least"))
+        warnings += _short(network, facts, (ADVISED_FREE, "recommends"), (most, "may reserve up to"))
+    return (errors, []) if errors else ([], warnings)
+
+
+def _unknown(kind: str, path: str, id: str, config: StackConfig) -> Problem:
+    return Problem(path, f"'{id}'", f"does not exist in {config.region} of this account", _listed(kind, config))
 
 
 def _listed(kind: str, config: StackConfig) -> str:
@@ -115,7 +143,7 @@ def _listed(kind: str, config: StackConfig) -> str:
 
 
 def _dns_off(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
-    """Without either, nodes cannot join (EKS user guide, network-reqs, "VPC requirements")."""
+    """EKS user guide, network-reqs, "VPC requirements"."""
     settings = {"enable-dns-support": facts.dns_support, "enable-dns-hostnames": facts.dns_hostnames}
     for option in (option for option, on in settings.items() if not on):
         command = f"aws ec2 modify-vpc-attribute --region {config.region} --vpc-id {network.vpc} --{option} Value=true"
@@ -125,22 +153,19 @@ def _dns_off(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator
 
 def _misplaced(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
     """Subnets and security groups that do not exist, or in another VPC."""
-    homes = {id: subnet.vpc for id, subnet in facts.subnets.items()}
-    for kind, placed, vpcs in (
-        ("subnets", {**network.nodes, **network.control_plane}, homes),
-        ("security-groups", network.groups, facts.groups),
-    ):
-        for id, path in placed.items():
-            if id not in vpcs:
-                rule = f"does not exist in {config.region} of this account"
-                yield Problem(path, f"'{id}'", rule, _listed(kind, config))
-            elif vpcs[id] != network.vpc:
-                yield Problem(path, id, f"is in {vpcs[id]}, not in {network.vpc}", _listed(kind, config))
+    homes = {id: subnet.vpc for id, subnet in facts.subnets.items()} | {**facts.groups}
+    placed = {"subnets": {**network.nodes, **network.control_plane}, "security-groups": network.groups}
+    for kind, ids in placed.items():
+        for id, path in ids.items():
+            if id not in homes:
+                yield _unknown(kind, path, id, config)
+            elif homes[id] != network.vpc:
+                yield Problem(path, id, f"is in {homes[id]}, not in {network.vpc}", _listed(kind, config))
 
 
 def _few_zones(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
     """EKS user guide, network-reqs, "Subnet requirements for clusters"."""
-    zones = dict.fromkeys(facts.subnets[id].zone for id in network.control_plane)
+    zones = {facts.subnets[id].zone for id in network.control_plane}
     for id, path in network.control_plane.items():
         subnet = facts.subnets[id]
         # The name of an Availability Zone is that of its region and a letter; local zones have longer names.
@@ -152,14 +177,8 @@ def _few_zones(network: Network, facts: VpcFacts, config: StackConfig) -> Iterat
         yield Problem("cluster.vpc.subnets", "", rule, "Add a subnet in another zone.")
 
 
-def _endpoints(config: StackConfig) -> list[str]:
-    """Services that a stack without internet needs."""
-    has_karpenter = any(pool.provisioner == "karpenter" for pool in config.pools)
-    return [*ENDPOINTS, *(KARPENTER_ENDPOINTS if has_karpenter else ())]
-
-
 def _no_way_out(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
-    missing = [service for service in _endpoints(config) if service not in facts.endpoints]
+    missing = [service for service in list_services(config) if service not in facts.endpoints]
     for id, path in network.nodes.items():
         subnet = facts.subnets[id]
         if subnet.way == "internet-gateway" and not subnet.public_addresses:
@@ -171,63 +190,43 @@ def _no_way_out(network: Network, facts: VpcFacts, config: StackConfig) -> Itera
 
 
 def _doubtful_ways(network: Network, facts: VpcFacts) -> Iterator[Problem]:
-    for id, path in network.nodes.items():
-        way = facts.subnets[id].way
-        if way == "none":
-            rule = "has no route to the internet, from which the stack takes its images and models"
-            yield Problem(path, id, rule, "Set `registry`, and serve the models from a mirror.")
-        elif way == "elsewhere":
-            rule = "leads out through a gateway whose way to the internet is not visible here"
-            yield Problem(path, id, rule, "Check it if nodes do not join.")
-    if "s3" not in facts.endpoints and any(facts.subnets[id].way == "nat-gateway" for id in network.nodes):
+    ways = {path: facts.subnets[id].way for id, path in network.nodes.items()}
+    for path in (path for path, way in ways.items() if way == "none"):
+        rule = "has no route to the internet, from which the stack takes its images and models"
+        yield Problem(path, "", rule, "Set `registry`, and serve the models from a mirror.")
+    for path in (path for path, way in ways.items() if way == "elsewhere"):
+        rule = "leads out through a gateway whose way to the internet is not visible here"
+        yield Problem(path, "", rule, "Check it if nodes do not join.")
+    if "s3" not in facts.endpoints and "nat-gateway" in ways.values():
         rule = "has no gateway endpoint for S3, so image layers from ECR pay for NAT"
         yield Problem(network.path, network.vpc, rule, "Create that endpoint, which is free.")
 
 
-def _too_few_addresses(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
+def _short(network: Network, facts: VpcFacts, each: tuple[int, str], all_: tuple[int, str]) -> Iterator[Problem]:
+    """Too few free addresses for the control plane in each of its subnets, and for nodes and pods in all of theirs."""
     for id, path in network.control_plane.items():
-        if (free := facts.subnets[id].free) < LEAST_FREE:
-            rule = f"has {free} free addresses, and EKS needs {LEAST_FREE} in each subnet of the control plane"
+        if (free := facts.subnets[id].free) < each[0]:
+            rule = f"has {free} free addresses, and EKS {each[1]} {each[0]} for the control plane"
             yield Problem(path, id, rule, "Write a larger subnet.")
-    least = count_addresses(config).least
-    if (free := sum(facts.subnets[id].free for id in network.nodes)) < least:
-        yield _short(network, f"nodes and pods need at least {least}", free)
+    if (free := sum(facts.subnets[id].free for id in network.nodes)) < all_[0]:
+        path = next(iter(network.nodes.values())).partition("[")[0]
+        rule, fix = f"nodes and pods {all_[1]} {all_[0]}", "Add a subnet with free addresses."
+        yield Problem(path, f"{free} free addresses", rule, fix, ASIDE)
 
 
-def _few_addresses(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
-    for id, path in network.control_plane.items():
-        if (free := facts.subnets[id].free) < ADVISED_FREE:
-            rule = f"has {free} free addresses, and EKS recommends {ADVISED_FREE} for upgrades of the control plane"
-            yield Problem(path, id, rule, "Write a larger subnet.")
-    most = count_addresses(config).most
-    if (free := sum(facts.subnets[id].free for id in network.nodes)) < most:
-        yield _short(network, f"the network plugin may reserve {most}, because it keeps spare interfaces", free)
+def count_addresses(config: StackConfig) -> tuple[int, int]:
+    """The least and the most addresses that the planned nodes of `config`, whose types are known, take.
 
-
-def _short(network: Network, rule: str, free: int) -> Problem:
-    path = next(iter(network.nodes.values())).partition("[")[0]
-    return Problem(path, f"{free} free addresses", rule, "Add a subnet with free addresses.", ASIDE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Addresses that a stack takes from its nodes' subnets."""
-
-    least: int
-    """One for each node, model and pod of the system nodes. Most other pods use their node's address."""
-    most: int
-    """As many as the nodes' interfaces hold: the VPC CNI keeps an entire spare interface on each node.
-    Source: amazon-vpc-cni-k8s docs/eni-and-ip-target.md, WARM_ENI_TARGET. It is nearly a node's limit of pods."""
-
-
-def count_addresses(config: StackConfig) -> Addresses:
-    """The addresses that `config`, all of whose types are known, needs for its planned nodes."""
-    limits = [
-        max(kind.max_pods for kind in pool.known_types) for pool in config.pools for _ in range(config.nodes_of(pool))
-    ]
+    At least one for each node, model and pod of the system nodes; most other pods use their node's address. At most
+    what the nodes' interfaces hold, nearly their limits of pods: the VPC CNI keeps a spare interface on each node
+    (amazon-vpc-cni-k8s docs/eni-and-ip-target.md, WARM_ENI_TARGET).
+    """
+    limits: list[int] = []
+    for pool in config.pools:
+        limits += config.nodes_of(pool) * [max(kind.max_pods for kind in pool.known_types)]
     pods = len(config.models)
     if config.cluster.existing is None:
         system = config.cluster.system_nodes
         limits += system.count * [max(system_types()[name].max_pods for name in system.instance_types)]
         pods += sum(pod.count for pod in on_system_nodes(config, ()))
-    return Addresses(least=len(limits) + pods, most=sum(limits))
+    return len(limits) + pods, sum(limits)

@@ -99,9 +99,17 @@ class ClusterSettings(Section):
     @property
     def nat_gateways(self) -> int:
         """Number of NAT gateways of the stack, each with a public address."""
-        if self.vpc or self.existing:
-            return 0
-        return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat]
+        return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat] if self.owns_network else 0
+
+    @property
+    def owns_network(self) -> bool:
+        """Whether the stack creates its network."""
+        return self.vpc is None and self.existing is None
+
+    @property
+    def has_public_nodes(self) -> bool:
+        """Whether the stack gives its nodes public addresses."""
+        return self.owns_network and self.nat == "none"
 
 
 def support_ends(kubernetes: str) -> tuple[datetime.date, datetime.date] | None:

@@ -2,30 +2,23 @@
 
 from collections.abc import Iterator
 
-from sharing.existing.cluster import ClusterFacts, judge_cluster, not_described, not_found, warn_of_cluster
+from sharing.existing.cluster import ClusterFacts, There, judge_cluster, not_described, not_found, warn_of_cluster
 from sharing.existing.objects import read_installed
+from sharing.existing.vpc import judge_network, network_around
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown, warning
 from tandem.doctor.releases import access
 
 
-def is_used(case: Case) -> bool:
-    """Whether the stack uses a cluster that it does not create."""
-    return case.has_existing_cluster
-
-
-def is_own(case: Case) -> bool:
-    """Whether the stack creates its cluster."""
-    return not case.has_existing_cluster
-
-
 def check_existing(case: Case) -> Iterator[Finding]:
     """The cluster that exists suits the stack, with everything that is installed there."""
+    from tandem.aws.network import read_vpc
     from tandem.aws.session import DENIED, code
     from tandem.deployed.kubernetes import cluster
 
-    plan = case.planned_stack.plan
+    plan, existing = case.planned_stack.plan, case.planned_stack.plan.config.cluster.existing
+    assert existing, "the check runs only for a stack in such a cluster"
     try:
         raw = case.cluster
     except Exception as error:
@@ -45,6 +38,7 @@ def check_existing(case: Case) -> Iterator[Finding]:
                 installed = read_installed(reached.read)
         except NotConnectedError as error:
             yield unknown(*parts_of(str(error)))
+    network = network_around(existing, raw["resourcesVpcConfig"]["vpcId"], raw["resourcesVpcConfig"]["subnetIds"])
     facts = ClusterFacts(
         name=raw["name"],
         status=raw["status"],
@@ -53,8 +47,13 @@ def check_existing(case: Case) -> Iterator[Finding]:
         is_automatic=bool((raw.get("computeConfig") or {}).get("enabled")),
         installed=installed,
     )
-    problems = list(judge_cluster(facts, plan.config, plan.stack))
+    problems = [*judge_cluster(facts, plan.config, plan.stack)]
+    home = network.vpc if installed and There(installed, plan.config, plan.stack).is_deployed else ""
+    errors, doubts = judge_network(network, read_vpc(case.account(), network), plan.config, deployed_in=home)
+    problems += errors
     yield from (stops(f"{each.path}: {each.sentence}", each.fix) for each in problems)
-    yield from (warning(f"{each.path}: {each.sentence}", each.fix) for each in warn_of_cluster(facts, plan.config))
+    yield from (
+        warning(f"{each.path}: {each.sentence}", each.fix) for each in (*warn_of_cluster(facts, plan.config), *doubts)
+    )
     if installed and not problems:
         yield ok(f"{facts.name} suits the stack")

@@ -9,7 +9,7 @@ from stacks.stack_file.judge import Plan
 CLUSTERS = "aws:eks/getClusters:getClusters"
 
 if TYPE_CHECKING:
-    from sandbox.cloud.protocol import Values
+    from sandbox.cloud.protocol import Answer, Values
     from sandbox.graph import Graph
     from tandem.dry_run.startup import Startup
 
@@ -49,5 +49,18 @@ def program_graph(plan: Plan) -> "Graph":
 
     named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
     unknown: dict[str, Values] = {CLUSTERS: {}} if plan.config.cluster.existing else {}
-    cloud = Cloud(answers={OFFERINGS: {}, **named, **unknown})
+    cloud = Cloud(answers={OFFERINGS: {}, **named, **unknown, **_answers_of_vpc(plan)})
     return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
+
+
+def _answers_of_vpc(plan: Plan) -> "dict[str, Answer]":
+    """The answers about a VPC that the stack does not own. Only AWS knows it: here everything in it is right."""
+    if (vpc := plan.config.cluster.vpc) is None:
+        return {}
+    from sandbox.world.entities import Entities
+    from sandbox.world.foreign import found_vpc
+    from sandbox.world.providers import networks
+
+    entities = Entities()
+    found_vpc(entities, plan.config.region, vpc)
+    return {token: lambda question: networks.answer(entities, question) or {} for token in networks.ANSWERS}

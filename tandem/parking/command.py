@@ -133,7 +133,7 @@ def _resize(
     with explained(account.region):
         with status("Reading the node groups"):
             there = plan.config.cluster.existing
-            found = parked_nodes.find_pools(account, plan.stack, there and there.name)
+            found = parked_nodes.find_pools(account, plan.stack, there.name if there else None)
             sizes = [(pool, size(pool)) for pool in found]
         changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
         parked_nodes.refuse_unready([pool for pool, _ in changing])

@@ -168,7 +168,8 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     if bill.week and config.park:
         _week(console, bill, bill.week, config.park.times)
     if bill.first_start_gib:
-        once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
+        nat = f"${bill.first_start_usd:.2f} for NAT" if config.cluster.owns_network else "and what your NAT costs"
+        once = f"{bill.first_start_gib:.1f} GiB from the internet, {nat}"
         say(console, f"  First start: {once}.")
     _reclaims(console, config)
     say(console, f"  {UNCOUNTED}")

@@ -58,6 +58,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
+    _network(console, plan)
     _reclaims(console, plan.config)
     _features(console, plan.config)
     _existing(console, plan)
@@ -244,6 +245,13 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         for hours in feature.cheaper_hours(bill)
     ]
     print_rows(console, rows, right=(1,), bold="total")
+
+
+def _network(console: Console, plan: Plan) -> None:
+    """A VPC that the stack does not own."""
+    if vpc := plan.config.cluster.vpc:
+        text = f"your VPC {vpc.id}; only `tandem doctor {plan.stack}` and `pulumi up` can check it"
+        say(console, f"Network  {text}", "bold", word="Network")
 
 
 def _reclaims(console: Console, config: StackConfig) -> None:

@@ -20,6 +20,7 @@ from tandem import (
     CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
+    ExistingVpc,
     GpuClusterArgs,
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
@@ -51,6 +52,7 @@ from tests.components.conftest import BUILDERS, Mocks
 OTHERS = (
     "BucketCheckpoints",
     "Exclusive",
+    "ExistingVpc",
     "KarpenterPool",
     "KvType",
     "Mig",
@@ -103,10 +105,12 @@ MAIL = "ops@example.com"
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
 T4 = PoolSharing(sharing=TURNS, gpu="t4")
 LLAMA = OllamaModel("llama2:7b")
+THEIRS = ExistingVpc(id="vpc-1", subnet_ids=["subnet-1", "subnet-2"])
 GROUP = ParkedNodeGroup(cluster_name="c", node_group_name="g")
 REQUIRED: dict[Callable[..., Any], dict[str, Any]] = {
     BucketCheckpoints: {"cluster_name": "c", "bucket": "b"},
     CostAlertArgs: {"max_usd": 100, "emails": [MAIL]},
+    ExistingVpc: {"id": "vpc-1", "subnet_ids": ["subnet-1", "subnet-2"]},
     GpuClusterArgs: {"cluster_name": "c"},
     KarpenterGpuPoolArgs: {"cluster_name": "c", "node_subnet_ids": [], "security_group_id": "sg", "pools": [SPOT]},
     KarpenterPool: {"name": "a", "sharing": TURNS},
@@ -149,6 +153,9 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (GpuClusterArgs, {"kubernetes": "1.63"}, ".kubernetes is '1.63', which has no pinned add-ons. Did you mean 1.36"),
     (GpuClusterArgs, {"zone_names": ["a"]}, ".zone_names has 1 names, but `zones` is 2. Name"),
     (GpuClusterArgs, {"cidr": "10.0.0.1/16"}, ".cidr must be an IPv4 network from /16 to /22 without host "),
+    (GpuClusterArgs, {"vpc": "vpc-1"}, ".vpc must be ExistingVpc or None, not 'vpc-1'. Pass ExistingVpc or None."),
+    (GpuClusterArgs, {"vpc": THEIRS, "nat": "none"}, ".nat has no effect beside `vpc`, which exists. Leave it out."),
+    (ExistingVpc, {"subnet_ids": ["subnet-1"]}, ".subnet_ids must have at least two subnets, in two zones. Pass "),
     (SpotGpuNodeGroupArgs, {"min": 2}, ".desired is 1, but min is 2 and max is 1. Pass the three"),
     (
         SpotGpuNodeGroupArgs,

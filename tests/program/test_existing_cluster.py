@@ -9,7 +9,7 @@ import pytest
 from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
-from sharing.existing.cluster import describe_node, find_names
+from sharing.existing.cluster import describe_nodes, find_names
 from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
@@ -42,12 +42,13 @@ class Theirs:
             "certificateAuthorities": [{"data": "Q0E="}],
             "accessConfigs": [{"authenticationMode": "API"}],
             "computeConfigs": [],
-            "vpcConfig": {"subnetIds": [*SUBNETS], "clusterSecurityGroupId": "sg-0a1b2c3d"},
+            "vpcConfig": {"vpcId": "vpc-0a1b2c3d", "subnetIds": [*SUBNETS], "clusterSecurityGroupId": "sg-0a1b2c3d"},
         }
         self.answers: Object = {
             "aws:eks/getClusters:getClusters": {"names": ["platform"]},
             "aws:eks/getNodeGroups:getNodeGroups": {"names": []},
             "aws:eks/getCluster:getCluster": lambda asked: self.cluster,
+            "aws:ec2/getVpc:getVpc": {},
             "aws:ec2/getSubnet:getSubnet": lambda asked: {"availabilityZone": SUBNETS[asked.args["id"]]},
         }
 
@@ -100,7 +101,7 @@ def test_the_rules_know_the_labels_and_taints_of_a_node_group(theirs: Theirs) ->
     """A device plugin of others is judged by them."""
     stack = plan()
     [group] = theirs.deploy(stack).of_type(NODE_GROUP)
-    inputs, known = plain(group.inputs), describe_node(stack.config.pools[0])
+    inputs, known = plain(group.inputs), describe_nodes(stack.config.pools[0])[0]
     assert inputs["labels"].items() <= known.labels.items()
     taints = [(taint["key"], EFFECTS[taint["effect"]]) for taint in inputs["taints"]]
     assert [(taint.key, taint.effect) for taint in known.taints] == taints
@@ -148,7 +149,7 @@ def test_feature_discovery_labels_only_the_stacks_nodes(theirs: Theirs) -> None:
         plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in theirs.deploy(plan()).of_type(RELEASE)
     }
     worker = releases["node-feature-discovery"]["worker"]
-    ours, other = describe_node(plan().config.pools[0]), Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
+    ours, other = describe_nodes(plan().config.pools[0])[0], Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
     assert (may_run(worker, ours), may_run(worker, other)) == (True, False)
 
 
@@ -182,6 +183,34 @@ def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_registered(
     assert said in refusal(theirs)
 
 
+def test_subnets_of_the_cluster_without_a_way_out_are_refused(theirs: Theirs) -> None:
+    """Both those of the cluster, and those of the stack file, which it names by their place."""
+    theirs.answers |= {
+        "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
+        "aws:ec2/getRouteTables:getRouteTables": {"ids": []},
+        "aws:ec2/getRouteTable:getRouteTable": {"routes": [{"cidrBlock": "0.0.0.0/0", "gatewayId": "igw-1"}]},
+        "aws:ec2/getVpcEndpoint:getVpcEndpoint": {"id": "vpce-1"},
+        "aws:ec2/getSubnet:getSubnet": lambda asked: {
+            "vpcId": "vpc-0a1b2c3d",
+            "availabilityZone": SUBNETS[asked.args["id"]],
+            "availabilityZoneId": "use1-az1",
+            "availableIpAddressCount": 200,
+            "mapPublicIpOnLaunch": asked.args["id"] != "subnet-0000000b",
+        },
+    }
+    said = ": subnet-0000000b leads to an internet gateway but assigns no public addresses, so nodes cannot join."
+    assert f"  cluster.existing.node-subnets{said}" in refusal(theirs)
+    given = plan(existing={"node-subnets": ["subnet-0000000a", "subnet-0000000b"]})
+    assert f"  cluster.existing.node-subnets[1]{said}" in refusal(theirs, given)
+    assert theirs.deploy(plan(existing={"node-subnets": ["subnet-0000000a"]})).of_type(NODE_GROUP)
+
+
+def test_nodes_have_the_given_security_groups_and_the_clusters_own(theirs: Theirs) -> None:
+    graph = theirs.deploy(plan(existing={"security-groups": ["sg-0000000a"]}))
+    [template] = graph.of_type("aws:ec2/launchTemplate:LaunchTemplate")
+    assert plain(template.inputs)["vpcSecurityGroupIds"] == ["sg-0a1b2c3d", "sg-0000000a"]
+
+
 def test_all_conflicts_are_in_one_error(theirs: Theirs) -> None:
     theirs.case = {"services": [], "namespaces": {"ollama": {}}}
     assert refusal(theirs).splitlines()[0] == "cluster platform has 2 errors"
@@ -208,7 +237,12 @@ def test_a_description_that_aws_denies_is_an_error(theirs: Theirs) -> None:
 def test_a_token_is_requested_for_a_real_endpoint(theirs: Theirs) -> None:
     theirs.cluster["endpoint"] = "https://127.0.0.1:1"
     asked: list[Any] = []
-    theirs.answers["aws:eks/getClusterAuth:getClusterAuth"] = lambda question: asked.append(question) or {"token": "t"}
+
+    def grant(question: Any) -> Any:
+        asked.append(question)
+        return {"token": "t"}
+
+    theirs.answers["aws:eks/getClusterAuth:getClusterAuth"] = grant
     refusal(theirs)
     assert [question.args["name"] for question in asked] == ["platform"]
 
@@ -219,7 +253,7 @@ def test_a_warning_does_not_stop_the_deployment(theirs: Theirs) -> None:
     assert any("has no node without taints" in message for message in messages)
 
 
-def refusal(theirs: Theirs) -> str:
+def refusal(theirs: Theirs, stack: Plan | None = None) -> str:
     with pytest.raises(pulumi.RunError) as refused:
-        theirs.deploy(plan())
+        theirs.deploy(stack or plan())
     return str(refused.value)

@@ -101,16 +101,3 @@ def test_a_cluster_is_judged_as_in_the_table(name: str) -> None:
     assert (errors, warnings) == (case.get("errors", []), case.get("warnings", []))
     assert facts.installed
     assert There(facts.installed, config, "dev").has_discovery is not case.get("discovery", True)
-
-
-def test_what_a_release_of_the_stack_created_is_the_stacks() -> None:
-    labels = {"tandem/stack": "tandem-dev"}
-    role: Object = {"metadata": {"name": "share-proof-gpu-node-prober", "annotations": {}}}
-    answers = {
-        "/api/v1/namespaces": named({"share-proof-gpu": labels, "theirs": {}}),
-        "/apis/rbac.authorization.k8s.io/v1/clusterroles": listed([role]),
-    }
-    for namespace, is_ours in (("share-proof-gpu", True), ("theirs", False)):
-        role["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = namespace
-        there = There(read_installed(answers.get), configured({}), "dev")
-        assert (("ClusterRole", role["metadata"]["name"]) not in there.names) is is_ours

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sharing.existing.vpc import Subnet, VpcFacts, count_addresses, judge_network, network_of
+from sharing.existing.vpc import Subnet, VpcFacts, count_addresses, judge_network, network_of, way_through
 from sharing.stack.existing import ExistingCluster, ExistingVpc
 from tests.sharing.builders import pool, read_cases, setup
 
@@ -23,9 +23,9 @@ RIGHT = {
 }
 
 
-def facts(case: dict[str, Any]) -> VpcFacts | None:
+def facts(case: dict[str, Any]) -> VpcFacts:
     if "vpc" in case and case["vpc"] is None:
-        return None
+        return VpcFacts(exists=False)
     vpc: dict[str, Any] = {"dns_support": True, "dns_hostnames": True, "endpoints": ["s3"], **case.get("vpc", {})}
     fields = Subnet.__dataclass_fields__
     subnets = {
@@ -41,8 +41,8 @@ def test_a_vpc_is_judged_as_in_the_table(name: str) -> None:
     given = {"id": VPC, "subnets": ["subnet-0000000a", "subnet-0000000b"], **case.get("stack", {})}
     vpc = ExistingVpc.model_validate(given)
     config = setup(pools=[pool(provisioner=case.get("provisioner", "node-group"))])
-    verdict = judge_network(network_of(vpc), facts(case), config, deployed=case.get("deployed", False))
-    said = [str(problem) for problem in verdict.errors], [str(problem) for problem in verdict.warnings]
+    errors, warnings = judge_network(network_of(vpc), facts(case), config, deployed_in=case.get("deployed_in", ""))
+    said = [*map(str, errors)], [*map(str, warnings)]
     assert said == (case.get("errors", []), case.get("warnings", []))
 
 
@@ -50,5 +50,18 @@ def test_the_system_nodes_of_an_existing_cluster_have_their_addresses() -> None:
     ours = setup()
     theirs = ours.changed(cluster=ours.cluster.changed(existing=ExistingCluster(name="platform")))
     # One g4dn.xlarge with two models.
-    assert (count_addresses(theirs).least, count_addresses(theirs).most) == (3, 29)
-    assert count_addresses(ours).least == 11
+    assert count_addresses(theirs) == (3, 29)
+    assert count_addresses(ours) == (11, 63)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "nat", "way"),
+    [
+        ("igw-1", None, "internet-gateway"),
+        ("", "nat-1", "nat-gateway"),
+        ("vgw-1", "", "elsewhere"),
+        (None, None, "elsewhere"),
+    ],
+)
+def test_a_route_leads_where_its_target_leads(gateway: str | None, nat: str | None, way: str) -> None:
+    assert way_through(gateway, nat) == way

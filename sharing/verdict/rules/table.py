@@ -297,7 +297,7 @@ def _volume_binds_zone(config: StackConfig) -> Iterator[Problem]:
 
 
 def _nat_traffic(config: StackConfig) -> Iterator[Problem]:
-    if config.cluster.nat != "none" and "nat" not in config.cluster.model_fields_set:
+    if config.cluster.nat_gateways and "nat" not in config.cluster.model_fields_set:
         rule = "downloads of images and model files through the NAT gateway are billed per GB"
         fix = "Write `nat: none` for nodes with public addresses, or `nat: single` to accept it."
         yield Problem("cluster.nat", "", rule, fix)

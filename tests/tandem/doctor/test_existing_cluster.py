@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.eks.models import eks_backends
 
+from sharing.existing.vpc import judge_network
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.existing import ExistingCluster
 from tandem.aws import clusters
@@ -22,6 +23,19 @@ from tests.tandem.doctor.findings import findings, summary
 from tests.tandem.doctor.scenes import configured
 
 THEIRS = {"team": "platform"}
+
+
+@pytest.fixture(autouse=True)
+def network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its VPC, everything is right (`tests/sharing/test_existing_vpc.py`)."""
+    monkeypatch.setattr("tandem.doctor.existing.judge_network", lambda *_, **__: ([], []))
+
+
+def make_cluster(creation: Creation, status: str = "ACTIVE") -> None:
+    """A cluster of another team. moto's lacks the VPC (EKS API reference, VpcConfigResponse)."""
+    creation.EKS_clusters(THEIRS, "platform")
+    made = eks_backends[ACCOUNT][REGION].clusters["platform"]
+    made.status, made.resources_vpc_config["vpcId"] = status, creation.vpc
 
 
 @pytest.fixture
@@ -44,9 +58,20 @@ def test_the_checks_are_those_of_an_existing_cluster(stack: Case, case: Cases) -
 
 
 def test_a_suitable_cluster_is_fine(creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     answer_with(monkeypatch)
     assert summary("existing-cluster", stack) == [("ok", "platform suits the stack")]
+
+
+def test_a_wrong_network_stops_up(creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto's VPC has neither names nor a way out, and the subnet in the stack file does not exist."""
+    make_cluster(creation)
+    answer_with(monkeypatch)
+    monkeypatch.setattr("tandem.doctor.existing.judge_network", judge_network)
+    given = ExistingCluster(name="platform", node_subnets=["subnet-0000000a"])
+    found = summary("existing-cluster", configured(stack, cluster=ClusterSettings(existing=given)))
+    said = "cluster.existing.node-subnets[0]: 'subnet-0000000a' does not exist in us-east-1 of this account"
+    assert ("stops", said) in found
 
 
 def test_a_missing_cluster_stops_up(creation: Creation, stack: Case) -> None:
@@ -57,7 +82,7 @@ def test_a_missing_cluster_stops_up(creation: Creation, stack: Case) -> None:
 
 
 def test_each_conflict_stops_up(creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     answer_with(monkeypatch, services=[], namespaces={"ollama": {}}, nodes=[])
     assert summary("existing-cluster", stack) == [
         ("stops", "cluster.existing.name: no DNS for pods is installed in kube-system"),
@@ -71,8 +96,7 @@ def test_each_conflict_stops_up(creation: Creation, stack: Case, monkeypatch: py
 
 
 def test_a_cluster_that_is_not_ready_is_not_asked(creation: Creation, stack: Case) -> None:
-    creation.EKS_clusters(THEIRS, "platform")
-    eks_backends[ACCOUNT][REGION].clusters["platform"].status = "UPDATING"
+    make_cluster(creation, "UPDATING")
     said = "cluster.existing.name: 'platform' is UPDATING, so EKS refuses changes"
     assert summary("existing-cluster", stack) == [("stops", said)]
 
@@ -83,7 +107,7 @@ def test_an_api_that_cannot_be_reached_leaves_it_unknown(
     def refuse(chosen: Any) -> Any:
         raise NotConnectedError("the server is away. Try again.")
 
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     monkeypatch.setattr("tandem.deployed.kubernetes.cluster", refuse)
     assert summary("existing-cluster", stack) == [("unknown", "the server is away")]
 
@@ -100,7 +124,7 @@ def test_a_description_that_aws_denies_stops_up(
 
 
 def test_only_node_groups_of_the_stack_are_checked(creation: Creation, stack: Case) -> None:
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     creation.node_groups(THEIRS, "platform", nodegroupName="workers")
     creation.node_groups(OURS, "platform", nodegroupName="gpus")
     for name in ("workers", "gpus"):
@@ -112,7 +136,7 @@ def test_only_node_groups_of_the_stack_are_checked(creation: Creation, stack: Ca
 
 
 def test_the_zones_are_those_of_the_cluster(creation: Creation, stack: Case) -> None:
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     [found] = findings("offerings", stack)
     assert found.verdict == "ok", found
 
@@ -124,7 +148,7 @@ def test_only_releases_in_namespaces_of_the_stack_are_checked(
         labels = {"owner": "helm", "name": "some", "status": "pending-upgrade", "version": "1"}
         return {"metadata": {"name": "secret", "namespace": namespace, "labels": labels}}
 
-    creation.EKS_clusters(THEIRS, "platform")
+    make_cluster(creation)
     reached = SimpleNamespace(secrets=lambda labels: [revision("shop"), revision("ollama")])
     monkeypatch.setattr("tandem.deployed.kubernetes.cluster", lambda chosen: nullcontext(reached))
     [found] = findings("helm-releases", stack)
