@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from sandbox.world import tokens
+from sandbox.world.foreign import found_vpc
 from sandbox.world.providers.callers import Callers
 from sharing.files import lock
+from sharing.stack.existing import ExistingVpc
 from tests.engine.foreign import NAME, Guest, Platform, Snapshot
 from tests.program.conftest import VARIANTS
+from tests.sandbox.outside import Outside
 
 MODELS = {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"}
 EVERYTHING: dict[str, Any] = {
@@ -127,18 +130,39 @@ def not_admitted(stack: Guest) -> None:
     stack.callers = Callers(ambient="arn:aws:iam::123456789012:role/stranger")
 
 
+def other_subnets(stack: Guest) -> None:
+    """One in another VPC, and one that does not exist."""
+    other = ExistingVpc(id="vpc-0a1b2c3d", subnets=["subnet-0000000a"])
+
+    def add(world: Outside) -> None:
+        with world.changing() as entities:
+            found_vpc(entities, "us-east-1", other)
+
+    stack.behind(add)
+    chosen = ["subnet-0000000a", "subnet-0000000b"]
+    stack.configure({"cluster": {"existing": {"name": NAME, "node-subnets": chosen}}})
+
+
 @pytest.mark.parametrize(
     ("make_it_so", "words"),
     [
-        (missing, "'other' is no EKS cluster of this account in us-east-1"),
-        (not_allowed, "is not authorized to perform: eks:DescribeCluster"),
-        (not_admitted, "does not admit you (401 for /apis/apps/v1/daemonsets)"),
-        (older, "does not match the control plane of 'platform', which has 1.31"),
+        (missing, ["'other' is no EKS cluster of this account in us-east-1"]),
+        (not_allowed, ["is not authorized to perform: eks:DescribeCluster"]),
+        (not_admitted, ["does not admit you (401 for /apis/apps/v1/daemonsets)"]),
+        (
+            other_subnets,
+            [
+                "node-subnets[0]: subnet-0000000a is in vpc-0a1b2c3d, not in vpc-",
+                "node-subnets[1]: 'subnet-0000000b' does not exist in us-east-1 of this account",
+            ],
+        ),
+        (older, ["does not match the control plane of 'platform', which has 1.31"]),
     ],
 )
 def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_created(
-    host: Host, tmp_path: Path, make_it_so: Callable[[Guest], None], words: str
+    host: Host, tmp_path: Path, make_it_so: Callable[[Guest], None], words: list[str]
 ) -> None:
     stack = Guest.inside(tmp_path, host(), "timeslice")
     make_it_so(stack)
-    assert words in refusal(stack)
+    said = refusal(stack)
+    assert [each for each in words if each not in said] == [], said

@@ -1,4 +1,4 @@
-"""What the emulated AWS says about a cluster and a subnet, and how it refuses."""
+"""What the emulated AWS says about a cluster, and how it refuses."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sandbox.world.providers.callers import Callers
 from tests.sandbox.world_pieces import Account
 
 ANNA = "arn:aws:iam::123456789012:role/people/anna"
-CLUSTER, SUBNET = "eks/getCluster:getCluster", "ec2/getSubnet:getSubnet"
+CLUSTER = "eks/getCluster:getCluster"
 
 
 @pytest.fixture
@@ -35,11 +35,6 @@ def test_a_cluster_is_described_in_the_form_of_the_data_source(account: Account)
     network = found["vpcConfig"]
     assert (network["vpcId"], network["subnetIds"]) == (account.vpc, account.subnets)
     assert network["clusterSecurityGroupId"] == account.of(tokens.SECURITY_GROUP)[0].id
-
-
-def test_a_subnet_is_described_too(account: Account) -> None:
-    shown = ask(account, SUBNET, id=account.subnets[1])
-    assert (shown["availabilityZone"], shown["vpcId"]) == ("us-east-1b", account.vpc)
 
 
 DENIED = (
