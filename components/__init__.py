@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing as DevicePluginSharing
     from components.device_plugin_sharing import DevicePluginSharingArgs as DevicePluginSharingArgs
     from components.device_plugin_sharing import PoolSharing as PoolSharing
+    from components.existing_cluster import ExistingCluster as ExistingCluster
+    from components.existing_cluster import ExistingClusterArgs as ExistingClusterArgs
     from components.gpu_cluster import ExistingVpc as ExistingVpc
     from components.gpu_cluster import GpuCluster as GpuCluster
     from components.gpu_cluster import GpuClusterArgs as GpuClusterArgs
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 PUBLIC = {
     "cost_alert": ("CostAlert", "CostAlertArgs"),
     "device_plugin_sharing": ("DevicePluginSharing", "DevicePluginSharingArgs", "PoolSharing"),
+    "existing_cluster": ("ExistingCluster", "ExistingClusterArgs"),
     "gpu_cluster": ("ExistingVpc", "GpuCluster", "GpuClusterArgs"),
     "karpenter_gpu_pool": ("KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"),
     "monitoring": ("Monitoring", "MonitoringArgs"),

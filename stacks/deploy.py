@@ -10,6 +10,8 @@ import pulumi_random as random
 from components import (
     DevicePluginSharing,
     DevicePluginSharingArgs,
+    ExistingCluster,
+    ExistingClusterArgs,
     ExistingVpc,
     GpuCluster,
     GpuClusterArgs,
@@ -37,6 +39,7 @@ from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
+from stacks.existing_cluster import DISCOVERY_VALUES, find_discovery
 from stacks.existing_vpc import check_vpc
 from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
@@ -59,7 +62,7 @@ def deploy(plan: Plan) -> None:
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
-    zero = deploy_keda(plan, base.inside(base.cluster.system_nodes))
+    zero = deploy_keda(plan, base.inside(*base.parts("system_nodes")))
     models = serve_models(base, zero, [sharing, *proofs.values()])
     outputs = deploy_features(Serving(base=base, nodes=nodes, models=models))
     export(base, sharing, proofs, find_endpoints(models, zero), outputs)
@@ -70,9 +73,10 @@ def create_base(plan: Plan) -> Base:
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)
+    discovery = find_discovery(plan, provider)
     check_vpc(plan, pulumi.InvokeOptions(provider=provider))
     parking = find_parking(plan, provider)
-    cluster = create_cluster(plan, provider, tags)
+    cluster = find_cluster(plan, provider) or create_cluster(plan, provider, tags)
     # Models that run while their shares are checked would hold them.
     is_proved = plan.config.proof and not plan.config.scale_to_zero.enabled
     with_volumes = [
@@ -82,6 +86,7 @@ def create_base(plan: Plan) -> Base:
         plan=plan,
         provider=provider,
         cluster=cluster,
+        discovery=discovery,
         tags=tags,
         mode_taints={
             pool.name: choose_mode_taint(
@@ -128,7 +133,7 @@ def choose_mode_taint(pool: GpuPool, *, proof: bool, registry: str | None) -> pu
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
 
-def choose_volume_zone(cluster: GpuCluster, pool: GpuPool) -> pulumi.Output[str]:
+def choose_volume_zone(cluster: GpuCluster | ExistingCluster, pool: GpuPool) -> pulumi.Output[str]:
     """The zone of the models' volumes, which offers the pool's types. It is kept in the state: a volume cannot move."""
     first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
     once = random.RandomId(
@@ -138,6 +143,24 @@ def choose_volume_zone(cluster: GpuCluster, pool: GpuPool) -> pulumi.Output[str]
         opts=pulumi.ResourceOptions(ignore_changes=["keepers"]),
     )
     return once.keepers.apply(lambda kept: str((kept or {})["zone"]))
+
+
+def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
+    """The cluster that already exists; None if the stack creates one."""
+    config, existing = plan.config, plan.config.cluster.existing
+    if existing is None:
+        return None
+    return ExistingCluster(
+        PROJECT,
+        ExistingClusterArgs(
+            cluster_name=existing.name,
+            node_subnet_ids=existing.node_subnets,
+            demands=demands(config)[1:],
+            profile=config.profile,
+            role_arn=config.assume_roles[-1].role_arn if config.assume_roles else None,
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
 
 
 def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) -> GpuCluster:
@@ -251,12 +274,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 for pool in pools
             ],
             controller_replicas=count_controllers(base.plan.config.cluster.system_nodes.count),
-            controller_depends_on=[
-                base.cluster.system_nodes,
-                base.cluster.pod_identity_agent,
-                base.cluster.dns,
-                base.cluster.storage_driver,
-            ],
+            controller_depends_on=[*base.parts("system_nodes", "pod_identity_agent", "dns", "storage_driver")],
             tags=base.tags,
         ),
         base.inside(),
@@ -277,8 +295,12 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
     ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(pools=pools),
-        base.inside(base.cluster.system_nodes),
+        DevicePluginSharingArgs(
+            pools=pools,
+            discovery=base.discovery,
+            values=DISCOVERY_VALUES if base.plan.config.cluster.existing else {},
+        ),
+        base.inside(*base.parts("system_nodes")),
     )
 
 
@@ -320,7 +342,7 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
 
     They do not depend on DNS, because a failed pull is retried.
     """
-    needs = [*on, base.cluster.storage_driver] if base.volume_zones else on
+    needs = [*on, *base.parts("storage_driver")] if base.volume_zones else on
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(

@@ -33,6 +33,7 @@ GUIDES = (
     "use-a-model-of-your-own.md",
     "use-a-private-registry.md",
     "use-the-sandbox.md",
+    "use-your-cluster.md",
 )
 OF_THE_AWS_CLI = {
     ("eks", "update-kubeconfig"): {"region", "name"},

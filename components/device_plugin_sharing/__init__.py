@@ -86,6 +86,10 @@ class DevicePluginSharingArgs:
 
     pools: Sequence[PoolSharing]
     """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")]`."""
+    discovery: bool = True
+    """Whether to install node feature discovery. Pass False if the cluster has it already: two of them overwrite each
+    other's node labels.
+    """
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Extra Helm values by chart, merged last: `nvidia-device-plugin`, `gpu-operator` or `node-feature-discovery`."""
 
@@ -131,26 +135,27 @@ class DevicePluginSharing(pulumi.ComponentResource):
         whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
         partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
 
-        discovery = self._release(
-            "discovery",
-            discovery_chart.CHART,
-            discovery_chart.values(),
-            self._namespace("discovery-namespace", discovery_chart.CHART.name),
-        )
+        discovery = [self._discovery()] if args.discovery else []
         if whole:
             namespace = self._namespace("namespace", plugin_chart.CHART.name)
             for pool in whole:
                 values = plugin_chart.values(pool.pool, pool.sharing, pool.mode_taint)
                 named = plugin_release(pool.pool)
-                needs = [discovery, *_nodes([pool])]
+                needs = [*discovery, *_nodes([pool])]
                 self._release(f"{pool.pool}-plugin", plugin_chart.CHART, values, namespace, needs, named)
         if partitioned:
             values = operator_chart.values([(pool.sharing, find_gpu(pool.gpu)) for pool in partitioned])
             namespace = self._namespace("operator-namespace", operator_chart.CHART.name)
-            self._release("operator", operator_chart.CHART, values, namespace, [discovery, *_nodes(partitioned)])
+            self._release("operator", operator_chart.CHART, values, namespace, [*discovery, *_nodes(partitioned)])
 
         self.resource_names = pulumi.Output.from_input(_resources(args.pools))
         self.register_outputs({"resourceNames": self.resource_names})
+
+    def _discovery(self) -> k8s.helm.v3.Release:
+        chart = discovery_chart.CHART
+        return self._release(
+            "discovery", chart, discovery_chart.values(), self._namespace("discovery-namespace", chart.name)
+        )
 
     def _namespace(self, part: str, name: str) -> pulumi.Output[str]:
         # These pods are privileged or mount host paths. A cluster with stricter defaults would reject them.

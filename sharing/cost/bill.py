@@ -201,15 +201,18 @@ def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
 
 
 def _lines(config: StackConfig) -> Iterator[Line]:
-    yield _control_plane(config)
-    yield _system_nodes(config)
+    if config.cluster.existing:
+        yield Line(item=f"cluster {config.cluster.existing.name}", usd_per_hour=0, doubt="yours, not counted")
+    else:
+        yield _control_plane(config)
+        yield _system_nodes(config)
     for pool in config.pools:
         yield gpu_nodes(pool, config)
     yield _volumes(config)
     if gateways := config.cluster.nat_gateways:
         hourly = prices.service("nat-gateway-hour", config.region)
         yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
-    nodes = config.cluster.system_nodes.count + sum(map(config.nodes_of, config.pools))
+    nodes = config.cluster.own_system_nodes + sum(map(config.nodes_of, config.pools))
     if addresses := nodes if config.cluster.has_public_nodes else gateways:
         hourly = prices.service("public-ipv4-hour", config.region)
         yield replace(_line(f"public IPv4 × {addresses}", addresses, hourly), short="IPv4")
@@ -328,7 +331,7 @@ def _disk_and_address(volume_gib: int, config: StackConfig) -> float:
 
 def _volumes(config: StackConfig) -> Line:
     roots = sum(config.nodes_of(pool) * pool.volume_gib for pool in config.pools)
-    roots += config.cluster.system_nodes.count * SYSTEM_VOLUME_GIB
+    roots += config.cluster.own_system_nodes * SYSTEM_VOLUME_GIB
     gib = roots + sum(served.volume_gib for served in config.models)
     month = prices.service("ebs-gp3", config.region)
     return replace(_line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month), short="disks")

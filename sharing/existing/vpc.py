@@ -9,7 +9,7 @@ from sharing.hardware.system_instances import system_types
 from sharing.problems import ASIDE, Problem
 from sharing.stack.cluster import FEWEST_ZONES, ZONES_WITHOUT_EKS
 from sharing.stack.config import StackConfig
-from sharing.stack.existing import ExistingVpc
+from sharing.stack.existing import ExistingCluster, ExistingVpc
 
 Way = Literal["internet-gateway", "nat-gateway", "elsewhere", "none"]
 """Where 0.0.0.0/0 leads. `elsewhere` is, for example, a transit gateway: the rest of that way is unknown."""
@@ -81,6 +81,17 @@ def network_of(vpc: ExistingVpc) -> Network:
         control_plane=subnets,
         nodes=place_ids("cluster.vpc.node-subnets", vpc.node_subnets) or subnets,
         groups=place_ids("cluster.vpc.security-groups", vpc.security_groups),
+    )
+
+
+def network_around(cluster: ExistingCluster, vpc: str, subnets: Sequence[str]) -> Network:
+    """The section `cluster.existing`, with the VPC and the subnets of that cluster."""
+    path = "cluster.existing.node-subnets"
+    return Network(
+        vpc=vpc,
+        path="cluster.existing.name",
+        nodes=place_ids(path, cluster.node_subnets) or dict.fromkeys(subnets, path),
+        groups=place_ids("cluster.existing.security-groups", cluster.security_groups),
     )
 
 

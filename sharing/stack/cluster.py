@@ -92,6 +92,11 @@ class ClusterSettings(Section):
         return len(self.zone_names) or self.zones
 
     @property
+    def own_system_nodes(self) -> int:
+        """Number of system nodes of the stack. A cluster that exists has nodes of its own."""
+        return 0 if self.existing else self.system_nodes.count
+
+    @property
     def nat_gateways(self) -> int:
         """Number of NAT gateways of the stack, each with a public address."""
         return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat] if self.owns_network else 0

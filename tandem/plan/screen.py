@@ -62,6 +62,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _reclaims(console, plan.config)
     _features(console, plan.config)
     _registry(console, plan.config)
+    _existing(console, plan)
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
@@ -288,6 +289,13 @@ def _registry(console: Console, config: StackConfig) -> None:
         text = f"Registry  images and charts from {config.registry}; models from {in_words(sorted(hosts))}"
         console.print()
         say(console, text, "bold", word="Registry")
+
+
+def _existing(console: Console, plan: Plan) -> None:
+    """What this command cannot know of a cluster that exists."""
+    if existing := plan.config.cluster.existing:
+        text = f"{existing.name} stays as it is. Whether it suits, only `tandem doctor {plan.stack}` and `up` can tell"
+        say(console, f"Cluster  {text}", "bold", word="Cluster")
 
 
 def _cost_row(name: str, lines: Sequence[Line], *more: str) -> tuple[str, str, str]:

@@ -20,6 +20,11 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "zone_names": ["zone-0", "zone-1"],
         "system_nodes.id": "theirs-system-id",
     },
+    "ExistingCluster": {
+        "cluster_name": "theirs",
+        "node_subnet_ids": ["subnet-1", "subnet-2"],
+        "zone_names": ["zone of subnet-1", "zone of subnet-2"],
+    },
     "SpotGpuNodeGroup": {
         "node_group.labels": {
             "tandem/pool": "gpu",

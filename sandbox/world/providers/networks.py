@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from ipaddress import ip_network
 from typing import Any
 
 from sandbox.cloud.aws.places import Place
@@ -18,6 +19,13 @@ TARGETS = (
 """Keys of a route in a result, besides `cidrBlock`; those that do not apply are empty."""
 
 
+_DEFAULTS: dict[str, Values] = {
+    tokens.VPC: {"enableDnsSupport": True, "enableDnsHostnames": False},
+    tokens.SUBNET: {"mapPublicIpOnLaunch": False},
+}
+"""What a resource has if its program says nothing (API_CreateVpc.html, API_CreateSubnet.html)."""
+
+
 def answer(entities: Entities, question: Question) -> Values | None:
     """The function's result, or None for other functions. Raises CloudError as the provider does."""
     found = ANSWERS.get(question.token)
@@ -32,11 +40,19 @@ def _found(entity: Entity | None, code: str, what: str) -> dict[str, Any]:
 
 
 def _by_id(token: str, code: str, what: str, entities: Entities, question: Question) -> Values:
-    found = _found(entities.get(token, question.args.get("id")), code, what)
+    found = {**_DEFAULTS.get(token, {}), **_found(entities.get(token, question.args.get("id")), code, what)}
+    if token == tokens.SUBNET:
+        found.setdefault("availableIpAddressCount", _count_free(entities, found))
     if zone := found.get("availabilityZone"):
         found["availabilityZoneId"] = Place.of(question.provider).zones.get(zone, zone)
     # The main route table of a VPC has no entity, and no route to the internet.
     return {"mainRouteTableId": f"rtb-main-{found['id']}", **found} if token == tokens.VPC else found
+
+
+def _count_free(entities: Entities, subnet: Values) -> int:
+    """EC2 keeps five addresses of a subnet (VPC user guide, subnet-sizing). Here, an interface has one."""
+    taken = entities.having(tokens.INTERFACE, subnetId=subnet["id"])
+    return ip_network(str(subnet["cidrBlock"])).num_addresses - 5 - len(taken)
 
 
 def _tables(entities: Entities, question: Question) -> Values:
@@ -67,13 +83,6 @@ def _endpoint(entities: Entities, question: Question) -> Values:
     return _found(found, "InvalidVpcEndpointId.NotFound", "VPC Endpoint")
 
 
-def _cluster(entities: Entities, question: Question) -> Values:
-    name = question.args["name"]
-    if (cluster := entities.get(tokens.CLUSTER, name)) is None:
-        raise CloudError("ResourceNotFoundException", f"No cluster found for name: {name}.")
-    return {"id": name, "vpcConfig": cluster.outputs["vpcConfig"]}
-
-
 ANSWERS: dict[str, Callable[[Entities, Question], Values]] = {
     "aws:ec2/getVpc:getVpc": partial(_by_id, tokens.VPC, "InvalidVpcID.NotFound", "VPC"),
     "aws:ec2/getSubnet:getSubnet": partial(_by_id, tokens.SUBNET, "InvalidSubnetID.NotFound", "Subnet"),
@@ -85,6 +94,5 @@ ANSWERS: dict[str, Callable[[Entities, Question], Values]] = {
     "aws:ec2/getVpcEndpoint:getVpcEndpoint": _endpoint,
     # No network here has one.
     "aws:ec2/getVpnGateway:getVpnGateway": partial(_by_id, "", "InvalidVpnGatewayID.NotFound", "VPN Gateway"),
-    "aws:eks/getCluster:getCluster": _cluster,
 }
 """By the function's token."""

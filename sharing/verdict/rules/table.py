@@ -160,6 +160,8 @@ def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
     elif version not in versions.AMI_KUBERNETES:
         pinned = sorted(versions.AMI_KUBERNETES, key=_numbers)
         yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest, LIMIT)
+    elif config.cluster.existing:
+        return  # Its owner has chosen how EKS supports it.
     elif ends and config.today >= ends[0] and config.cluster.support == "standard":
         rule = f"lacks standard support since {ends[0]}, so EKS would upgrade it automatically"
         yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
@@ -211,7 +213,7 @@ def _disk_holds_models(config: StackConfig) -> Iterator[Problem]:
 
 def _kubernetes_near_end(config: StackConfig) -> Iterator[Problem]:
     ends = support_ends(config.cluster.kubernetes)
-    if ends and config.today < ends[0] <= config.today + NEAR_END:
+    if ends and config.today < ends[0] <= config.today + NEAR_END and not config.cluster.existing:
         rule = f"has standard support only until {ends[0]}"
         yield Problem("cluster.kubernetes", config.cluster.kubernetes, rule, _newer_kubernetes(config))
 
@@ -303,6 +305,8 @@ def _nat_traffic(config: StackConfig) -> Iterator[Problem]:
 
 def _open_endpoint(config: StackConfig) -> Iterator[Problem]:
     path = "cluster.public-access-cidrs"
+    if config.cluster.existing:
+        return
     if "public_access_cidrs" not in config.cluster.model_fields_set:
         rule = "is missing, so the Kubernetes API is reachable from the internet; IAM still applies"
         yield Problem(path, "", rule, 'Write your own address, e.g. ["203.0.113.7/32"], or ["0.0.0.0/0"] to accept it.')
