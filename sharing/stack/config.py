@@ -227,12 +227,13 @@ class StackConfig(Section):
 
     @property
     def images_avoid_nat(self) -> bool:
-        """Whether images come from ECR of the stack's region: its layers are in S3, which has a gateway endpoint.
+        """Whether images come from ECR of the stack's region: its layers are in S3, and the stack's network has a gateway
+        endpoint for it. Whether yours has one is unknown.
 
         Amazon ECR User Guide, "Amazon ECR interface VPC endpoints": layers are in S3. Of other registries, the way to
         them is unknown.
         """
-        return ecr_region(self.registry or "") == self.region
+        return self.cluster.owns_network and ecr_region(self.registry or "") == self.region
 
     def given_tags(self) -> dict[str, dict[str, str]]:
         """The tags in the file by their path. Those that come last take precedence."""
