@@ -91,8 +91,8 @@ class Bare:
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown name": (
-        lambda: OURS.OllamaPair("p", modles=[]),
-        "OllamaPairArgs has no argument 'modles'. Did you mean models?",
+        lambda: OURS.OllamaPair("p", modelss=[]),
+        "OllamaPairArgs has no argument 'modelss'. Did you mean models?",
     ),
     "a missing one": (lambda: OURS.OllamaPair("p"), "OllamaPairArgs.models is missing. Pass it."),
     "an unknown name in a dictionary of a list": (

@@ -55,7 +55,7 @@ SAME: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any], Any]] = {
         {},
         TimeSlicing(),
     ),
-    "form": ([{"nam": "llama2:7b"}, "mistral"], {"mode": "mpss"}, {}, {"mode": "mpss"}),
+    "form": ([{"nme": "llama2:7b"}, "mistral"], {"mode": "mpss"}, {}, {"mode": "mpss"}),
 }
 
 
