@@ -121,9 +121,7 @@ def test_the_rules_say_who_would_run_on_our_nodes_and_the_real_controller_does_t
     if "runs" in case:
         graph = graph_with(case["stack"], THEIRS)
         [group] = [plain(one.inputs) for one in node_groups(graph).values()]
-        ours = node("ours", graph, group, "us-east-1a")
-        ours["metadata"]["labels"] |= case.get("labelled", {})
-        theirs.join(ours)
+        theirs.join(node("ours", graph, group, "us-east-1a"))
         theirs.wait_for_nodes("ours")
     install(theirs, case["objects"])
     problems = said(theirs, case["stack"])
