@@ -183,7 +183,7 @@ def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_registered(
     assert said in refusal(theirs)
 
 
-def test_subnets_of_the_cluster_without_a_way_out_are_refused(theirs: Theirs) -> None:
+def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
     """Both those of the cluster, and those of the stack file, which it names by their place."""
     theirs.answers |= {
         "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
