@@ -111,9 +111,8 @@ def _read_facts(found: Any, options: pulumi.InvokeOptions) -> ClusterFacts:
 
 
 def _read_installed(found: Any, options: pulumi.InvokeOptions) -> Installed:
-    is_emulated = found.endpoint.startswith("http://")
     # Valid for 15 minutes. Unlike `aws eks get-token`, it is for the identity of the provider, whatever that is.
-    token = "" if is_emulated else aws.eks.get_cluster_auth(name=found.name, opts=options).token
+    token = aws.eks.get_cluster_auth(name=found.name, opts=options).token
     api = KubernetesApi(endpoint=found.endpoint, authority=found.certificate_authorities[0].data, token=token)
     try:
         return read_installed(api.read)

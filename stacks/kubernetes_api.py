@@ -43,7 +43,7 @@ class KubernetesApi:
 
         Raises `NotAdmittedError` and `NotReachedError`.
         """
-        headers = {"Accept": "application/json", **({"Authorization": f"Bearer {self.token}"} if self.token else {})}
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {self.token}"}
         try:
             request = urllib.request.Request(f"{self.endpoint}{path}", headers=headers)
             with urllib.request.urlopen(request, timeout=SECONDS, context=self._trusted()) as response:
@@ -65,10 +65,8 @@ class KubernetesApi:
             raise NotReachedError(f"the answer to {path} is no object of Kubernetes")
         return answer
 
-    def _trusted(self) -> ssl.SSLContext | None:
-        """The cluster's own authority, and no other. The endpoint of an emulated cluster has no TLS."""
-        if self.endpoint.startswith("http://"):
-            return None
+    def _trusted(self) -> ssl.SSLContext:
+        """The cluster's own authority, and no other."""
         trusted = ssl.create_default_context(cadata=base64.b64decode(self.authority).decode())
         # Python 3.13 sets it, and then refuses the authority of a cluster that EKS created before Kubernetes 1.17
         # (aws/containers-roadmap#2638).

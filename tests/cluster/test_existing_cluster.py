@@ -12,10 +12,12 @@ import pytest
 import yaml
 
 from sandbox.graph import plain
+from sharing import versions
 from sharing.existing.cluster import ClusterFacts, judge_cluster
 from sharing.existing.objects import read_installed
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
 from tests.authority import make_authority
+from tests.cluster.charts import PLUGIN, Render
 from tests.cluster.deployment import CHARTS, Deployment, manifests, releases
 from tests.cluster.nodes import node, node_groups
 from tests.control_plane.api import ApiError
@@ -121,9 +123,7 @@ def test_the_rules_say_who_would_run_on_our_nodes_and_the_real_controller_does_t
     if "runs" in case:
         graph = graph_with(case["stack"], THEIRS)
         [group] = [plain(one.inputs) for one in node_groups(graph).values()]
-        ours = node("ours", graph, group, "us-east-1a")
-        ours["metadata"]["labels"] |= case.get("labelled", {})
-        theirs.join(ours)
+        theirs.join(node("ours", graph, group, "us-east-1a"))
         theirs.wait_for_nodes("ours")
     install(theirs, case["objects"])
     problems = said(theirs, case["stack"])
@@ -154,6 +154,17 @@ def test_a_stranger_learns_why_nothing_can_be_read(theirs: Deployment) -> None:
         read_installed(reading(theirs, "nonsense").read)
     with pytest.raises(NotReachedError, match="certificate"):
         read_installed(reading(theirs, authority=make_authority()["certificate"].encode()).read)
+
+
+def test_the_row_of_nvidias_chart_is_what_helm_makes_of_its_defaults(render: Render) -> None:
+    [row] = OTHERS["NVIDIA's chart"]["objects"]
+    release = {"name": "nvdp", "namespace": row["namespace"], "chart": f"nvdp/{PLUGIN}", "values": {}}
+    source = {"version": versions.DEVICE_PLUGIN_CHART, "repositoryOpts": {"repo": versions.DEVICE_PLUGIN_REPOSITORY}}
+    rendered = {one["metadata"]["name"]: one for one in render({**release, **source}) if one["kind"] == "DaemonSet"}
+    pod, ours = rendered[row["name"]]["spec"]["template"]["spec"], described(**row)["spec"]["template"]["spec"]
+    assert {key: pod[key] for key in ("affinity", "tolerations")} == row["pod"]
+    assert pod["containers"][0]["image"] == row["image"]
+    assert {one["hostPath"]["path"] for one in ours["volumes"]} <= {one["hostPath"]["path"] for one in pod["volumes"]}
 
 
 CASES = read_cases("scheduling")

@@ -14,6 +14,7 @@ from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
+from tests.authority import identify_server, show_authority
 from tests.components.json_server import JsonServer, Request, serve
 from tests.program.conftest import judge_with
 from tests.sharing.test_existing_cluster import installed_answers
@@ -38,8 +39,8 @@ class Theirs:
             "arn": "arn:aws:eks:us-east-1:123456789012:cluster/platform",
             "status": "ACTIVE",
             "version": "1.36",
-            "endpoint": f"http://127.0.0.1:{server.server_port}",
-            "certificateAuthorities": [{"data": "Q0E="}],
+            "endpoint": f"https://127.0.0.1:{server.server_port}",
+            "certificateAuthorities": [{"data": show_authority()}],
             "accessConfigs": [{"authenticationMode": "API"}],
             "computeConfigs": [],
             "vpcConfig": {"vpcId": "vpc-0a1b2c3d", "subnetIds": [*SUBNETS], "clusterSecurityGroupId": "sg-0a1b2c3d"},
@@ -48,6 +49,7 @@ class Theirs:
             "aws:eks/getClusters:getClusters": {"names": ["platform"]},
             "aws:eks/getNodeGroups:getNodeGroups": {"names": []},
             "aws:eks/getCluster:getCluster": lambda asked: self.cluster,
+            "aws:eks/getClusterAuth:getClusterAuth": lambda asked: {"token": f"token for {asked.args['name']}"},
             "aws:ec2/getVpc:getVpc": {},
             "aws:ec2/getSubnet:getSubnet": lambda asked: {"availabilityZone": SUBNETS[asked.args["id"]]},
         }
@@ -62,7 +64,7 @@ class Theirs:
 
 @pytest.fixture
 def theirs() -> Iterator[Theirs]:
-    with serve(lambda asked: found[0].answer(asked)) as server:
+    with serve(lambda asked: found[0].answer(asked), identify_server()) as server:
         found = [Theirs(server)]
         yield found[0]
 
@@ -183,7 +185,7 @@ def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_registered(
     assert said in refusal(theirs)
 
 
-def test_subnets_of_the_cluster_without_a_way_out_are_refused(theirs: Theirs) -> None:
+def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
     """Both those of the cluster, and those of the stack file, which it names by their place."""
     theirs.answers |= {
         "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
@@ -222,7 +224,7 @@ def test_an_api_that_denies_access_is_an_error(theirs: Theirs) -> None:
 
 
 def test_an_api_that_does_not_answer_is_an_error(theirs: Theirs) -> None:
-    theirs.cluster["endpoint"] = "http://127.0.0.1:1"
+    theirs.cluster["endpoint"] = "https://127.0.0.1:1"
     assert "'platform' has a Kubernetes API that cannot be reached" in refusal(theirs)
 
 
@@ -234,17 +236,9 @@ def test_a_description_that_aws_denies_is_an_error(theirs: Theirs) -> None:
     assert "Allow your role `eks:ListClusters` and `eks:DescribeCluster`." in refusal(theirs)
 
 
-def test_a_token_is_requested_for_a_real_endpoint(theirs: Theirs) -> None:
-    theirs.cluster["endpoint"] = "https://127.0.0.1:1"
-    asked: list[Any] = []
-
-    def grant(question: Any) -> Any:
-        asked.append(question)
-        return {"token": "t"}
-
-    theirs.answers["aws:eks/getClusterAuth:getClusterAuth"] = grant
-    refusal(theirs)
-    assert [question.args["name"] for question in asked] == ["platform"]
+def test_the_api_gets_a_token_for_the_cluster(theirs: Theirs) -> None:
+    theirs.deploy(plan())
+    assert {asked.authorization for asked in theirs.server.asked} == {"Bearer token for platform"}
 
 
 def test_a_warning_does_not_stop_the_deployment(theirs: Theirs) -> None:

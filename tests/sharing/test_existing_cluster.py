@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from sharing.existing.cluster import ClusterFacts, There, judge_cluster, warn_of_cluster
+from sharing.existing.cluster import (
+    ClusterFacts,
+    There,
+    judge_cluster,
+    not_admitted,
+    not_described,
+    not_found,
+    not_reached,
+    warn_of_cluster,
+)
 from sharing.existing.objects import Installed, read_installed
-from sharing.stack.config import StackConfig
-from tests.sharing.builders import TODAY, Circumstances, read_cases
+from sharing.existing.vpc import network_around
+from sharing.stack.config import Circumstances, StackConfig
+from sharing.stack.existing import ExistingCluster
+from tests.sharing.builders import TODAY, read_cases
 
 CASES = read_cases("existing_cluster")
 Object = dict[str, Any]
@@ -101,3 +112,49 @@ def test_a_cluster_is_judged_as_in_the_table(name: str) -> None:
     assert (errors, warnings) == (case.get("errors", []), case.get("warnings", []))
     assert facts.installed
     assert There(facts.installed, config, "dev").has_discovery is not case.get("discovery", True)
+
+
+def test_a_cluster_that_cannot_be_read_is_an_error_with_its_fix() -> None:
+    problems = [
+        not_found("platform", "us-east-1"),
+        not_described("platform", "AccessDenied"),
+        not_admitted("platform", "401"),
+        not_reached("platform", "timed out"),
+    ]
+    assert [problem.message for problem in problems] == [
+        "cluster.existing.name: 'platform' is no EKS cluster of this account in us-east-1. "
+        "Write a name that `aws eks list-clusters --region us-east-1` prints.",
+        "cluster.existing.name: 'platform' cannot be described by EKS (AccessDenied). "
+        "Allow your role `eks:ListClusters` and `eks:DescribeCluster`.",
+        "cluster.existing.name: 'platform' does not admit you (401). Create an access entry: `aws eks "
+        "create-access-entry --cluster-name platform --principal-arn ROLE`, and associate the policy "
+        "AmazonEKSClusterAdminPolicy with it.",
+        "cluster.existing.name: 'platform' has a Kubernetes API that cannot be reached (timed out). "
+        "Run `up` where its endpoint is reachable: inside its VPC, or from an address that it allows.",
+    ]
+
+
+def test_without_its_kubernetes_api_only_eks_is_judged() -> None:
+    facts = ClusterFacts(
+        name="platform", status="ACTIVE", version="1.36", authentication="API", is_automatic=False, installed=None
+    )
+    assert [*judge_cluster(facts, configured({}), "dev"), *warn_of_cluster(facts, configured({}))] == []
+
+
+@pytest.mark.parametrize(("owner", "is_deployed"), [("tandem-dev", True), ("tandem-prod", False)])
+def test_a_stack_with_objects_in_the_cluster_is_deployed(owner: str, is_deployed: bool) -> None:
+    found = installed({"namespaces": {"ollama": {"tandem/stack": owner}}})
+    assert There(found, configured({}), "dev").is_deployed is is_deployed
+
+
+def test_nodes_are_in_the_given_subnets_or_in_those_of_the_cluster() -> None:
+    of_cluster = ["subnet-0000000a", "subnet-0000000b"]
+    given = ExistingCluster(
+        name="platform", node_subnets=["subnet-0000000c"], security_groups=["sg-0000000a", "sg-0000000b"]
+    )
+    network = network_around(given, "vpc-0a1b2c3d", of_cluster)
+    assert network.nodes == {"subnet-0000000c": "cluster.existing.node-subnets[0]"}
+    assert network.groups["sg-0000000b"] == "cluster.existing.security-groups[1]"
+    default = network_around(ExistingCluster(name="platform"), "vpc-0a1b2c3d", of_cluster)
+    assert default.nodes == dict.fromkeys(of_cluster, "cluster.existing.node-subnets")
+    assert not default.control_plane

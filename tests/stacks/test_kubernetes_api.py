@@ -4,15 +4,17 @@ import pytest
 
 from stacks import kubernetes_api
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
+from tests.authority import identify_server, show_authority
 from tests.components.json_server import Answer, serve
 
 PATH = "/apis/apps/v1/daemonsets"
 STATUS = {"kind": "Status", "message": "no"}
 
 
-def read(answer: Answer, token: str = "secret") -> tuple[object, str | None]:
-    with serve(lambda _: answer) as server:
-        api = KubernetesApi(endpoint=f"http://127.0.0.1:{server.server_port}", authority="", token=token)
+def read(answer: Answer) -> tuple[object, str | None]:
+    with serve(lambda _: answer, identify_server()) as server:
+        endpoint = f"https://127.0.0.1:{server.server_port}"
+        api = KubernetesApi(endpoint=endpoint, authority=show_authority(), token="secret")
         found = api.read(PATH)
         [asked] = server.asked
     assert (asked.method, asked.path) == ("GET", PATH)
@@ -21,10 +23,6 @@ def read(answer: Answer, token: str = "secret") -> tuple[object, str | None]:
 
 def test_a_list_is_read_with_the_token() -> None:
     assert read((200, {"items": []})) == ({"items": []}, "Bearer secret")
-
-
-def test_without_a_token_none_is_sent() -> None:
-    assert read((200, {"items": []}), token="") == ({"items": []}, None)
 
 
 def test_a_path_that_the_server_does_not_know_is_no_error() -> None:
@@ -52,7 +50,7 @@ def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         read((200, {"items": "x" * 2**20}))
 
 
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "https://127.0.0.1:1", "nowhere"])
+@pytest.mark.parametrize("endpoint", ["https://127.0.0.1:1", "nowhere"])
 def test_a_server_that_does_not_answer_is_an_error(endpoint: str) -> None:
     with pytest.raises(NotReachedError):
-        KubernetesApi(endpoint=endpoint, authority="", token="").read(PATH)
+        KubernetesApi(endpoint=endpoint, authority=show_authority(), token="").read(PATH)

@@ -1,6 +1,5 @@
 """The way to an emulated cluster's API server: through a proxy, with TLS, as a program reaches a cluster in AWS."""
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from sandbox.engine import serving_clusters
 from sandbox.world import tokens
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
-from tests.authority import make_authority
+from tests.authority import make_authority, show_authority
 from tests.sandbox.world_pieces import Account
 
 NAMESPACES = "/api/v1/namespaces"
@@ -52,9 +51,8 @@ def test_it_notices_a_wrong_token_authority_and_address(account: Account) -> Non
     with pytest.raises(NotAdmittedError, match="401"):
         reading(account, token="nonsense").read(NAMESPACES)
     make_authority.cache_clear()
-    other = base64.b64encode(make_authority()["certificate"].encode()).decode()
     with pytest.raises(NotReachedError, match="certificate verify failed"):
-        reading(account, authority=other).read(NAMESPACES)
+        reading(account, authority=show_authority()).read(NAMESPACES)
     with pytest.raises(NotReachedError, match="502"):
         reading(account, endpoint="https://other.gr7.us-east-1.eks.amazonaws.com").read(NAMESPACES)
 

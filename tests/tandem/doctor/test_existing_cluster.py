@@ -64,7 +64,7 @@ def test_a_suitable_cluster_is_fine(creation: Creation, stack: Case, monkeypatch
 
 
 def test_a_wrong_network_stops_up(creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto's VPC has neither names nor a way out, and the subnet in the stack file does not exist."""
+    """The subnet in the stack file does not exist."""
     make_cluster(creation)
     answer_with(monkeypatch)
     monkeypatch.setattr("tandem.doctor.existing.judge_network", judge_network)
@@ -105,11 +105,11 @@ def test_an_api_that_cannot_be_reached_leaves_it_unknown(
     creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(chosen: Any) -> Any:
-        raise NotConnectedError("the server is away. Try again.")
+        raise NotConnectedError("the server is down. Try again.")
 
     make_cluster(creation)
     monkeypatch.setattr("tandem.deployed.kubernetes.cluster", refuse)
-    assert summary("existing-cluster", stack) == [("unknown", "the server is away")]
+    assert summary("existing-cluster", stack) == [("unknown", "the server is down")]
 
 
 def test_a_description_that_aws_denies_stops_up(
