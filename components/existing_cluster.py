@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.gpu_cluster.zones import ask, zones_of_pool
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
@@ -19,6 +19,7 @@ PATH = "cluster.existing"
 """Section of a stack file with the same settings."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ExistingClusterArgs:
     """Inputs of ExistingCluster.
@@ -67,7 +68,8 @@ class ExistingCluster(pulumi.ComponentResource):
     kubernetes_provider: k8s.Provider
     """Provider for Kubernetes resources in this cluster."""
 
-    def __init__(self, name: str, args: ExistingClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[ExistingClusterArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(ExistingClusterArgs, args, more)
         super().__init__(TOKEN.format("ExistingCluster"), name, None, opts)
         look_up = pulumi.InvokeOptions(parent=self)
         self._market = ask(

@@ -227,8 +227,8 @@ class StackConfig(Section):
 
     @property
     def images_avoid_nat(self) -> bool:
-        """Whether images come from ECR of the stack's region: its layers are in S3, and the stack's network has a gateway
-        endpoint for it. Whether yours has one is unknown.
+        """Whether images come from ECR of the stack's region: its layers are in S3, and the stack's own network has a
+        gateway endpoint for it. Whether yours has one is unknown.
 
         Amazon ECR User Guide, "Amazon ECR interface VPC endpoints": layers are in S3. Of other registries, the way to
         them is unknown.
