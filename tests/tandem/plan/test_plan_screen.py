@@ -240,6 +240,15 @@ def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, 
     assert "Pages" not in shown("timeslice")
 
 
+def test_an_existing_cluster_is_named_and_costs_nothing(tmp_path: Path) -> None:
+    text = words_with(tmp_path, "timeslice", {"cluster": {"existing": {"name": "platform"}}})
+    assert "cluster platform $0.000 yours, not counted" in text
+    assert "Cluster platform stays as it is. Whether it suits, only `tandem doctor timeslice` and `up` can tell" in text
+    assert "control plane" not in text
+    assert "system nodes" not in text
+    assert "warning" not in text
+
+
 @pytest.mark.parametrize(
     ("alert", "said"),
     [
