@@ -36,8 +36,9 @@ class Provider(pulumi.provider.Provider):
         try:
             made = component(name, build(arguments_of(component), inputs, component.__name__), options)
         except ValueError as error:
-            # Without this class, the engine would print the lines of this file.
-            raise pulumi.InputPropertiesError(self._translate(str(error))) from error
+            # For any other class, the engine would print the lines of this program, too. Without a list of errors, the
+            # SDK fails (pulumi 3.272, provider/server.py, create_grpc_invalid_properties_status).
+            raise pulumi.InputPropertiesError(self._translate(str(error)), []) from error
         state = {to_camel(one.name): getattr(made, one.name) for one in read_outputs(component)}
         return pulumi.provider.ConstructResult(made.urn, state)
 
