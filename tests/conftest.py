@@ -21,6 +21,7 @@ TIERS = {
     "sharing": "rules",
     "stacks": "rules",
     "components": "program",
+    "plugin": "program",
     "program": "program",
     "sandbox": "program",
     "tandem": "program",

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 import components
 from components import GpuClusterArgs, OllamaModel, OllamaPairArgs, SpotGpuNodeGroupArgs, SpotJobArgs
 from plugin.build import build
+from sharing.modes.layouts import Slices
 from sharing.modes.modes import Mig, Mps
 from tests.components.conftest import ARGUMENTS
 
@@ -50,10 +51,10 @@ def test_whole_numbers_are_whole_again_wherever_they_are() -> None:
     layout = {"mode": "mig", "strategy": "mixed", "layout": [{"profile": "1g.24gb", "count": 2.0}], "replicas": 3.0}
     nodes = {"clusterName": "c", "subnetIds": ["s"], "instanceTypes": ["g7e.2xlarge"], "sharing": layout}
     made = build(SpotGpuNodeGroupArgs, nodes, "SpotGpuNodeGroup").sharing
-    assert made == Mig(strategy="mixed", layout=[{"profile": "1g.24gb", "count": 2}], replicas=3)
+    assert made == Mig(strategy="mixed", layout=[Slices(profile="1g.24gb", count=2)], replicas=3)
 
 
-def test_a_model_of_your_own_and_a_name_are_told_apart() -> None:
+def test_a_model_of_your_own_and_a_name_both_arrive() -> None:
     own = {"name": "mine", "weightsBytes": 1e9, "layers": 2.0, "kvHeads": 2.0, "headDim": 64.0}
     rest = {"maxContext": 4096.0, "vocabulary": 32000.0, "source": "me"}
     assert build(OllamaModel, {"model": {**own, **rest}, "context": 2048.0}, "model").served.model.layers == 2
@@ -102,8 +103,8 @@ WRONG = [
     ),
     (
         OllamaPairArgs,
-        {"models": [{"model": "llama2:7b"}, {"modell": "x"}]},
-        "it.models[1] has no argument 'modell'. Did you mean model?",
+        {"models": [{"model": "llama2:7b"}, {"modle": "x"}]},
+        "it.models[1] has no argument 'modle'. Did you mean model?",
     ),
     # These stop in the class itself.
     (GpuClusterArgs, {"clusterName": "c", "zones": 2.5}, "GpuClusterArgs.zones must be a whole number, not 2.5."),

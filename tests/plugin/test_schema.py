@@ -14,7 +14,7 @@ from pulumi.provider.experimental.util import camel_case
 import components
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "plugin" / "schema.json").read_text(encoding="utf-8"))
-PUBLIC = {name: getattr(components, name) for name in components.__all__}
+PUBLIC = {name: getattr(components, name) for names in components.PUBLIC.values() for name in names}
 SERVED = sorted(name for name, made in PUBLIC.items() if issubclass(made, pulumi.ComponentResource))
 UNITS = {
     "Bytes": "bytes|tensors|state|weights",

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 from tests.wheel.conftest import ROOT, build
 
-OF_THE_CHECKOUT = {"sharing", "components", "stacks", "sandbox", "catalogue", "distribution", "tests"}
+OF_THE_CHECKOUT = {"sharing", "components", "stacks", "sandbox", "catalogue", "distribution", "plugin", "tests"}
 
 
 def files(wheel: Path) -> dict[str, bytes]:
