@@ -113,7 +113,10 @@ class Schema:
 
     def _shape(self, kind: Kind, argument: Argument, owner: Owner, *, plain: bool) -> dict[str, Any]:
         def describe(hint: Any) -> dict[str, Any]:
-            return self._describe(read_kind(hint), argument, owner, plain=plain)
+            part = read_kind(hint)
+            # If objects in lists were plain, too, Go's SDK would name types that it lacks (pulumi 3.260, pkg/codegen/go).
+            in_list = kind.name in ("list", "map") and part.name == "object"
+            return self._describe(part, argument, owner, plain=plain and not in_list)
 
         match kind.name:
             case "list":

@@ -95,6 +95,20 @@ def test_a_program_in_typescript_uses_the_cluster_of_another_team(typescript: Pr
     goes_through_its_life(typescript, with_their_cluster(typescript), "index.ts")
 
 
+def test_a_program_in_go_is_previewed(package: Path, tmp_path: Path) -> None:
+    """The first build takes minutes; Go keeps it."""
+    need_host("go")
+    if shutil.which("go") is None:
+        pytest.skip("go is not on the PATH")
+    program = Program(tmp_path)
+    module = "module mine\n\ngo 1.25\n\nrequire github.com/pulumi/pulumi/sdk/v3 v3.259.0\n"
+    program.write({"Pulumi.yaml": "name: mine\nruntime: go\n", "go.mod": module, "main.go": of_guide("main.go")})
+    program.ask("package", "add", str(package))
+    program.configure("aws:region", "us-east-1")
+    run = program.run("preview")
+    assert (run.code, run.errors) == (0, ())
+
+
 WRONG = [
     ("sharing: { mode: timeslice, replicas: 2 }", "sharing: { mode: timeslice, replicas: 1 }", "TimeSlicing.replicas"),
     ("gpu: t4, instanceTypes", "gpu: t44, instanceTypes", "unknown GPU 't44'. Did you mean t4"),

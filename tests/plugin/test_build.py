@@ -103,8 +103,8 @@ WRONG = [
     ),
     (
         OllamaPairArgs,
-        {"models": [{"model": "llama2:7b"}, {"modle": "x"}]},
-        "it.models[1] has no argument 'modle'. Did you mean model?",
+        {"models": [{"model": "llama2:7b"}, {"models": "x"}]},
+        "it.models[1] has no argument 'models'. Did you mean model?",
     ),
     # These stop in the class itself.
     (GpuClusterArgs, {"clusterName": "c", "zones": 2.5}, "GpuClusterArgs.zones must be a whole number, not 2.5."),

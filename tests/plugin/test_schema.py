@@ -96,7 +96,7 @@ EXPECTED = [
         "nodeGroups",
         {
             "type": "object",
-            "additionalProperties": {"$ref": "#/types/tandem:index:ParkedNodeGroup", "plain": True},
+            "additionalProperties": {"$ref": "#/types/tandem:index:ParkedNodeGroup"},
             "plain": True,
         },
         "Default: `{}`.",
