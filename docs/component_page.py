@@ -12,7 +12,7 @@ import tandem
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # `plugin` is no part of the wheel
 
 from plugin.arguments import NOTHING, Argument, Kind, read_arguments, read_kind
-from plugin.names import PUBLIC
+from plugin.names import read_public
 from sharing.modes.base import UNUSED
 
 HEAD = """# Components
@@ -53,7 +53,7 @@ def document() -> str:
 
 
 def _of_arguments(name: str, made: type) -> str:
-    home = "components" if name in PUBLIC else "tandem"
+    home = "components" if name in read_public() else "tandem"
     # The table has the attributes.
     rows = table(made)
     lines = [rows[0], ("---",) * len(rows[0]), *rows[1:]]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
-from importlib import import_module
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,8 +20,13 @@ WORDS = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 FENCE = re.compile(r"```.*?```", re.DOTALL)
 OF_PYTHON = {", or a `Gpu`": "", "None:": "Without it:", ". None ": ". Nothing ", " None ": " nothing "}
 """Words that mean nothing in other languages."""
-PUBLIC = {name: getattr(components, name) for name in import_module("components").__all__}
 OF_RULES = {**vars(modes), **vars(layouts), "Share": share.Share, "KvType": catalogue.KvType}
+
+
+@cache
+def read_public() -> dict[str, Any]:
+    """The public classes of the components by name. Importing all of them takes seconds."""
+    return {name: getattr(components, name) for names in components.PUBLIC.values() for name in names}
 
 
 def to_camel(name: str) -> str:
@@ -65,7 +70,7 @@ def translate(text: str, known: Collection[str]) -> str:
         shown = code[1]
         if re.match(r"\[?[A-Z]\w+\(", shown):
             # Docstrings of this project, read while the schema is made.
-            shown = json.dumps(to_plain(eval(shown, {**OF_RULES, **PUBLIC})))
+            shown = json.dumps(to_plain(eval(shown, {**OF_RULES, **read_public()})))
         shown = re.sub(r"^([a-z_]+)=", r"\1: ", shown)
         return f"`{WORDS.sub(lambda word: to_camel(word[0]) if word[0] in known else word[0], shown)}`"
 

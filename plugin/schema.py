@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import pulumi
 
+import components
 from plugin.arguments import NOTHING, Argument, Kind, read_arguments, read_kind, read_mode, read_outputs
-from plugin.names import PUBLIC, to_camel, to_pascal, translate, with_default
+from plugin.names import read_public, to_camel, to_pascal, translate, with_default
 from sharing.names import PROJECT, TOKEN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,12 +30,12 @@ LANGUAGES = ("nodejs", "python", "csharp", "java", "go")
 
 def served() -> list[type[pulumi.ComponentResource]]:
     """Every public component."""
-    return [kind for kind in PUBLIC.values() if issubclass(kind, pulumi.ComponentResource)]
+    return [kind for kind in read_public().values() if issubclass(kind, pulumi.ComponentResource)]
 
 
 def arguments_of(component: type) -> type:
     """The class of a component's arguments."""
-    found: type = PUBLIC[f"{component.__name__}Args"]
+    found: type = getattr(components, f"{component.__name__}Args")
     return found
 
 
@@ -51,7 +52,7 @@ class Schema:
     def __init__(self) -> None:
         self.types: dict[str, Any] = {}
         self._owners: dict[str, Owner] = {}
-        given = [kind for kind in PUBLIC.values() if kind not in served()]
+        given = [kind for kind in read_public().values() if kind not in served()]
         self._names = {one.name for kind in given for one in read_arguments(kind)}
         self._names |= {one.name for kind in served() for one in read_outputs(kind)}
 
@@ -114,7 +115,7 @@ class Schema:
     def _shape(self, kind: Kind, argument: Argument, owner: Owner, *, plain: bool) -> dict[str, Any]:
         def describe(hint: Any) -> dict[str, Any]:
             part = read_kind(hint)
-            # If objects in lists were plain, too, Go's SDK would name types that it lacks (pulumi 3.260, pkg/codegen/go).
+            # If objects in lists were plain, too, the SDK for Go would use types that it lacks (pulumi 3.260).
             in_list = kind.name in ("list", "map") and part.name == "object"
             return self._describe(part, argument, owner, plain=plain and not in_list)
 
