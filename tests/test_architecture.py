@@ -82,7 +82,8 @@ VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")
 
 def sources(*rooms: str) -> Iterator[Path]:
     for room in rooms:
-        yield from sorted((ROOT / room).glob("**/*.py"))
+        # `pulumi package add ../tandem/plugin` makes an environment there.
+        yield from sorted(path for path in (ROOT / room).glob("**/*.py") if ".venv" not in path.parts)
 
 
 def imported(path: Path) -> Iterator[str]:
