@@ -88,7 +88,8 @@ def _read_union(parts: list[Any]) -> Kind:
     kinds = {part: read_kind(part) for part in parts}
     if all(isinstance(part, type) and issubclass(part, BaseModel) for part in parts) and len(parts) > 1:
         return Kind("mode", tuple(parts))
-    has_objects = any(kind.name == "object" for kind in kinds.values())
+    # Where a class accepts a dictionary in its place, both are the same outside Python.
+    has_objects = any(kind.name in ("object", "mode") for kind in kinds.values())
     known = [part for part, kind in kinds.items() if kind != NOTHING and not (has_objects and kind.name == "map")]
     choices = [part for part in known if kinds[part].name == "choice"]
     if len(choices) == len(known) > 1:
