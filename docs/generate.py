@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import cli
+import component_page
 import effects
 import emulation
 import errors
@@ -32,6 +33,7 @@ from pydantic.fields import FieldInfo
 
 from catalogue import speed_report
 from components.ollama_pair.model_metrics import FAMILIES
+from plugin import schema as package_schema
 from sharing import tables
 from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.config import StackConfig
@@ -122,6 +124,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield REAL_WORLD, real_world.document(ROOT)
     yield REFERENCE / "regions.md", regions.document()
     yield REFERENCE / "cli.md", cli.document()
+    yield REFERENCE / "components.md", component_page.document()
+    yield package_schema.FILE, package_schema.text()
     yield _with_table(REFERENCE / "exit-codes.md", "codes", _markdown(cli.exit_codes_table()))
     yield REFERENCE / "errors.md", errors.document()
     yield _with_table(EMULATION, "rules", _markdown(emulation.rows()))

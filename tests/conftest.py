@@ -22,6 +22,7 @@ TIERS = {
     "stacks": "rules",
     "components": "program",
     "policy": "program",
+    "plugin": "program",
     "program": "program",
     "sandbox": "program",
     "tandem": "program",

@@ -90,7 +90,7 @@ def test_links_of_documents_have_a_target() -> None:
 
 
 def test_files_that_documents_name_exist() -> None:
-    pattern = r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`"
+    pattern = r"`((?:docs|components|plugin|stacks|sharing|sandbox|tandem|catalogue|templates|tests)/[\w./]*)`"
     names = [(document, name) for document in CURRENT for name in re.findall(pattern, read(document))]
     assert names
     no_files = (MODE_TAINT, OWNER_LABEL, POOL_LABEL)

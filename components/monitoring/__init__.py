@@ -54,7 +54,7 @@ class MonitoringArgs:
     pools: Sequence[MonitoredPool] = ()
     """Pools of GPU nodes. Without any, there is no panel with costs, and no alert about models without a pod."""
     other_usd_per_hour: float | None = None
-    """Costs of everything besides the GPU nodes, for the same panel."""
+    """Costs of everything besides the GPU nodes in USD per hour, for the same panel."""
     monitor_labels: Mapping[str, str] = field(default_factory=lambda: {"release": "kube-prometheus-stack"})
     """Labels of the monitors and the rule, by which a Prometheus finds them."""
     namespace: str = MONITORING_NAMESPACE

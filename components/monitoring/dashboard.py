@@ -29,9 +29,9 @@ class MonitoredPool:
     name: str
     """The value of the label `tandem/pool` on its nodes."""
     node_usd_per_hour: float
-    """Price of one node."""
+    """Price of one node, in USD per hour."""
     share_mib: int | None = None
-    """Memory of one share, if the sharing mode enforces it without MIG; None otherwise."""
+    """Memory of one share in MiB, if the sharing mode enforces it without MIG; None otherwise."""
     models: Sequence[str] = ()
     """Ids of the models that have a pod whenever the pool has a node. An alert expects them."""
 

@@ -53,7 +53,9 @@ class PluginPods:
     """How to find the device plugin's pods."""
 
     namespace: str
+    """Namespace of the pods."""
     selector: str
+    """Label selector of the pods, e.g. `app=nvidia-device-plugin-daemonset`."""
 
 
 DEVICE_PLUGIN = PluginPods(DEVICE_PLUGIN_NAMESPACE, f"app.kubernetes.io/name={PLUGIN_CHART}")

@@ -25,6 +25,7 @@ class Demand:
     path: str
     """Their path in the stack file, e.g. `gpu-nodes.instance-types`."""
     types: tuple[str, ...]
+    """EC2 instance types, e.g. `g4dn.xlarge`."""
     every: bool
     """True for a node group: EKS refuses one with a type that one of its zones does not sell
     (eksctl-io/eksctl#3531, awslabs/ec2-spot-workshops#154). Karpenter takes any type that a zone sells.
