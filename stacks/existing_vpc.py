@@ -46,7 +46,7 @@ def read_vpc(network: Network, config: StackConfig, options: pulumi.InvokeOption
     """
 
     def ask(function: Ask, **args: Any) -> Any:
-        """The answer; None if there is no such thing, True if there are several."""
+        """The answer; None for no match, True for several."""
         try:
             return function(**args, opts=options)
         except Exception as error:  # the SDK raises no narrower one for a function that fails

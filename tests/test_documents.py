@@ -13,7 +13,7 @@ import tandem
 from components.containers import NOBODY
 from sharing import versions
 from sharing.aws import tags
-from sharing.names import MODE_TAINT, POOL_LABEL
+from sharing.names import MODE_TAINT, OWNER_LABEL, POOL_LABEL
 from sharing.stack.config import StackConfig
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
@@ -64,7 +64,7 @@ def test_the_dev_stack_with_every_comment_switched_on_has_the_same_meaning(tmp_p
     assert not text.splitlines()[-1].lstrip().startswith("#")  # `pulumi stack init` would move it out of `config:`
 
 
-@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools"])
+@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools", "use-your-vpc"])
 def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{guide}.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(config:\n.*?)```", text, flags=re.DOTALL)
@@ -93,7 +93,7 @@ def test_files_that_documents_name_exist() -> None:
     pattern = r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`"
     names = [(document, name) for document in CURRENT for name in re.findall(pattern, read(document))]
     assert names
-    no_files = (MODE_TAINT, POOL_LABEL)
+    no_files = (MODE_TAINT, OWNER_LABEL, POOL_LABEL)
     assert [each for each in names if each[1] not in no_files and not (ROOT / each[1]).exists()] == []
 
 

@@ -49,11 +49,11 @@ def program_graph(plan: Plan) -> "Graph":
 
     named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
     unknown: dict[str, Values] = {CLUSTERS: {}} if plan.config.cluster.existing else {}
-    cloud = Cloud(answers={OFFERINGS: {}, **named, **unknown, **_answers_of_vpc(plan)})
+    cloud = Cloud(answers={OFFERINGS: {}, **named, **unknown, **answers_of_vpc(plan)})
     return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
 
 
-def _answers_of_vpc(plan: Plan) -> "dict[str, Answer]":
+def answers_of_vpc(plan: Plan) -> "dict[str, Answer]":
     """The answers about a VPC that the stack does not own. Only AWS knows it: here everything in it is right."""
     if (vpc := plan.config.cluster.vpc) is None:
         return {}

@@ -58,7 +58,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
-    _network(console, plan)
+    _network(console, plan.config)
     _reclaims(console, plan.config)
     _features(console, plan.config)
     _existing(console, plan)
@@ -247,11 +247,10 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
-def _network(console: Console, plan: Plan) -> None:
+def _network(console: Console, config: StackConfig) -> None:
     """A VPC that the stack does not own."""
-    if vpc := plan.config.cluster.vpc:
-        text = f"your VPC {vpc.id}; only `tandem doctor {plan.stack}` and `pulumi up` can check it"
-        say(console, f"Network  {text}", "bold", word="Network")
+    if vpc := config.cluster.vpc:
+        say(console, f"Network  your VPC {vpc.id}, which only `doctor` and `up` can check", "bold", word="Network")
 
 
 def _reclaims(console: Console, config: StackConfig) -> None:

@@ -1,11 +1,14 @@
 """What is installed in a cluster that a stack does not own, and what it means."""
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sharing.cost.bill import cost
+from sharing.cost.quotas import needs
 from sharing.existing.cluster import (
     ClusterFacts,
     There,
@@ -20,6 +23,7 @@ from sharing.existing.objects import Installed, read_installed
 from sharing.existing.vpc import network_around
 from sharing.stack.config import Circumstances, StackConfig
 from sharing.stack.existing import ExistingCluster
+from sharing.verdict.full import judge_fully
 from tests.sharing.builders import TODAY, read_cases
 
 CASES = read_cases("existing_cluster")
@@ -158,3 +162,40 @@ def test_nodes_are_in_the_given_subnets_or_in_those_of_the_cluster() -> None:
     default = network_around(ExistingCluster(name="platform"), "vpc-0a1b2c3d", of_cluster)
     assert default.nodes == dict.fromkeys(of_cluster, "cluster.existing.node-subnets")
     assert not default.control_plane
+
+
+def test_the_owner_of_a_cluster_pays_for_it_and_its_nodes() -> None:
+    """g4dn.xlarge as spot, and its disk of 100 GiB for $0.08 a month each: prices as in `cost.yaml`."""
+    bill = cost(configured({}))
+    assert {line.item: pytest.approx(line.usd_per_hour, abs=1e-4) for line in bill.lines} == {
+        "cluster platform": 0,
+        "GPU nodes 1 × g4dn.xlarge": 0.2158,
+        "EBS gp3 100 GiB": 100 * 0.08 / 730,
+    }
+    # One more GPU node with its disk while nodes are replaced, and no system node.
+    assert bill.replacing_usd_per_hour == pytest.approx(2 * bill.usd_per_hour, abs=1e-4)
+    assert bill.first_start_usd == 0
+
+
+def test_quotas_count_the_gpu_nodes_alone() -> None:
+    found = {need.quota.name: [need.now, need.most, need.replacing] for need in needs(configured({}))}
+    assert found == {"g-spot": [4, 4, 8]}
+
+
+@pytest.mark.parametrize("today", [TODAY, datetime.date(2027, 5, 1), datetime.date(2027, 8, 2)])
+def test_settings_of_the_control_plane_are_not_judged(today: datetime.date) -> None:
+    """Neither who may reach it, nor how long EKS supports its version: 1.36 until 2027-08-02."""
+    verdict = judge_fully(configured({}).under(Circumstances(today=today)))
+    said = [problem.path for problem in (*verdict.problems, *verdict.warnings)]
+    assert not [path for path in said if path.startswith("cluster")]
+
+
+def test_system_nodes_that_are_not_the_stacks_may_be_full() -> None:
+    models = [{"name": "llama3.2:1b"}]
+    features = {"monitoring": {"store": "builtin"}, "ui": {"enabled": True, "admin-email": "ops@example.com"}}
+    existing = judge_fully(configured({"stack": {**features, "models": models}}))
+    own = judge_fully(
+        StackConfig.model_validate({**STACK, **features, "models": models, "cluster": {"system-nodes": {"count": 1}}})
+    )
+    assert [problem.path for problem in own.problems] == ["cluster.system-nodes"]
+    assert existing.problems == ()

@@ -240,6 +240,23 @@ def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, 
     assert "Pages" not in shown("timeslice")
 
 
+def test_an_existing_cluster_is_named_and_costs_nothing(tmp_path: Path) -> None:
+    text = words_with(tmp_path, "timeslice", {"cluster": {"existing": {"name": "platform"}}})
+    assert "cluster platform $0.000 yours, not counted" in text
+    assert "Cluster platform stays as it is. Whether it suits, only `tandem doctor timeslice` and `up` can tell" in text
+    assert "control plane" not in text
+    assert "system nodes" not in text
+    assert "warning" not in text
+
+
+def test_a_vpc_that_exists_costs_nothing_here_and_the_screen_says_what_a_plan_cannot_know(tmp_path: Path) -> None:
+    vpc = {"id": "vpc-0a1b2c3d", "subnets": ["subnet-0000000a", "subnet-0000000b"]}
+    text = words_with(tmp_path, "timeslice", {"cluster": {"public-access-cidrs": ["0.0.0.0/0"], "vpc": vpc}})
+    assert "Network your VPC vpc-0a1b2c3d, which only `doctor` and `up` can check" in text
+    assert "NAT" not in text
+    assert "NAT" in shown("timeslice")
+
+
 @pytest.mark.parametrize(
     ("alert", "said"),
     [
