@@ -165,7 +165,7 @@ def test_nodes_are_in_the_given_subnets_or_in_those_of_the_cluster() -> None:
 
 
 def test_the_owner_of_a_cluster_pays_for_it_and_its_nodes() -> None:
-    """g4dn.xlarge as spot, and its disk of 100 GiB for $0.08 a month each: prices as in `cost.yaml`."""
+    """g4dn.xlarge as spot, and its disk of 100 GiB for $0.08 per month and GiB: prices as in `cost.yaml`."""
     bill = cost(configured({}))
     assert {line.item: pytest.approx(line.usd_per_hour, abs=1e-4) for line in bill.lines} == {
         "cluster platform": 0,

@@ -135,10 +135,15 @@ def test_only_node_groups_of_the_stack_are_checked(creation: Creation, stack: Ca
     ]
 
 
-def test_the_zones_are_those_of_the_cluster(creation: Creation, stack: Case) -> None:
+@pytest.mark.parametrize(("zone", "verdict"), [("us-east-1a", "ok"), ("us-east-1e", "stops")])
+def test_the_zones_are_those_of_the_cluster(creation: Creation, stack: Case, zone: str, verdict: str) -> None:
+    """In the emulated account, us-east-1e sells no g4dn."""
+    place = {"VpcId": creation.vpc, "CidrBlock": "10.0.1.0/24", "AvailabilityZone": zone}
+    creation.subnet = creation.subnets({}, **place)
     make_cluster(creation)
     [found] = findings("offerings", stack)
-    assert found.verdict == "ok", found
+    assert found.verdict == verdict, found
+    assert verdict == "ok" or "to `cluster.existing.node-subnets`: us-east-1a" in found.text + found.fix
 
 
 def test_only_releases_in_namespaces_of_the_stack_are_checked(
