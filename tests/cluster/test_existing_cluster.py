@@ -183,6 +183,8 @@ def test_the_table_of_scheduling_is_what_the_real_controller_does(cluster: Deplo
             taints = [GPU, *([{"key": "mode", "value": "x", "effect": effect}] if effect else [])]
             metadata = {"name": f"n-{effect.lower()}-{number}", "labels": labels}
             cluster.join({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": taints}})
+    # Until then, they have one more taint, which not every pod tolerates.
+    cluster.wait_for_nodes(*(one["metadata"]["name"] for one in cluster.api.list("v1", "Node")))
     expected, refused = {}, []
     for number, (name, case) in enumerate(CASES.items()):
         pod: Object = {"tolerations": [{"key": "gpu", "operator": "Exists"}], **case.get("pod", {})}

@@ -91,10 +91,11 @@ class Guest(Stack):
         return self.place.folder / CLOUD
 
     def recovers(self) -> None:
-        """Finishes what a killed command left."""
+        """Finishes what a killed command left, as `tandem sandbox destroy` does first."""
         with opened(self.place, pace=0) as sandbox:
             sandbox.prepare(fresh=False)
             assert sandbox.recover() == 0
+            sandbox.order()
 
 
 def _of(world: World, token: str) -> list[Entity]:
