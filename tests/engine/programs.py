@@ -70,7 +70,6 @@ class Program:
         account.nodes("their-nodes", clusterName=THEIRS, count=2)
         account.make(tokens.ADDON, "dns", clusterName=THEIRS, addonName="coredns")
         account.world.close()
-        self.subnets, self.kubeconfig = account.subnets, account.provider["kubeconfig"]
         return self.entities()
 
     def entities(self) -> dict[str, str]:
@@ -81,16 +80,16 @@ class Program:
         finally:
             world.close()
 
-    def configure(self, *arguments: str, given: str = "") -> None:
-        self.ask("config", "set", *arguments, given=given)
+    def configure(self, *arguments: str) -> None:
+        self.ask("config", "set", *arguments)
 
-    def ask(self, *arguments: str, given: str = "") -> str:
+    def ask(self, *arguments: str) -> str:
         """Runs a command of `pulumi`, which must succeed."""
         with opened(self.place, pace=0) as sandbox, pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", self._path)
             self._init(sandbox.pulumi)
             command, env = ["pulumi", *arguments], sandbox.pulumi.environment()
-            done = subprocess.run(command, cwd=self.folder, env=env, input=given, capture_output=True, text=True)
+            done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}{done.stdout}{done.stderr}"
         return done.stdout
 

@@ -38,9 +38,6 @@ def with_their_cluster(program: Program) -> Any:
     theirs = program.claim_cluster()
     program.configure("aws:region", "us-east-1")
     program.configure("clusterName", "theirs")
-    for at, subnet in enumerate(program.subnets):
-        program.configure("--path", f"subnetIds[{at}]", subnet)
-    program.configure("--secret", "kubeconfig", given=program.kubeconfig)
     return theirs
 
 
