@@ -60,8 +60,11 @@ def find_discovery(plan: Plan, provider: aws.Provider) -> bool:
     if facts.installed is None:
         raise _error(existing.name, problems)
     there = There(facts.installed, plan.config, plan.stack)
-    network = network_around(existing, found.vpc_config.vpc_id, found.vpc_config.subnet_ids)
-    warnings = [*warn_of_cluster(facts, plan.config)]
+    place = found.vpc_config
+    network = network_around(
+        existing, place.vpc_id, place.subnet_ids, has_private_api=bool(place.endpoint_private_access)
+    )
+    warnings = [*warn_of_cluster(facts, plan.config, plan.stack)]
     if vpc := read_vpc(network, plan.config, options):
         errors, doubts = judge_network(network, vpc, plan.config, deployed_in=network.vpc if there.is_deployed else "")
         problems, warnings = [*problems, *errors], [*warnings, *doubts]
@@ -100,24 +103,26 @@ def _describe(name: str, region: str, options: pulumi.InvokeOptions) -> Any:
 
 def _read_facts(found: Any, options: pulumi.InvokeOptions) -> ClusterFacts:
     is_active = found.status == "ACTIVE"
+    authentication = next((each.authentication_mode for each in found.access_configs), "CONFIG_MAP")
     return ClusterFacts(
         name=found.name,
         status=found.status,
         version=found.version,
-        authentication=next((each.authentication_mode for each in found.access_configs), "CONFIG_MAP"),
+        authentication=authentication,
         is_automatic=any(each.enabled for each in found.compute_configs or ()),
-        installed=_read_installed(found, options) if is_active else None,
+        ip_family=next((each.ip_family for each in found.kubernetes_network_configs or ()), "ipv4"),
+        installed=_read_installed(found, authentication, options) if is_active else None,
     )
 
 
-def _read_installed(found: Any, options: pulumi.InvokeOptions) -> Installed:
+def _read_installed(found: Any, authentication: str, options: pulumi.InvokeOptions) -> Installed:
     # Valid for 15 minutes. Unlike `aws eks get-token`, it is for the identity of the provider, whatever that is.
     token = aws.eks.get_cluster_auth(name=found.name, opts=options).token
     api = KubernetesApi(endpoint=found.endpoint, authority=found.certificate_authorities[0].data, token=token)
     try:
         return read_installed(api.read)
     except NotAdmittedError as error:
-        raise _error(found.name, [not_admitted(found.name, str(error))]) from None
+        raise _error(found.name, [not_admitted(found.name, str(error), authentication)]) from None
     except NotReachedError as error:
         raise _error(found.name, [not_reached(found.name, str(error))]) from None
 

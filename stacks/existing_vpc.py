@@ -68,7 +68,7 @@ def read_vpc(network: Network, config: StackConfig, options: pulumi.InvokeOption
     ways = _find_ways(ask, network, vpc.main_route_table_id)
     subnets = {id: ask(aws.ec2.get_subnet, id=id) for id in {**network.control_plane, **network.nodes}}
     groups = {id: ask(aws.ec2.get_security_group, id=id) for id in network.groups}
-    wanted = rules.list_services(config) if "none" in ways.values() else ["s3"]
+    wanted = rules.ENDPOINTS if "none" in ways.values() else ("s3",)
     return VpcFacts(
         dns_support=vpc.enable_dns_support,
         dns_hostnames=vpc.enable_dns_hostnames,
@@ -95,8 +95,10 @@ def _find_ways(ask: Ask, network: Network, main: str) -> dict[str, Way]:
     ways: dict[str, Way] = {}
     for id in dict.fromkeys([main, *ask(aws.ec2.get_route_tables, vpc_id=network.vpc, filters=filters).ids]):
         table = ask(aws.ec2.get_route_table, route_table_id=id)
-        out = [route for route in table.routes if route.cidr_block == "0.0.0.0/0"]
-        way = rules.way_through(out[0].gateway_id, out[0].nat_gateway_id) if out else "none"
+        way = rules.find_way(
+            (one.cidr_block or one.destination_prefix_list_id, one.gateway_id, one.nat_gateway_id)
+            for one in table.routes
+        )
         ways |= dict.fromkeys(network.nodes if id == main else [one.subnet_id for one in table.associations], way)
     # The provider leaves out routes that a VPN gateway propagates (terraform-provider-aws,
     # internal/service/ec2/vpc_route_table_data_source.go).
@@ -109,4 +111,6 @@ def _endpoint(ask: Ask, network: Network, service: str, region: str) -> Any:
     # Services in China have names of either form.
     names = [f"{prefix}com.amazonaws.{region}.{service}" for prefix in ("", "cn.")]
     filters = [aws.ec2.GetVpcEndpointFilterArgs(name="service-name", values=names)]
+    if service == "s3":
+        filters.append(aws.ec2.GetVpcEndpointFilterArgs(name="vpc-endpoint-type", values=["Gateway"]))
     return ask(aws.ec2.get_vpc_endpoint, vpc_id=network.vpc, filters=filters)

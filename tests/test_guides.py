@@ -36,6 +36,8 @@ GUIDES = (
     "use-your-cluster.md",
 )
 OF_THE_AWS_CLI = {
+    # Its output goes to another program.
+    ("ecr", "get-login-password"): {"region", "password-stdin"},
     ("eks", "update-kubeconfig"): {"region", "name"},
     ("eks", "wait"): {"region", "cluster-name", "nodegroup-name"},
     ("sso", "login"): {"profile"},

@@ -32,9 +32,12 @@ from sharing.versions import AMI_KUBERNETES
 
 PATH = "cluster.existing.name"
 MOST_MINORS_OLDER = 3
-"""How far a kubelet may be behind the API server (kubernetes.io/releases/version-skew-policy, "kubelet")."""
+"""How far a kubelet may be behind the API server (kubernetes.io/releases/version-skew-policy, "kubelet"). EKS creates
+managed node groups of the control plane's version only (EKS API reference, CreateNodegroup, `version`)."""
 CNI_FOLDERS = ("/etc/cni/net.d", "/opt/cni/bin")
 """Every network plugin puts its configuration or its binaries there (containerd's defaults)."""
+CHAINED = ("istio", "install-cni", "linkerd", "multus")
+"""Parts of the images of plugins that do the same, and need another network plugin."""
 PLUGIN_FOLDERS = ("/var/lib/kubelet/device-plugins", "/run/nvidia/mps")
 """Where a device plugin registers with the kubelet (Kubernetes documentation, "Device Plugins"), and where the MPS
 daemon of NVIDIA's chart listens (k8s-device-plugin v0.20.0, templates/daemonset-mps-control-daemon.yml)."""
@@ -61,6 +64,8 @@ class ClusterFacts:
     """`API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`."""
     is_automatic: bool
     """Whether it has EKS Auto Mode, which includes a Karpenter."""
+    ip_family: str = "ipv4"
+    """Or `ipv6`."""
     installed: Installed | None
     """None if the Kubernetes API was not asked, because the cluster is not ACTIVE."""
 
@@ -77,10 +82,12 @@ def not_described(name: str, why: str) -> Problem:
     return Problem(PATH, f"'{name}'", rule, "Allow your role `eks:ListClusters` and `eks:DescribeCluster`.")
 
 
-def not_admitted(name: str, why: str) -> Problem:
-    """The Kubernetes API rejects the caller."""
+def not_admitted(name: str, why: str, authentication: str) -> Problem:
+    """The Kubernetes API rejects the caller. With the mode CONFIG_MAP, a cluster has no access entries."""
     fix = (
-        f"Create an access entry: `aws eks create-access-entry --cluster-name {name} --principal-arn ROLE`, and "
+        "Map your role to the group system:masters in the ConfigMap `aws-auth` of kube-system."
+        if authentication == "CONFIG_MAP"
+        else f"Create an access entry: `aws eks create-access-entry --cluster-name {name} --principal-arn ROLE`, and "
         "associate the policy AmazonEKSClusterAdminPolicy with it."
     )
     return Problem(PATH, f"'{name}'", f"does not admit you ({why})", fix)
@@ -97,7 +104,10 @@ def judge_cluster(facts: ClusterFacts, config: StackConfig, stack: str) -> Itera
     if facts.status != "ACTIVE":
         yield Problem(PATH, f"'{facts.name}'", f"is {facts.status}, so EKS refuses changes", "Wait until it is ACTIVE.")
         return
-    yield from _judge_version(facts, config)
+    if facts.ip_family != "ipv4":
+        rule = f"gives pods {facts.ip_family} addresses, which the stack's nodes cannot assign"
+        yield Problem(PATH, f"'{facts.name}'", rule, "Use a cluster with the IP family ipv4.")
+    yield from _judge_version(facts, config, creates_groups=_creates_groups(facts, config, stack))
     yield from _judge_authentication(facts, config)
     if facts.installed:
         there = There(facts.installed, config, stack)
@@ -106,8 +116,11 @@ def judge_cluster(facts: ClusterFacts, config: StackConfig, stack: str) -> Itera
         yield from _judge_karpenter(facts, there)
 
 
-def warn_of_cluster(facts: ClusterFacts, config: StackConfig) -> Iterator[Problem]:
-    """What may keep a part of the stack waiting."""
+def warn_of_cluster(facts: ClusterFacts, config: StackConfig, stack: str) -> Iterator[Problem]:
+    """What may keep a part of the stack waiting, or stop a later change."""
+    if not _creates_groups(facts, config, stack) and not [*_judge_version(facts, config, creates_groups=False)]:
+        # Groups that exist may stay older. What replaces one is known only to Pulumi.
+        yield from _judge_version(facts, config, creates_groups=_has_groups(config))
     if facts.installed and not facts.installed.has_untainted_node:
         rule = "has no node without taints now, on which the stack's pods without a GPU could run"
         yield Problem(PATH, f"'{facts.name}'", rule, "Add a node without taints, if nothing adds one on demand.")
@@ -193,19 +206,31 @@ def find_names(config: StackConfig, *, discovery: bool) -> Iterator[tuple[str, s
         yield "PriorityClass", priority_class(OLLAMA_NAMESPACE, importance)
 
 
-def _judge_version(facts: ClusterFacts, config: StackConfig) -> Iterator[Problem]:
-    """Nodes are not newer than the control plane, and not much older."""
+def _has_groups(config: StackConfig) -> bool:
+    return any(pool.provisioner == "node-group" for pool in config.pools)
+
+
+def _creates_groups(facts: ClusterFacts, config: StackConfig, stack: str) -> bool:
+    """Whether it is certain that this `up` creates node groups: the first one does."""
+    installed = facts.installed
+    return _has_groups(config) and installed is not None and not There(installed, config, stack).is_deployed
+
+
+def _judge_version(facts: ClusterFacts, config: StackConfig, *, creates_groups: bool) -> Iterator[Problem]:
+    """Nodes are not newer than the control plane, and not much older. New node groups have its version."""
     wanted, newest = config.cluster.kubernetes, _minor(facts.version)
-    if newest - MOST_MINORS_OLDER <= _minor(wanted) <= newest:
+    fits = range(newest - (0 if creates_groups else MOST_MINORS_OLDER), newest + 1)
+    if _minor(wanted) in fits:
         return
     rule = f"does not match the control plane of '{facts.name}', which has {facts.version}"
-    fitting = [each for each in AMI_KUBERNETES if newest - MOST_MINORS_OLDER <= _minor(each) <= newest]
+    rule += ", and EKS creates node groups of that version only" * creates_groups
+    fitting = [each for each in AMI_KUBERNETES if _minor(each) in fits]
     if fitting:
         fix = f'Write `kubernetes: "{max(fitting, key=_minor)}"`.'
     elif newest < min(map(_minor, AMI_KUBERNETES)):
         fix = f"Upgrade the cluster to {min(AMI_KUBERNETES, key=_minor)} or newer."
     else:
-        fix = "Install a newer release of tandem."
+        fix = f"Install a release of tandem that has {facts.version}."
     yield Problem("cluster.kubernetes", wanted, rule, fix)
 
 
@@ -228,7 +253,7 @@ def _of_karpenter(config: StackConfig) -> list[GpuPool]:
 def _judge_network(there: There) -> Iterator[Problem]:
     """Each node needs a network plugin, and pods need DNS and the addresses of Services."""
     for pool in there.config.pools:
-        plugins = there.on([pool], lambda each: each.mounts(*CNI_FOLDERS))
+        plugins = there.on([pool], lambda each: each.mounts(*CNI_FOLDERS) and not each.uses(*CHAINED))
         proxies = there.on([pool], lambda each: each.uses("kube-proxy"))
         if not plugins:
             fix = f"Install the EKS add-on vpc-cni, or let your network plugin tolerate the taint {MODE_TAINT}."
@@ -311,13 +336,13 @@ def _judge_names(there: There) -> Iterator[Problem]:
 
 
 def _judge_karpenter(facts: ClusterFacts, there: There) -> Iterator[Problem]:
-    """Two controllers would fight over the same NodePools."""
+    """Two controllers would fight over the same NodePools. Auto Mode has its own, but the same definitions."""
     pools = _of_karpenter(there.config)
-    found = [each.label for each in there.controllers("karpenter/controller")]
-    found += ["EKS Auto Mode"] * facts.is_automatic
-    if pools and found:
-        rule = f"installs Karpenter, and the cluster has one: {found[0]}"
-        yield Problem(f"{pools[0].path}.provisioner", "karpenter", rule, "Write `provisioner: node-group`.")
+    found = there.controllers("karpenter/controller")
+    rules = [f"installs Karpenter, and the cluster has one: {each.label}" for each in found]
+    rules += ["installs custom resource definitions that EKS Auto Mode already has"] * facts.is_automatic
+    if pools and rules:
+        yield Problem(f"{pools[0].path}.provisioner", "karpenter", rules[0], "Write `provisioner: node-group`.")
 
 
 CHECKS: tuple[Callable[[There], Iterator[Problem]], ...] = (

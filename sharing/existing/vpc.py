@@ -1,6 +1,6 @@
 """A VPC that a stack uses but does not own: facts that AWS reports, and what they mean for cluster and nodes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +11,8 @@ from sharing.stack.cluster import FEWEST_ZONES, ZONES_WITHOUT_EKS
 from sharing.stack.config import StackConfig
 from sharing.stack.existing import ExistingCluster, ExistingVpc
 
+HALVES = ("0.0.0.0/1", "128.0.0.0/1")
+"""Of all addresses."""
 Way = Literal["internet-gateway", "nat-gateway", "elsewhere", "none"]
 """Where 0.0.0.0/0 leads. `elsewhere` is, for example, a transit gateway: the rest of that way is unknown."""
 LEAST_FREE, ADVISED_FREE = 6, 16
@@ -21,9 +23,6 @@ MORE_SUBNETS = "Add a subnet in one of these to `{path}.node-subnets`"
 ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks-auth", "s3")
 """Services that nodes and Pod Identity need. Source: EKS user guide, private-clusters, "Pod requirements". Nothing here
 uses IAM roles for service accounts, which need `sts`."""
-KARPENTER_ENDPOINTS = ("eks", "sqs", "ssm")
-"""Services that Karpenter needs besides, with Pod Identity: the cluster's address, interruptions, AMIs.
-Source: aws/karpenter-provider-aws website/content/en/docs/getting-started/getting-started-with-karpenter/_index.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,8 @@ class VpcFacts:
     groups: Mapping[str, str] = field(default_factory=dict)
     """The VPC of each security group, by id. Groups that AWS does not know are missing."""
     endpoints: frozenset[str] = frozenset()
-    """Services with an endpoint in the VPC, e.g. `ecr.api`."""
+    """Services with an endpoint in the VPC, e.g. `ecr.api`; `s3` only if it is a gateway endpoint, as ECR's layers need
+    (ECR user guide, vpc-endpoints)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,12 @@ class Network:
     """Subnets of a control plane that the stack creates."""
     nodes: Mapping[str, str]
     groups: Mapping[str, str]
+    has_private_api: bool = True
+    """Whether the cluster's API server has an endpoint in the VPC, as those that the stack creates do."""
 
 
+Route = tuple[str | None, str | None, str | None]
+"""Destination of a route (a block of addresses or a prefix list), its gateway, and its NAT gateway."""
 Problems = tuple[list[Problem], list[Problem]]
 """Errors and warnings."""
 
@@ -84,7 +88,7 @@ def network_of(vpc: ExistingVpc) -> Network:
     )
 
 
-def network_around(cluster: ExistingCluster, vpc: str, subnets: Sequence[str]) -> Network:
+def network_around(cluster: ExistingCluster, vpc: str, subnets: Sequence[str], *, has_private_api: bool) -> Network:
     """The section `cluster.existing`, with the VPC and the subnets of that cluster."""
     path = "cluster.existing.node-subnets"
     return Network(
@@ -92,6 +96,7 @@ def network_around(cluster: ExistingCluster, vpc: str, subnets: Sequence[str]) -
         path="cluster.existing.name",
         nodes=place_ids(path, cluster.node_subnets) or dict.fromkeys(subnets, path),
         groups=place_ids("cluster.existing.security-groups", cluster.security_groups),
+        has_private_api=has_private_api,
     )
 
 
@@ -100,17 +105,17 @@ def place_ids(path: str, ids: Sequence[str]) -> dict[str, str]:
     return {id: f"{path}[{index}]" for index, id in enumerate(ids)}
 
 
-def way_through(gateway: str | None, nat: str | None) -> Way:
-    """Where a route leads, by the ids of its gateway and its NAT gateway."""
-    if nat:
-        return "nat-gateway"
-    return "internet-gateway" if (gateway or "").startswith("igw-") else "elsewhere"
-
-
-def list_services(config: StackConfig) -> list[str]:
-    """Services whose endpoints a stack without internet needs."""
-    has_karpenter = any(pool.provisioner == "karpenter" for pool in config.pools)
-    return [*ENDPOINTS, *(KARPENTER_ENDPOINTS if has_karpenter else ())]
+def find_way(routes: Iterable[Route]) -> Way:
+    """Where 0.0.0.0/0 leads, by the routes of a subnet."""
+    way: Way = "none"
+    for to, gateway, nat in routes:
+        if to == "0.0.0.0/0":
+            internet: Way = "internet-gateway" if (gateway or "").startswith("igw-") else "elsewhere"
+            return "nat-gateway" if nat else internet
+        # A prefix list may have all addresses, but that of a gateway endpoint has those of its service.
+        if (to in HALVES or f"{to}".startswith("pl-")) and not f"{gateway}".startswith("vpce-"):
+            way = "elsewhere"
+    return way
 
 
 def judge_network(network: Network, facts: VpcFacts, config: StackConfig, *, deployed_in: str = "") -> Problems:
@@ -126,8 +131,10 @@ def judge_network(network: Network, facts: VpcFacts, config: StackConfig, *, dep
     if errors := [*_dns_off(network, facts, config), *_misplaced(network, facts, config)]:
         return errors, []
     least, most = count_addresses(config)
-    errors = [*_few_zones(network, facts, config), *_no_way_out(network, facts, config)]
+    errors = [*_few_zones(network, facts, config), *_no_way_out(network, facts)]
     warnings = [*_doubtful_ways(network, facts)]
+    # In an existing cluster, Karpenter itself runs on nodes of others, whose routes are not known here.
+    (errors if network.control_plane else warnings).extend(_no_iam(network, facts, config))
     if not deployed_in:
         errors += _short(network, facts, (LEAST_FREE, "needs"), (least, "need at least"))
         warnings += _short(network, facts, (ADVISED_FREE, "recommends"), (most, "may reserve up to"))
@@ -177,8 +184,19 @@ def _few_zones(network: Network, facts: VpcFacts, config: StackConfig) -> Iterat
         yield Problem("cluster.vpc.subnets", "", rule, "Add a subnet in another zone.")
 
 
-def _no_way_out(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
-    missing = [service for service in list_services(config) if service not in facts.endpoints]
+def _no_iam(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
+    """Karpenter creates instance profiles (aws/karpenter-provider-aws#4985)."""
+    cut_off = [id for id in network.nodes if facts.subnets[id].way == "none"]
+    for pool in [pool for pool in config.pools if cut_off and pool.provisioner == "karpenter"][:1]:
+        rule = f"calls IAM, whose only endpoint is in us-east-1, and {cut_off[0]} has no route to the internet"
+        yield Problem(f"{pool.path}.provisioner", "karpenter", rule, "Write `provisioner: node-group`.")
+
+
+def _no_way_out(network: Network, facts: VpcFacts) -> Iterator[Problem]:
+    missing = [service for service in ENDPOINTS if service not in facts.endpoints]
+    if not network.has_private_api and any(facts.subnets[id].way == "none" for id in network.nodes):
+        rule = "has no private endpoint, which nodes without a route to the internet need"
+        yield Problem(network.path, "", rule, "Turn on the private access of its endpoint.")
     for id, path in network.nodes.items():
         subnet = facts.subnets[id]
         if subnet.way == "internet-gateway" and not subnet.public_addresses:
@@ -195,7 +213,7 @@ def _doubtful_ways(network: Network, facts: VpcFacts) -> Iterator[Problem]:
         rule = "has no route to the internet, from which the stack takes its images and models"
         yield Problem(path, "", rule, "Set `registry`, and serve the models from a mirror.")
     for path in (path for path, way in ways.items() if way == "elsewhere"):
-        rule = "leads out through a gateway whose way to the internet is not visible here"
+        rule = "has routes whose way to the internet is not visible here"
         yield Problem(path, "", rule, "Check it if nodes do not join.")
     if "s3" not in facts.endpoints and "nat-gateway" in ways.values():
         rule = "has no gateway endpoint for S3, so image layers from ECR pay for NAT"

@@ -31,7 +31,7 @@ SubnetIds = Annotated[
     Field(max_length=16),
     Fix("Write ids that `aws ec2 describe-subnets` prints."),
 ]
-"""At most as many as EKS accepts for a node group (EKS API reference, CreateNodegroup, has no smaller bound)."""
+"""EKS names no bound; 16 is ours."""
 GroupIds = Annotated[
     list[Annotated[str, _aws_id("sg")]],
     # EC2 quota "Security groups per network interface": 5, of which one is the cluster's own.

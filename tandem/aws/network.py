@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from sharing.existing.vpc import Network, Subnet, VpcFacts, Way, way_through
+from sharing.existing.vpc import Network, Subnet, VpcFacts, Way, find_way
 from tandem.aws.session import Account
 
 
@@ -29,7 +29,8 @@ def read_vpc(account: Account, network: Network) -> VpcFacts:
     ways = _find_ways(network, described("route_tables", "RouteTables", *here))
     subnets = described("subnets", "Subnets", "subnet-id", {**network.control_plane, **network.nodes})
     groups = described("security_groups", "SecurityGroups", "group-id", network.groups)
-    endpoints = described("vpc_endpoints", "VpcEndpoints", *here)
+    found = described("vpc_endpoints", "VpcEndpoints", *here)
+    endpoints = [one for one in found if one["VpcEndpointType"] == "Gateway" or not one["ServiceName"].endswith(".s3")]
     return VpcFacts(
         dns_support=is_on("DnsSupport"),
         dns_hostnames=is_on("DnsHostnames"),
@@ -60,5 +61,11 @@ def _find_ways(network: Network, tables: list[Any]) -> dict[str, Way]:
 def _way_of(table: Any) -> Way:
     # A route to a deleted gateway is a black hole (API_DeleteNatGateway).
     open_ = [route for route in table["Routes"] if route.get("State") != "blackhole"]
-    out = [route for route in open_ if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
-    return way_through(out[0].get("GatewayId"), out[0].get("NatGatewayId")) if out else "none"
+    return find_way(
+        (
+            one.get("DestinationCidrBlock", one.get("DestinationPrefixListId")),
+            one.get("GatewayId"),
+            one.get("NatGatewayId"),
+        )
+        for one in open_
+    )

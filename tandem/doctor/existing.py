@@ -38,13 +38,17 @@ def check_existing(case: Case) -> Iterator[Finding]:
                 installed = read_installed(reached.read)
         except NotConnectedError as error:
             yield unknown(*parts_of(str(error)))
-    network = network_around(existing, raw["resourcesVpcConfig"]["vpcId"], raw["resourcesVpcConfig"]["subnetIds"])
+    place = raw["resourcesVpcConfig"]
+    network = network_around(
+        existing, place["vpcId"], place["subnetIds"], has_private_api=bool(place.get("endpointPrivateAccess"))
+    )
     facts = ClusterFacts(
         name=raw["name"],
         status=raw["status"],
         version=raw["version"],
         authentication=(raw.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"),
         is_automatic=bool((raw.get("computeConfig") or {}).get("enabled")),
+        ip_family=(raw.get("kubernetesNetworkConfig") or {}).get("ipFamily", "ipv4"),
         installed=installed,
     )
     problems = [*judge_cluster(facts, plan.config, plan.stack)]
@@ -53,7 +57,8 @@ def check_existing(case: Case) -> Iterator[Finding]:
     problems += errors
     yield from (stops(f"{each.path}: {each.sentence}", each.fix) for each in problems)
     yield from (
-        warning(f"{each.path}: {each.sentence}", each.fix) for each in (*warn_of_cluster(facts, plan.config), *doubts)
+        warning(f"{each.path}: {each.sentence}", each.fix)
+        for each in (*warn_of_cluster(facts, plan.config, plan.stack), *doubts)
     )
     if installed and not problems:
         yield ok(f"{facts.name} suits the stack")

@@ -14,7 +14,8 @@ def copy_script(listed: Iterable[Artifact], registry: str) -> Iterator[str]:
     """The lines of the script. It is safe to run again."""
     host = registry.partition("/")[0]
     yield "#!/bin/sh"
-    yield f"# Needs crane and helm, logged in: `crane auth login {host}`, `helm registry login {host}`."
+    into = f"login {host} -u {'AWS' if ecr_region(registry) else 'USER'} --password-stdin"
+    yield f"# Needs crane and helm, logged in: `crane auth {into}`, `helm registry {into}`."
     yield "set -eu"
     yield "folder=$(mktemp -d)"
     for one in listed:

@@ -17,6 +17,7 @@ from stacks.stack_file.judge import Plan
 from tests.authority import identify_server, show_authority
 from tests.components.json_server import JsonServer, Request, serve
 from tests.program.conftest import judge_with
+from tests.program.test_existing_vpc import Refusal
 from tests.sharing.test_existing_cluster import installed_answers
 
 Object = dict[str, Any]
@@ -172,6 +173,12 @@ REFUSED: list[tuple[str, Object, Object, str]] = [
         "Write a name that `aws eks list-clusters --region us-east-1` prints.",
     ),
     ("a cluster that is not ready", {}, {"status": "UPDATING"}, "cluster.existing.name: 'platform' is UPDATING"),
+    (
+        "pods with IPv6 addresses",
+        {},
+        {"kubernetesNetworkConfigs": [{"ipFamily": "ipv6"}]},
+        "cluster.existing.name: 'platform' gives pods ipv6 addresses",
+    ),
     ("an older Kubernetes", {}, {"version": "1.35"}, 'Write `kubernetes: "1.35"`.'),
 ]
 
@@ -183,6 +190,11 @@ def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_registered(
     theirs.answers |= answers
     theirs.cluster |= cluster
     assert said in refusal(theirs)
+
+
+def none(asked: Any) -> Any:
+    """The provider's text (terraform-provider-aws, internal/tfresource/not_found_error.go)."""
+    raise Refusal("no matching EC2 VPN Gateway found")
 
 
 def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
@@ -205,6 +217,12 @@ def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
     given = plan(existing={"node-subnets": ["subnet-0000000a", "subnet-0000000b"]})
     assert f"  cluster.existing.node-subnets[1]{said}" in refusal(theirs, given)
     assert theirs.deploy(plan(existing={"node-subnets": ["subnet-0000000a"]})).of_type(NODE_GROUP)
+    # Without internet, the API server needs a private endpoint.
+    theirs.answers["aws:ec2/getRouteTable:getRouteTable"] = {"routes": []}
+    theirs.answers["aws:ec2/getVpnGateway:getVpnGateway"] = none
+    assert "cluster.existing.name: has no private endpoint" in refusal(theirs)
+    theirs.cluster["vpcConfig"] |= {"endpointPrivateAccess": True}
+    assert theirs.deploy(plan()).of_type(NODE_GROUP)
 
 
 def test_nodes_have_the_given_security_groups_and_the_clusters_own(theirs: Theirs) -> None:
@@ -220,7 +238,9 @@ def test_all_conflicts_are_in_one_error(theirs: Theirs) -> None:
 
 def test_an_api_that_denies_access_is_an_error(theirs: Theirs) -> None:
     theirs.server.answer = lambda asked: (403, {"kind": "Status"})
-    assert "'platform' does not admit you (403 for /apis/apps/v1/daemonsets)" in refusal(theirs)
+    assert "'platform' does not admit you (403 for /apis/apps/v1/daemonsets). Create an access entry" in refusal(theirs)
+    theirs.cluster["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP"}]
+    assert "ConfigMap `aws-auth`" in refusal(theirs)
 
 
 def test_an_api_that_does_not_answer_is_an_error(theirs: Theirs) -> None:

@@ -247,7 +247,7 @@ def test_a_deployed_cluster_cannot_move_to_another_vpc() -> None:
 
 
 def test_several_endpoints_of_a_service_are_one() -> None:
-    """An interface endpoint for S3 beside the gateway endpoint. The text is the provider's (not_found_error.go)."""
+    """Two gateway endpoints for S3, each for a route table. The text is the provider's (not_found_error.go)."""
     several = refuse("", "multiple EC2 VPC Endpoints matched; use additional constraints to reduce matches")
     graph = graph_of("timeslice", GIVEN, answers={"aws:ec2/getVpcEndpoint:getVpcEndpoint": several})
     assert not [log for log in graph.logs if "S3" in log.message]
@@ -256,8 +256,19 @@ def test_several_endpoints_of_a_service_are_one() -> None:
     assert [log.severity for log in graph.logs if "no gateway endpoint for S3" in log.message] == ["warning"]
 
 
+def test_an_interface_endpoint_for_s3_is_no_gateway_endpoint() -> None:
+    graph = graph_of("timeslice", GIVEN, having(tokens.ENDPOINT, vpcEndpointType="Interface"))
+    assert [log.severity for log in graph.logs if "no gateway endpoint for S3" in log.message] == ["warning"]
+
+
+def test_a_prefix_list_may_lead_out() -> None:
+    change = having(tokens.ROUTE, destinationCidrBlock="", destinationPrefixListId="pl-1")
+    graph = graph_of("timeslice", GIVEN, change)
+    assert [log for log in graph.logs if "has routes whose way to the internet is not visible" in log.message]
+
+
 def test_a_vpn_gateway_may_lead_out() -> None:
     """The provider does not show the routes that it propagates (vpc_route_table_data_source.go)."""
     there = {"aws:ec2/getVpnGateway:getVpnGateway": {"id": "vgw-1"}}
     graph = graph_of("timeslice", GIVEN, without(tokens.ROUTE), there)
-    assert [log for log in graph.logs if "leads out through a gateway" in log.message]
+    assert [log for log in graph.logs if "has routes whose way" in log.message]

@@ -112,7 +112,7 @@ def test_a_cluster_is_judged_as_in_the_table(name: str) -> None:
     )
     facts = replace(right, **case.get("facts", {}))
     errors = [str(problem) for problem in judge_cluster(facts, config, "dev")]
-    warnings = [str(problem) for problem in warn_of_cluster(facts, config)]
+    warnings = [str(problem) for problem in warn_of_cluster(facts, config, "dev")]
     assert (errors, warnings) == (case.get("errors", []), case.get("warnings", []))
     assert facts.installed
     assert There(facts.installed, config, "dev").has_discovery is not case.get("discovery", True)
@@ -122,7 +122,8 @@ def test_a_cluster_that_cannot_be_read_is_an_error_with_its_fix() -> None:
     problems = [
         not_found("platform", "us-east-1"),
         not_described("platform", "AccessDenied"),
-        not_admitted("platform", "401"),
+        not_admitted("platform", "401", "API_AND_CONFIG_MAP"),
+        not_admitted("platform", "401", "CONFIG_MAP"),
         not_reached("platform", "timed out"),
     ]
     assert [problem.message for problem in problems] == [
@@ -133,6 +134,8 @@ def test_a_cluster_that_cannot_be_read_is_an_error_with_its_fix() -> None:
         "cluster.existing.name: 'platform' does not admit you (401). Create an access entry: `aws eks "
         "create-access-entry --cluster-name platform --principal-arn ROLE`, and associate the policy "
         "AmazonEKSClusterAdminPolicy with it.",
+        "cluster.existing.name: 'platform' does not admit you (401). Map your role to the group system:masters in the "
+        "ConfigMap `aws-auth` of kube-system.",
         "cluster.existing.name: 'platform' has a Kubernetes API that cannot be reached (timed out). "
         "Run `up` where its endpoint is reachable: inside its VPC, or from an address that it allows.",
     ]
@@ -142,7 +145,7 @@ def test_without_its_kubernetes_api_only_eks_is_judged() -> None:
     facts = ClusterFacts(
         name="platform", status="ACTIVE", version="1.36", authentication="API", is_automatic=False, installed=None
     )
-    assert [*judge_cluster(facts, configured({}), "dev"), *warn_of_cluster(facts, configured({}))] == []
+    assert [*judge_cluster(facts, configured({}), "dev"), *warn_of_cluster(facts, configured({}), "dev")] == []
 
 
 @pytest.mark.parametrize(("owner", "is_deployed"), [("tandem-dev", True), ("tandem-prod", False)])
@@ -156,10 +159,10 @@ def test_nodes_are_in_the_given_subnets_or_in_those_of_the_cluster() -> None:
     given = ExistingCluster(
         name="platform", node_subnets=["subnet-0000000c"], security_groups=["sg-0000000a", "sg-0000000b"]
     )
-    network = network_around(given, "vpc-0a1b2c3d", of_cluster)
+    network = network_around(given, "vpc-0a1b2c3d", of_cluster, has_private_api=True)
     assert network.nodes == {"subnet-0000000c": "cluster.existing.node-subnets[0]"}
     assert network.groups["sg-0000000b"] == "cluster.existing.security-groups[1]"
-    default = network_around(ExistingCluster(name="platform"), "vpc-0a1b2c3d", of_cluster)
+    default = network_around(ExistingCluster(name="platform"), "vpc-0a1b2c3d", of_cluster, has_private_api=True)
     assert default.nodes == dict.fromkeys(of_cluster, "cluster.existing.node-subnets")
     assert not default.control_plane
 

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from sharing.existing.vpc import Subnet, VpcFacts, count_addresses, judge_network, network_of, way_through
+from sharing.existing.vpc import (
+    Route,
+    Subnet,
+    VpcFacts,
+    count_addresses,
+    find_way,
+    judge_network,
+    network_around,
+    network_of,
+)
 from sharing.stack.existing import ExistingCluster, ExistingVpc
 from tests.sharing.builders import pool, read_cases, setup
 
@@ -41,7 +50,11 @@ def test_a_vpc_is_judged_as_in_the_table(name: str) -> None:
     given = {"id": VPC, "subnets": ["subnet-0000000a", "subnet-0000000b"], **case.get("stack", {})}
     vpc = ExistingVpc.model_validate(given)
     config = setup(pools=[pool(provisioner=case.get("provisioner", "node-group"))])
-    errors, warnings = judge_network(network_of(vpc), facts(case), config, deployed_in=case.get("deployed_in", ""))
+    network = network_of(vpc)
+    if "private_api" in case:
+        cluster = ExistingCluster(name="platform")
+        network = network_around(cluster, VPC, vpc.subnets, has_private_api=case["private_api"])
+    errors, warnings = judge_network(network, facts(case), config, deployed_in=case.get("deployed_in", ""))
     said = [*map(str, errors)], [*map(str, warnings)]
     assert said == (case.get("errors", []), case.get("warnings", []))
 
@@ -64,4 +77,21 @@ def test_the_system_nodes_of_an_existing_cluster_have_their_addresses() -> None:
     ],
 )
 def test_a_route_leads_where_its_target_leads(gateway: str | None, nat: str | None, way: str) -> None:
-    assert way_through(gateway, nat) == way
+    assert find_way([("10.0.0.0/8", "tgw-1", None), ("0.0.0.0/0", gateway, nat)]) == way
+
+
+@pytest.mark.parametrize(
+    ("route", "way"),
+    [
+        (("pl-1", "igw-1", None), "elsewhere"),
+        (("pl-1", None, "nat-1"), "elsewhere"),
+        (("pl-1", "vpce-1", None), "none"),
+        (("128.0.0.0/1", None, "nat-1"), "elsewhere"),
+        (("0.0.0.0/16", "tgw-1", None), "none"),
+        (("10.0.0.0/8", "tgw-1", None), "none"),
+    ],
+)
+def test_a_route_to_more_than_it_says_leads_elsewhere(route: Route, way: str) -> None:
+    """A prefix list may contain 0.0.0.0/0, except that of a gateway endpoint."""
+    assert find_way([route]) == way
+    assert find_way([route, ("0.0.0.0/0", None, "nat-1")]) == "nat-gateway"

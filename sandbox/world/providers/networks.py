@@ -69,17 +69,20 @@ def _table(entities: Entities, question: Question) -> Values:
     return {
         "id": id,
         "routes": [
-            {"cidrBlock": one["destinationCidrBlock"], **{key: one.get(key, "") for key in TARGETS}} for one in routes
+            {"cidrBlock": one.get("destinationCidrBlock", ""), **{key: one.get(key, "") for key in TARGETS}}
+            for one in routes
         ],
         "associations": [{"subnetId": one["subnetId"], "routeTableId": id, "main": False} for one in associations],
     }
 
 
 def _endpoint(entities: Entities, question: Question) -> Values:
-    """An endpoint by the filter `service-name`, the only one."""
-    wanted = values_at(question.args, "filters.values")
+    """An endpoint by the filters `service-name` and `vpc-endpoint-type`; `Gateway` is the default of a program."""
+    wanted = {one["name"]: one["values"] for one in question.args["filters"]}
+    kinds = wanted.get("vpc-endpoint-type", ["Gateway", "Interface"])
     there = entities.having(tokens.ENDPOINT, vpcId=question.args["vpcId"])
-    found = next((one for one in there if one.inputs["serviceName"] in wanted), None)
+    named = [one for one in there if one.inputs["serviceName"] in wanted["service-name"]]
+    found = next((one for one in named if one.inputs.get("vpcEndpointType", "Gateway") in kinds), None)
     return _found(found, "InvalidVpcEndpointId.NotFound", "VPC Endpoint")
 
 

@@ -134,11 +134,12 @@ def _not_mime(case: Case) -> str | None:
     return "User data was not in the MIME multipart format."
 
 
-def _newer_than_cluster(case: Case) -> str | None:
+def _unlike_cluster(case: Case) -> str | None:
+    """New groups have the control plane's version (API_CreateNodegroup.html, `version`); others may stay older."""
     cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
     wanted, have = _minor(case.inputs.get("version")), _minor(cluster.outputs.get("version")) if cluster else 0
-    if wanted and have and wanted > have:
-        return f"Requested Nodegroup version 1.{wanted} is newer than the cluster's, 1.{have}"
+    if wanted and have and (wanted > have or (case.entity is None and wanted != have)):
+        return f"Requested Nodegroup version 1.{wanted} is not the cluster's, 1.{have}"
     return None
 
 
@@ -308,7 +309,7 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateNotFound", _HEALTH, _no_template, CHANGE),
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, done=True),
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, UPDATE),
-    _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _newer_than_cluster, CHANGE),
+    _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _unlike_cluster, CHANGE),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _unprivileged_nodes, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_network_plugin, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_internet, done=True),

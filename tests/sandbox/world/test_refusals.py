@@ -112,7 +112,8 @@ EKS: Rows = [
     (tokens.NODE_GROUP, group(launchTemplate=SECOND), "Ec2LaunchTemplateNotFound", "no version 2"),
     # terraform-aws-modules/terraform-aws-eks#1875.
     (tokens.NODE_GROUP, group(launchTemplate=PLAIN), NOT_MIME, "MIME multipart"),
-    (tokens.NODE_GROUP, group(version="1.37"), INVALID, "newer"),
+    (tokens.NODE_GROUP, group(version="1.37"), INVALID, "is not the cluster's"),
+    (tokens.NODE_GROUP, group(version="1.35"), INVALID, "is not the cluster's"),
     (tokens.NODE_GROUP, group(instanceTypes=["g4dn.xlarge", "g4dn.2xlarge"]), "InvalidRequestException", "Zone"),
     (tokens.ADDON, {"clusterName": "c", "addonName": "vpc-cni"}, IN_USE, "vpc-cni"),
     (tokens.ADDON, {"clusterName": "c", "addonName": "x", "podIdentityAssociations": NOBODYS}, INVALID, "not exist"),

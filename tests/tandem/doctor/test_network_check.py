@@ -5,11 +5,12 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.ec2.models import ec2_backends
 
 from sharing.stack.existing import ExistingVpc
 from tandem.aws.network import _way_of
 from tandem.doctor.checks import checks_for
-from tests.tandem.aws.emulated import REGION, Emulated
+from tests.tandem.aws.emulated import ACCOUNT, REGION, Emulated
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import findings, summary
 from tests.tandem.doctor.scenes import configured
@@ -126,6 +127,21 @@ def test_a_route_to_a_deleted_gateway_leads_nowhere() -> None:
     route = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
     assert _way_of({"Routes": [{**route, "State": "active"}]}) == "nat-gateway"
     assert _way_of({"Routes": [{**route, "State": "blackhole"}]}) == "none"
+
+
+def test_a_route_to_a_prefix_list_may_lead_out() -> None:
+    """EC2 API reference, Route. That of a gateway endpoint has its prefix list, too."""
+    route = {"DestinationPrefixListId": "pl-1", "State": "active"}
+    assert _way_of({"Routes": [{**route, "NatGatewayId": "nat-1"}]}) == "elsewhere"
+    assert _way_of({"Routes": [{**route, "GatewayId": "vpce-1"}]}) == "none"
+
+
+@pytest.mark.slow
+def test_an_interface_endpoint_for_s3_is_no_gateway_endpoint(theirs: Theirs, check: Callable[..., Any]) -> None:
+    ec2_backends[ACCOUNT][REGION].vpc_end_points.clear()
+    theirs.endpoint("s3", VpcEndpointType="Interface", SubnetIds=theirs.subnets)
+    [(verdict, text)] = check(**theirs.section())
+    assert (verdict, "has no gateway endpoint for S3" in text) == ("warning", True)
 
 
 @pytest.mark.slow
