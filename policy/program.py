@@ -246,38 +246,33 @@ def _read_group(group: Resource, by_urn: Mapping[str, Resource], program: Progra
 def _read_node_pool(pool: Resource, program: Program) -> None:
     template, limits = at(pool.props, "spec", "template"), at(pool.props, "spec", "limits")
     needs = [(str(at(each, "key")), each) for each in items(at(template, "spec", "requirements"))]
+    read = [(key, each) for key, each in needs if _is_read(key, each)]
     # Karpenter starts types without an NVIDIA GPU only for other pods.
     kinds = [
         kind
         for kind in instance_types().values()
         if kind.gpu.vendor == "nvidia"
-        and all(_allows(each, ATTRIBUTES[key](kind)) for key, each in needs if key in ATTRIBUTES)
+        and all((ATTRIBUTES[key](kind) in each["values"]) == (each["operator"] == "In") for key, each in read)
     ]
-    named = {key: items(at(each, "values")) for key, each in needs if at(each, "operator") == "In"}
-    listed = [str(each) for each in named.get(TYPE_LABEL, ())]
-    new = [each for each in listed if each not in instance_types() and NEW_TYPE.fullmatch(each)]
-    if kinds or new or NAME_LABEL in named:
-        unread = [key for key, each in needs if OF_INSTANCES.match(key) and not _is_read(key, each)]
-        is_read = bool({TYPE_LABEL, FAMILY_LABEL, NAME_LABEL} & {*named} and kinds) and not new and not unread
-        if not is_read:
+    named = {key: each["values"] for key, each in read if each["operator"] == "In"}
+    is_new = any(map(NEW_TYPE.fullmatch, {*map(str, named.get(TYPE_LABEL, ()))} - {*instance_types()}))
+    if kinds or is_new or NAME_LABEL in named:
+        is_read = not is_new and all(each in read for each in needs if OF_INSTANCES.match(each[0]))
+        is_named = not named.keys().isdisjoint((TYPE_LABEL, FAMILY_LABEL, NAME_LABEL))
+        types = [kind.name for kind in kinds if is_read and is_named]
+        if not types:
             program.leave(pool, "its requirements")
         # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.
         most = number(at(limits, "nvidia.com/gpu"), NO_LIMIT) // min((kind.gpus for kind in kinds), default=1)
         most = min(most, number(at(limits, "nodes"), NO_LIMIT))
         own = {"karpenter.sh/nodepool": at(pool.props, "metadata", "name")}
         every = labels({**own, **mapping(at(template, "metadata", "labels"))})
-        types = [kind.name for kind in kinds if is_read]
         _add_group(pool, types, every, at(template, "spec", "taints"), most, program)
 
 
 def _is_read(key: str, need: Any) -> bool:
     values = at(need, "values")
     return key in ATTRIBUTES and at(need, "operator") in ("In", "NotIn") and items(values) == values
-
-
-def _allows(need: Any, value: str) -> bool:
-    listed = value in items(at(need, "values"))
-    return {"In": listed, "NotIn": not listed}.get(str(at(need, "operator")), True)
 
 
 def _add_group(of: Resource, types: Sequence[str], own: Json, taints: Any, most: int, program: Program) -> None:

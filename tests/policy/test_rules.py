@@ -211,6 +211,10 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
         ([node_pool(instance_type=["g4ad.xlarge", "t3.large", "g4dn.xlarge"]), *CHAT], ""),
         ([node_pool(instance_family=["g5g", "g4dn"], arch=["amd64"]), *CHAT], ""),
         ([node_pool(instance_gpu_count=["1"]), *CHAT], "gpus (its requirements)"),
+        (
+            [node_pool(operator="Exists", instance_family=[]), group("g4dn.xlarge", name="t4"), *LARGE[1:3]],
+            "gpus (its requirements), llama2:70b (its nodes, which are in no group here or in several)",
+        ),
         ([node_pool(instance_gpu_name=["rtx-pro-4500"]), *CHAT], ""),
         ([node_pool(instance_gpu_name=["rtx"]), *CHAT], "gpus (its requirements)"),
         # Any GPU does where none is shared.
