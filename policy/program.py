@@ -39,7 +39,8 @@ ATTRIBUTES: Mapping[str, Callable[[InstanceType], str]] = {
     FAMILY_LABEL: lambda kind: family(kind.name),
     NAME_LABEL: lambda kind: re.sub(r"-\d+gb$", "", kind.gpu.name),
     "karpenter.k8s.aws/instance-category": lambda kind: re.split(r"\d", kind.name)[0],
-    "karpenter.k8s.aws/instance-gpu-count": lambda kind: str(kind.gpus),
+    # EC2 reports none for a part of a GPU.
+    "karpenter.k8s.aws/instance-gpu-count": lambda kind: str(0 if kind.gpu.is_slice else kind.gpus),
     "karpenter.k8s.aws/instance-gpu-manufacturer": lambda kind: kind.gpu.vendor,
     "kubernetes.io/arch": lambda kind: kind.arch,
 }
@@ -257,10 +258,11 @@ def _read_node_pool(pool: Resource, program: Program) -> None:
     named = {key: each["values"] for key, each in read if each["operator"] == "In"}
     is_new = any(map(NEW_TYPE.fullmatch, {*map(str, named.get(TYPE_LABEL, ()))} - {*instance_types()}))
     if kinds or is_new or NAME_LABEL in named:
-        is_read = not is_new and all(each in read for each in needs if OF_INSTANCES.match(each[0]))
+        wanted = [each for each in needs if OF_INSTANCES.match(each[0])]
+        is_read = not is_new and all(each in read for each in wanted)
         is_named = not named.keys().isdisjoint((TYPE_LABEL, FAMILY_LABEL, NAME_LABEL))
         types = [kind.name for kind in kinds if is_read and is_named]
-        if not types:
+        if wanted and not types:
             program.leave(pool, "its requirements")
         # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.
         most = number(at(limits, "nvidia.com/gpu"), NO_LIMIT) // min((kind.gpus for kind in kinds), default=1)

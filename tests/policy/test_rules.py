@@ -217,6 +217,7 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
         ),
         ([node_pool(instance_gpu_name=["rtx-pro-4500"]), *CHAT], ""),
         ([node_pool(instance_gpu_name=["rtx"]), *CHAT], "gpus (its requirements)"),
+        ([node_pool(instance_type=["g6f.xlarge"], instance_gpu_count=["0"])], ""),
         # Any GPU does where none is shared.
         ([node_pool(instance_family=["g5", "g6"])], ""),
         ([group("g5.xlarge", "g6.xlarge"), operator()], ""),
