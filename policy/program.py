@@ -8,10 +8,12 @@ from typing import Any
 
 import yaml
 
+from sharing.existing.scheduling import Taint
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.offerings import family
+from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import Model, find
-from sharing.names import PLUGIN_CHART, TYPE_LABEL
+from sharing.names import GPU_TAINT, PLUGIN_CHART, TYPE_LABEL
 
 GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
 NODE_POOL = re.compile(r"kubernetes:karpenter\.sh/v\w+:NodePool")
@@ -31,13 +33,26 @@ NO_LIMIT = 100
 """Nodes of a group whose maximum is unknown: enough shares for all servers."""
 OF_EKS = {"nodegroup": "nodeGroupName", "capacityType": "capacityType"}
 """Node labels that EKS sets, by the property of the group."""
+FAMILY_LABEL, NAME_LABEL = "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-gpu-name"
 ATTRIBUTES: Mapping[str, Callable[[InstanceType], str]] = {
     TYPE_LABEL: lambda kind: kind.name,
-    "karpenter.k8s.aws/instance-family": lambda kind: family(kind.name),
-    "karpenter.k8s.aws/instance-gpu-name": lambda kind: kind.gpu.name.partition("-")[0],
-    "karpenter.k8s.aws/instance-gpu-count": lambda kind: str(kind.gpus),
+    FAMILY_LABEL: lambda kind: family(kind.name),
+    NAME_LABEL: lambda kind: re.sub(r"-\d+gb$", "", kind.gpu.name),
+    "karpenter.k8s.aws/instance-category": lambda kind: re.split(r"\d", kind.name)[0],
+    # EC2 reports none for a part of a GPU.
+    "karpenter.k8s.aws/instance-gpu-count": lambda kind: str(0 if kind.gpu.is_slice else kind.gpus),
+    "karpenter.k8s.aws/instance-gpu-manufacturer": lambda kind: kind.gpu.vendor,
+    "kubernetes.io/arch": lambda kind: kind.arch,
 }
 """Labels of Karpenter that choose among GPUs. Source: https://karpenter.sh/v1.14/reference/instance-types/."""
+OF_INSTANCES = re.compile(rf"(karpenter\.k8s\.aws|beta\.kubernetes\.io)/|{TYPE_LABEL}|kubernetes\.io/arch")
+"""Labels that choose among types, also those that are not read."""
+NEW_TYPE = re.compile(r"(g|gr|p)\d.*\..*")
+"""A type that has GPUs if the catalogue lacks it."""
+TOLERATED = [{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
+"""Default of the charts of NVIDIA: plugin 0.20.0, operator v26.7.0."""
+SHARES = re.compile(r"nvidia\.com/(gpu|mig-.+?)(\.shared)?")
+"""Resources of NVIDIA's plugin. Others belong to plugins of others, such as HAMi."""
 Json = Mapping[str, Any]
 
 
@@ -72,7 +87,9 @@ class Group:
 
     of: Resource
     types: tuple[str, ...]
+    """Empty if they are not known."""
     labels: Json
+    taints: tuple[Taint, ...]
     most_nodes: int
 
 
@@ -81,14 +98,14 @@ class Plugin:
     """What makes nodes offer their GPUs: NVIDIA's device plugin, or the GPU Operator, which installs it."""
 
     of: Resource
-    nodes: Json
-    """Labels of its nodes."""
+    pod: Json
+    """What chooses its nodes."""
     configs: Json
     default: str
     is_operator: bool
     strategy: str
     layouts: Any
-    """The MIG manager's configuration by the node's label."""
+    """The MIG manager's configuration by the node's label; `UNKNOWN` if it is not in the program."""
     is_known: bool
     """Whether the program has its configuration."""
 
@@ -98,7 +115,8 @@ class Server:
     """Ollama."""
 
     of: Resource
-    nodes: Json
+    pod: Json
+    """What chooses its nodes."""
     models: tuple[Model, ...]
     settings: Json
     """Its environment."""
@@ -165,7 +183,12 @@ def items(value: Any) -> list[Any]:
 
 def labels(value: Any) -> dict[str, str]:
     """A mapping of text to text, without what is unknown in it; empty for anything else."""
-    return {key: each for key, each in value.items() if isinstance(each, str)} if isinstance(value, Mapping) else {}
+    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
+
+
+def mapping(value: Any) -> Json:
+    """A mapping; empty for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def number(value: Any, other: int) -> int:
@@ -204,46 +227,69 @@ def _read_group(group: Resource, by_urn: Mapping[str, Resource], program: Progra
     listed, own = items(group.props.get("instanceTypes")), labels(group.props.get("labels"))
     templates = [by_urn[urn] for urn in group.needs.get("launchTemplate", ()) if urn in by_urn]
     types = listed or [at(each.props, "instanceType") for each in templates if each.type == TEMPLATE]
-    names = tuple(each for each in types if isinstance(each, str))
-    taints = [str(at(each, "key")) for each in items(group.props.get("taints"))]
+    names = [each for each in types if isinstance(each, str)]
+    keys = [str(at(each, "key")) for each in items(group.props.get("taints"))]
     # A label with `false` keeps NVIDIA's pods off nodes without GPUs.
-    marks = [str(group.props.get("amiType")), *taints, *(key for key, value in own.items() if value != "false")]
+    marks = [str(group.props.get("amiType")), *keys, *(key for key, value in own.items() if value != "false")]
     is_marked = "nvidia" in " ".join(marks).lower()
-    if is_marked and not names:
-        program.leave(group, "its instance types")
-    elif is_marked or {*names} & {*instance_types()}:
+    vendors = {kind.gpu.vendor for name in names if (kind := instance_types().get(name))}
+    unread = [name for name in names if name not in {**instance_types(), **system_types()}]
+    if is_marked or "nvidia" in vendors or any(map(NEW_TYPE.fullmatch, unread)):
+        is_read = names and not unread and (is_marked or vendors == {"nvidia"})
+        if not is_read:
+            program.leave(group, f"the instance type {unread[0]}" if unread else "its instance types")
         given = {f"eks.amazonaws.com/{key}": group.props.get(name) for key, name in OF_EKS.items()}
         most = number(at(group.props, "scalingConfig", "maxSize"), NO_LIMIT)
-        _add_group(group, names, {**labels(given), **own}, most, program)
+        every = {**labels(given), **own}
+        _add_group(group, names if is_read else [], every, group.props.get("taints"), most, program)
 
 
 def _read_node_pool(pool: Resource, program: Program) -> None:
-    needs = {str(at(each, "key")): each for each in items(at(pool.props, "spec", "template", "spec", "requirements"))}
-    chosen = [
+    template, limits = at(pool.props, "spec", "template"), at(pool.props, "spec", "limits")
+    needs = [(str(at(each, "key")), each) for each in items(at(template, "spec", "requirements"))]
+    read = [(key, each) for key, each in needs if _is_read(key, each)]
+    # Karpenter starts types without an NVIDIA GPU only for other pods.
+    kinds = [
         kind
         for kind in instance_types().values()
-        if all(_allows(needs.get(key), value(kind)) for key, value in ATTRIBUTES.items())
+        if kind.gpu.vendor == "nvidia"
+        and all((ATTRIBUTES[key](kind) in each["values"]) == (each["operator"] == "In") for key, each in read)
     ]
-    named = {key: items(at(needs.get(key), "values")) for key in ATTRIBUTES if at(needs.get(key), "operator") == "In"}
-    names = [str(each) for each in named.get(TYPE_LABEL, [])] or [kind.name for kind in chosen if named]
-    if {*names} & {*instance_types()}:
-        limits = at(pool.props, "spec", "limits")
+    named = {key: each["values"] for key, each in read if each["operator"] == "In"}
+    is_new = any(map(NEW_TYPE.fullmatch, {*map(str, named.get(TYPE_LABEL, ()))} - {*instance_types()}))
+    if kinds or is_new or NAME_LABEL in named:
+        wanted = [each for each in needs if OF_INSTANCES.match(each[0])]
+        is_read = not is_new and all(each in read for each in wanted)
+        is_named = not named.keys().isdisjoint((TYPE_LABEL, FAMILY_LABEL, NAME_LABEL))
+        types = [kind.name for kind in kinds if is_read and is_named]
+        if wanted and not types:
+            program.leave(pool, "its requirements")
         # Where a NodeOverlay announces shares, the limit of GPUs is one of shares (docs/decisions/0050): fewer nodes.
-        most = number(at(limits, "nvidia.com/gpu"), NO_LIMIT) // min((kind.gpus for kind in chosen), default=1)
+        most = number(at(limits, "nvidia.com/gpu"), NO_LIMIT) // min((kind.gpus for kind in kinds), default=1)
+        most = min(most, number(at(limits, "nodes"), NO_LIMIT))
         own = {"karpenter.sh/nodepool": at(pool.props, "metadata", "name")}
-        given = labels(at(pool.props, "spec", "template", "metadata", "labels"))
-        nodes = min(most, number(at(limits, "nodes"), NO_LIMIT))
-        _add_group(pool, tuple(names), {**labels(own), **given}, nodes, program)
+        every = labels({**own, **mapping(at(template, "metadata", "labels"))})
+        _add_group(pool, types, every, at(template, "spec", "taints"), most, program)
 
 
-def _allows(need: Any, value: str) -> bool:
-    listed = value in items(at(need, "values"))
-    return {"In": listed, "NotIn": not listed}.get(str(at(need, "operator")), True)
+def _is_read(key: str, need: Any) -> bool:
+    values = at(need, "values")
+    return key in ATTRIBUTES and at(need, "operator") in ("In", "NotIn") and items(values) == values
 
 
-def _add_group(of: Resource, types: tuple[str, ...], own: Mapping[str, str], most: int, program: Program) -> None:
+def _add_group(of: Resource, types: Sequence[str], own: Json, taints: Any, most: int, program: Program) -> None:
     only = {TYPE_LABEL: types[0]} if len(types) == 1 else {}
-    program.groups.append(Group(of=of, types=types, labels={**only, **own}, most_nodes=max(1, most)))
+    read = tuple(_read_taint(labels(each)) for each in items(taints))
+    program.groups.append(
+        Group(of=of, types=tuple(types), labels={**only, **own}, taints=read, most_nodes=max(1, most))
+    )
+
+
+def _read_taint(taint: Mapping[str, str]) -> Taint:
+    effect = taint.get("effect", "")
+    # EKS writes NO_SCHEDULE, Kubernetes NoSchedule.
+    plain_effect = effect.title().replace("_", "") if "_" in effect else effect
+    return Taint(key=taint.get("key", ""), value=taint.get("value", ""), effect=plain_effect)
 
 
 def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *, is_operator: bool) -> None:
@@ -255,16 +301,19 @@ def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *,
     is_known = texts is not UNKNOWN and (not name or bool(texts))
     if not is_known:
         program.leave(plugin, f"its configuration {name}" if name else "its configuration")
-    layouts = at(of_migs, "data") or maps.get(str(at(of_migs, "name")))
+    layouts = at(of_migs, "data") or maps.get(str(at(of_migs, "name")), at(of_migs, "name"))
+    text = at(layouts, "config.yaml")
+    tolerations = at(values, "daemonsets", "tolerations") if is_operator else at(values, "tolerations")
+    placed = {**mapping(values), "tolerations": tolerations if isinstance(tolerations, list) else TOLERATED}
     program.plugins.append(
         Plugin(
             of=plugin,
-            nodes=labels(at(values, "nodeSelector")),
+            pod=placed,
             configs={key: _parse(text) for key, text in labels(texts).items()},
             default=str(at(own, "config", "default") or ""),
             is_operator=is_operator,
             strategy=str(at(values, "mig", "strategy") or at(values, "migStrategy") or ""),
-            layouts=at(_parse(at(layouts, "config.yaml")), "mig-configs"),
+            layouts=UNKNOWN if layouts and not isinstance(text, str) else at(_parse(text), "mig-configs"),
             is_known=is_known,
         )
     )
@@ -273,10 +322,9 @@ def _read_plugin(plugin: Resource, values: Any, maps: Json, program: Program, *,
 def _parse(text: Any) -> Json:
     """The content of YAML or JSON; empty for text that the plugin itself refuses."""
     try:
-        content = yaml.safe_load(text) if isinstance(text, str) else None
+        return mapping(yaml.safe_load(text) if isinstance(text, str) else None)
     except yaml.YAMLError:
-        content = None
-    return content if isinstance(content, Mapping) else {}
+        return {}
 
 
 def _read_release_of_ollama(release: Resource, program: Program) -> None:
@@ -284,42 +332,48 @@ def _read_release_of_ollama(release: Resource, program: Program) -> None:
     gpu, models, limits = at(values, "ollama", "gpu"), at(values, "ollama", "models"), at(values, "resources", "limits")
     if at(gpu, "enabled") is True and str(at(gpu, "type") or "nvidia") == "nvidia":
         own = {str(at(gpu, "nvidiaResource") or "nvidia.com/gpu"): number(at(gpu, "number"), 1) or 1}
-        limits = {**own, **(limits if isinstance(limits, Mapping) else {})}
+        if at(gpu, "mig", "enabled") is True:
+            slices = mapping(at(gpu, "mig", "devices"))
+            own = {f"nvidia.com/mig-{key}": number(value, 1) for key, value in slices.items()}
+        limits = {**own, **mapping(limits)}
     listed = items(models) + items(at(models, "pull")) + items(at(models, "run"))
     container = {"env": at(values, "extraEnv"), "lifecycle": at(values, "lifecycle"), "resources": {"limits": limits}}
     pods = number(at(values, "replicaCount"), 1)
-    _add_server(release, container, labels(at(values, "nodeSelector")), pods, program, listed)
+    _add_server(release, container, values, pods, program, listed)
 
 
 def _read_workload(workload: Resource, maps: Json, program: Program) -> None:
     pod = at(workload.props, "spec", "template", "spec")
-    nodes, pods = labels(at(pod, "nodeSelector")), number(at(workload.props, "spec", "replicas"), 1)
+    pods = number(at(workload.props, "spec", "replicas"), 1)
     for container in items(at(pod, "containers")):
         if at(container, "name") == PLUGIN_CONTAINER:
             env = {str(at(each, "name")): at(each, "value") for each in items(at(container, "env"))}
             names = [at(each, "configMap", "name") for each in items(at(pod, "volumes"))]
             config = {"name": next(filter(None, names), None), "default": env.get("DEFAULT_CONFIG")}
-            values = {"config": config, "migStrategy": env.get("MIG_STRATEGY"), "nodeSelector": nodes}
+            values = {"config": config, "migStrategy": env.get("MIG_STRATEGY")}
+            values |= {**pod, "tolerations": items(at(pod, "tolerations"))}
             _read_plugin(workload, values, maps, program, is_operator=False)
         elif OLLAMA_IMAGE.fullmatch(str(at(container, "image"))):
-            _add_server(workload, container, nodes, pods, program)
+            _add_server(workload, container, pod, pods, program)
 
 
 def _add_server(
-    of: Resource, container: Json, nodes: Json, pods: int, program: Program, listed: Sequence[Any] = ()
+    of: Resource, container: Json, pod: Any, pods: int, program: Program, listed: Sequence[Any] = ()
 ) -> None:
     words = json.dumps(at(container, "lifecycle", "postStart", "exec", "command"), default=str)
     arguments = [word for word in re.findall(r'"([\w./-]+:[\w.-]+)"', words) if find(word)]
     names = [*dict.fromkeys([*map(str, listed), *PULLED.findall(words), *arguments])]
     settings = {str(at(each, "name")): at(each, "value") for each in items(at(container, "env"))}
-    limits = at(container, "resources", "limits")
-    asked = limits.items() if isinstance(limits, Mapping) else ()
-    requests = {key: number(value, 1) for key, value in asked if key.startswith("nvidia.com/")}
+    asked = mapping(at(container, "resources", "limits")).items()
+    requests = {key: number(value, 1) for key, value in asked if SHARES.fullmatch(str(key))}
     if not requests or not pods:
         return
     models = tuple(model for name in names if (model := find(name)))
+    # On EKS, pods tolerate taints that are named after what they request (ExtendedResourceToleration).
+    tolerations = [*items(at(pod, "tolerations")), *({"key": each, "operator": "Exists"} for each in requests)]
+    placed = {**mapping(pod), "tolerations": tolerations}
     program.servers.append(
-        Server(of=of, nodes=nodes, models=models, settings=settings, requests=requests, pods=min(pods, MOST_PODS))
+        Server(of=of, pod=placed, models=models, settings=settings, requests=requests, pods=min(pods, MOST_PODS))
     )
     for unknown in [f"the model {name}" for name in names if find(name) is None] or ([] if names else ["its models"]):
         program.leave(of, unknown)

@@ -1,7 +1,7 @@
 """The rules of the pack. Each finds what `tandem plan` would refuse, and says it in the same sentences."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import combinations
@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 from policy.program import (
     NODE_POOL,
+    UNKNOWN,
     Group,
     Json,
     Plugin,
@@ -17,9 +18,11 @@ from policy.program import (
     Server,
     at,
     items,
+    mapping,
     number,
     read_program,
 )
+from sharing.existing.scheduling import Node, may_run
 from sharing.fit.memory import need
 from sharing.hardware.gpus import Gpu
 from sharing.models.catalogue import KvType, models
@@ -141,29 +144,46 @@ def _context(gpu: Gpu | None) -> int:
 
 
 def share_groups(program: Program) -> Iterator[Shared]:
-    """The groups of a program, with the servers that only they can run."""
+    """The groups of a program whose types are known, with the servers that only they can run."""
     for group in program.groups:
-        plugin = next((each for each in program.plugins if each.is_known and _runs_on(each, group, program)), None)
-        servers = [each for each in program.servers if _groups_of(each, program) == [group]]
-        yield Shared(group=group, plugin=plugin, sharing=_sharing_of(group, plugin), servers=servers)
+        if group.types:
+            plugin = _plugin_of(group, program)
+            servers = [each for each in program.servers if _groups_of(each, program) == [group]]
+            yield Shared(group=group, plugin=plugin, sharing=_sharing_of(group, plugin), servers=servers)
 
 
-def _reaches(nodes: Json, group: Group, program: Program) -> bool:
-    """Whether a pod may run on the group."""
-    known = {key for each in program.groups for key in each.labels}
-    needed = {key: value for key, value in nodes.items() if key in known or not DISCOVERED.match(key)}
-    matches = all(group.labels.get(key) == value for key, value in needed.items())
-    return matches and program.has_one_cluster
+def _plugin_of(group: Group, program: Program) -> Plugin | None:
+    """The plugin of the group's nodes, if what it does there is known."""
+    found = [each for each in program.plugins if _runs_on(each, group, program)]
+    layout = group.labels.get(LAYOUT_LABEL, "all-disabled")
+    is_read = layout == "all-disabled" or all(each.layouts is not UNKNOWN for each in found)
+    if len(found) > 1:
+        program.leave(group.of, "its device plugin, of which it may have several")
+    elif layout == "all-enabled" or not is_read:
+        program.leave(group.of, f"the MIG layout {layout}")
+    elif found and found[0].is_known:
+        return found[0]
+    return None
 
 
-def _runs_on(plugin: Plugin, group: Group, program: Program) -> bool:
+def _reaches(pod: Json, group: Group, program: Program, *, surely: bool = False) -> bool:
+    """Whether a pod may run on the group; `surely` by what is declared, whatever labels its nodes get later."""
+    node = Node(labels=group.labels, taints=group.taints, maybe=None if surely else DISCOVERED)
+    try:
+        return program.has_one_cluster and may_run(pod, node)
+    except (AttributeError, KeyError, TypeError):
+        # Not known before `up`, or no form that Kubernetes accepts.
+        return False
+
+
+def _runs_on(plugin: Plugin, group: Group, program: Program, *, surely: bool = False) -> bool:
     if plugin.is_operator and any(group.labels.get(key) == "false" for key in WITHOUT_OPERATOR):
         return False
-    return _reaches(plugin.nodes, group, program)
+    return _reaches(plugin.pod, group, program, surely=surely)
 
 
 def _groups_of(server: Server, program: Program) -> list[Group]:
-    return [group for group in program.groups if _reaches(server.nodes, group, program)]
+    return [group for group in program.groups if _reaches(server.pod, group, program)]
 
 
 def _replicas(plugin: Plugin, group: Group) -> tuple[str, object]:
@@ -177,8 +197,9 @@ def _replicas(plugin: Plugin, group: Group) -> tuple[str, object]:
 
 def _config_of(plugin: Plugin, group: Group) -> Json:
     sole = next(iter(plugin.configs)) if len(plugin.configs) == 1 else "default"
-    config = plugin.configs.get(group.labels.get(CONFIG_LABEL) or plugin.default or sole)
-    return config if isinstance(config, Mapping) else {}
+    # The operator falls back to none: v26.7.0 controllers/object_controls.go, FALLBACK_STRATEGIES.
+    fallback = "" if plugin.is_operator else sole
+    return mapping(plugin.configs.get(group.labels.get(CONFIG_LABEL) or plugin.default or fallback))
 
 
 def _sharing_of(group: Group, plugin: Plugin | None) -> Sharing:
@@ -190,7 +211,7 @@ def _sharing_of(group: Group, plugin: Plugin | None) -> Sharing:
     if layout != "all-disabled":
         strategy = plugin.strategy or at(_config_of(plugin, group), "flags", "migStrategy")
         parts = at(next(iter(items(at(plugin.layouts, layout))), None), "mig-devices")
-        counts = parts.items() if isinstance(parts, Mapping) else ()
+        counts = mapping(parts).items()
         slices = [Slices.model_construct(profile=str(key), count=number(value, 1)) for key, value in counts]
         return Mig.model_construct(
             strategy="mixed" if strategy == "mixed" else "single", layout=slices or layout, replicas=replicas or None
@@ -200,13 +221,11 @@ def _sharing_of(group: Group, plugin: Plugin | None) -> Sharing:
     return (Mps if way == "mps" else TimeSlicing).model_construct(replicas=replicas)
 
 
-def _by_table(*names: str, with_plugin: bool = False) -> Callable[[Program], Iterator[Finding]]:
-    """What rules of `sharing` refuse; `with_plugin`, where the program says how GPUs are shared."""
+def _by_table(*names: str, where: Callable[[Shared], object] = bool) -> Callable[[Program], Iterator[Finding]]:
+    """What rules of `sharing` refuse in groups, `where` they apply."""
 
     def find(program: Program) -> Iterator[Finding]:
-        for shared in share_groups(program):
-            if with_plugin and not shared.plugin:
-                continue
+        for shared in filter(where, share_groups(program)):
             config, tenants = shared.stack()
             for rule in RULES:
                 if rule.name in names:
@@ -238,8 +257,9 @@ def _misfits(program: Program) -> Iterator[Finding]:
 
 
 def _second_plugins(program: Program) -> Iterator[Finding]:
-    for first, second in combinations(program.plugins, 2):
-        both = [group for group in program.groups if all(_runs_on(each, group, program) for each in (first, second))]
+    for pair in combinations(program.plugins, 2):
+        first, second = pair
+        both = [each for each in program.groups if all(_runs_on(one, each, program, surely=True) for one in pair)]
         if both:
             rule = f"is a second device plugin on the nodes of {both[0].of.name}, beside {first.of.name}"
             fix = "Remove one, or give each a `nodeSelector` of its own nodes."
@@ -250,20 +270,31 @@ def _wrong_requests(program: Program) -> Iterator[Finding]:
     for shared in share_groups(program):
         config, _ = shared.stack()
         pool = config.pools[0]
-        offered = {each.resource: each.sharers for each in pool.offers}
+        offered = {each.resource: each for each in pool.offers}
+        if not shared.plugin or not offered:
+            continue
+        refuses_two, most = _refuses_two(shared.plugin, shared.group), max(kind.gpus for kind in pool.known_types)
         for server in shared.servers:
             for resource, count in server.requests.items():
                 # With `renameByDefault`, a share has the name of its GPU and this ending.
-                sharers = offered.get(resource.removesuffix(".shared"))
-                if offered and sharers is None and shared.plugin:
+                shares = offered.get(resource.removesuffix(".shared"))
+                if shares is None:
                     rule = f"requests {resource}, which the nodes of {shared.group.of.name} do not offer"
                     yield Finding.of(server.of, rule, f"Request {' or '.join(offered)}.")
-                elif sharers and sharers > 1 and count > 1:
+                elif count > 1 < shares.sharers and (refuses_two or shares.sharers == shares.per_gpu * most):
                     rule = f"requests {count} × {resource}, but two shares of a GPU are not a double share"
                     yield Finding.of(server.of, rule, "Request 1.")
 
 
+def _refuses_two(plugin: Plugin, group: Group) -> bool:
+    """Whether it refuses pods with two shares, by default for MPS: plugin v0.20.0 api/config/v1/config.go."""
+    way, _ = _replicas(plugin, group)
+    refuses = at(_config_of(plugin, group), "sharing", way, "failRequestsGreaterThanOne")
+    return way == "mps" if refuses is None else refuses is True
+
+
 def _unchecked(program: Program) -> Iterator[Finding]:
+    _ = [*share_groups(program)]
     for server in program.servers:
         if len(_groups_of(server, program)) != 1:
             program.leave(server.of, "its nodes, which are in no group here or in several")
@@ -280,14 +311,14 @@ POLICY_RULES = (
     ),
     Rule(
         name="one-gpu-per-group",
-        description="All instance types of a group have the same GPU.",
-        find=_by_table("a pool has one kind of GPU"),
+        description="All instance types of a group that shares GPUs or runs Ollama have the same GPU.",
+        find=_by_table("a pool has one kind of GPU", where=lambda it: it.servers or it.sharing.mode != "exclusive"),
     ),
     Rule(name="gpu-supports-mode", description="The GPU can be shared as configured.", find=_wrong_replicas),
     Rule(
         name="share-for-every-server",
         description="There are as many shares as servers.",
-        find=_by_table("every model has a share", with_plugin=True),
+        find=_by_table("every model has a share", where=lambda shared: shared.plugin),
     ),
     Rule(name="models-fit", description="The models fit their shares of the GPU.", find=_misfits),
     Rule(name="one-device-plugin", description="A node has one device plugin.", find=_second_plugins),

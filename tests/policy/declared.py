@@ -18,15 +18,25 @@ def group(*types: str, name: str = "gpus", most: int = 1, **props: Any) -> Resou
 def node_pool(most: int = 1, operator: str = "In", **needs: list[str]) -> Resource:
     """A NodePool of Karpenter with requirements such as `instance_family=["g5"]`."""
     keys = {name: f"karpenter.k8s.aws/{name.replace('_', '-')}" for name in needs}
-    keys["instance_type"] = "node.kubernetes.io/instance-type"
+    keys |= {"instance_type": "node.kubernetes.io/instance-type", "arch": "kubernetes.io/arch"}
     required = [{"key": keys[name], "operator": operator, "values": values} for name, values in needs.items()]
     spec = {"template": {"spec": {"requirements": required}}, "limits": {"nvidia.com/gpu": most}}
     return declare("kubernetes:karpenter.sh/v1:NodePool", "gpus", metadata={"name": "gpus"}, spec=spec)
 
 
-def sharing(way: str, replicas: object) -> str:
+def taints(key: str) -> list[dict[str, str]]:
+    """As EKS has them."""
+    return [{"key": key, "value": "yes", "effect": "NO_SCHEDULE"}]
+
+
+def affinity(operator: str, value: str, key: str = "pool") -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def sharing(way: str, replicas: object, **more: object) -> str:
     """The plugin's own file."""
-    shared = {way: {"resources": [{"name": "nvidia.com/gpu", "replicas": replicas}]}}
+    shared = {way: {"resources": [{"name": "nvidia.com/gpu", "replicas": replicas}], **more}}
     return json.dumps({"version": "v1", "sharing": shared})
 
 

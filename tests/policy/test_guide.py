@@ -71,6 +71,13 @@ def test_the_workflow_pins_its_actions_and_bounds_its_rights() -> None:
     assert not any("${{" in script for script in scripts())
 
 
+def test_the_role_is_taken_right_before_the_preview() -> None:
+    """GitHub's token ends after 5 minutes: https://docs.github.com/en/actions/reference/security/oidc."""
+    take, preview = steps("policies")[-2:]
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in take["run"]
+    assert preview["run"].startswith("pulumi preview ")
+
+
 def test_the_commands_of_the_workflow_exist() -> None:
     lines = [line.strip() for script in scripts() for line in script.splitlines()]
     ours = [shlex.split(line.partition(" > ")[0]) for line in lines if line.startswith("tandem ")]

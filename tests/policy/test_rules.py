@@ -11,6 +11,7 @@ from policy.rules import POLICY_RULES, find_violations
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 from tests.policy.declared import (
+    affinity,
     config_map,
     daemon_set,
     declare,
@@ -21,6 +22,7 @@ from tests.policy.declared import (
     operator,
     plugin,
     sharing,
+    taints,
 )
 from tests.rows import read_rows
 from tests.sharing.builders import TODAY
@@ -54,6 +56,15 @@ CROWD = (group("g4dn.xlarge"), plugin(), ollama("llama3.2:1b"), ollama("gemma3:1
 ON_CPU = {"ollama": {"models": {"pull": ["llama2:70b"]}}}
 ON_AMD = {"ollama": {"gpu": {"enabled": True, "type": "amd"}, "models": {"pull": ["llama2:70b"]}}}
 ON_MIG = {"nvidia.com/mig.config": "all-1g.5gb"}
+ON_SLICE = {
+    "ollama": {
+        "gpu": {"enabled": True, "mig": {"enabled": True, "devices": {"1g.5gb": 1}}},
+        "models": {"pull": ["gemma3:1b"]},
+    }
+}
+CHAT = (plugin(), ollama("gemma3:1b"))
+ANY = [{"operator": "Exists"}]
+SOLE = {"config": {"name": "gpus", "data": {"any": sharing("mps", 4)}}}
 
 
 @pytest.mark.parametrize(
@@ -68,21 +79,20 @@ ON_MIG = {"nvidia.com/mig.config": "all-1g.5gb"}
         (
             "gpu-instance-types",
             "gpus",
-            [group("g4dn.extra", amiType="AL2023_x86_64_NVIDIA")],
-            {"gpu-nodes": {"instance-types": ["g4dn.extra"]}},
+            [group("g4ad.xlarge", amiType="AL2023_x86_64_NVIDIA")],
+            {"gpu-nodes": {"instance-types": ["g4ad.xlarge"]}},
         ),
-        ("gpu-instance-types", "gpus", [group("g4ad.xlarge")], {"gpu-nodes": {"instance-types": ["g4ad.xlarge"]}}),
         ("gpu-instance-types", "gpus", [group("p3.2xlarge")], {"gpu-nodes": {"instance-types": ["p3.2xlarge"]}}),
         (
             "one-gpu-per-group",
             "gpus",
-            [group("g4dn.xlarge", "g5.xlarge")],
+            [group("g4dn.xlarge", "g5.xlarge"), plugin()],
             {"gpu-nodes": {"instance-types": ["g4dn.xlarge", "g5.xlarge"]}},
         ),
         (
             "one-gpu-per-group",
             "gpus",
-            [node_pool(instance_type=["g4dn.xlarge", "g6.xlarge"])],
+            [node_pool(instance_type=["g4dn.xlarge", "g6.xlarge"]), ollama("gemma3:1b")],
             {"gpu-nodes": {"instance-types": ["g4dn.xlarge", "g6.xlarge"]}},
         ),
         (
@@ -189,6 +199,104 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
     assert {rule for rule in find_all(*program) if rule != "unchecked"} == set()
 
 
+@pytest.mark.parametrize(
+    ("program", "left"),
+    [
+        # Karpenter meets all requirements.
+        (
+            [node_pool(instance_family=["g4dn", "g5"], instance_gpu_memory=["22888"]), *CHAT],
+            "gpus (its requirements)",
+        ),
+        ([node_pool(instance_family=["g4ad", "g4dn"], instance_gpu_manufacturer=["nvidia"]), *CHAT], ""),
+        ([node_pool(instance_type=["g4ad.xlarge", "t3.large", "g4dn.xlarge"]), *CHAT], ""),
+        ([node_pool(instance_family=["g5g", "g4dn"], arch=["amd64"]), *CHAT], ""),
+        ([node_pool(instance_gpu_count=["1"]), *CHAT], "gpus (its requirements)"),
+        (
+            [node_pool(operator="Exists", instance_family=[]), group("g4dn.xlarge", name="t4"), *LARGE[1:3]],
+            "gpus (its requirements), llama2:70b (its nodes, which are in no group here or in several)",
+        ),
+        ([node_pool(instance_gpu_name=["rtx-pro-4500"]), *CHAT], ""),
+        ([node_pool(instance_gpu_name=["rtx"]), *CHAT], "gpus (its requirements)"),
+        ([node_pool(instance_type=["g6f.xlarge"], instance_gpu_count=["0"])], ""),
+        # Any GPU does where none is shared.
+        ([node_pool(instance_family=["g5", "g6"])], ""),
+        ([group("g5.xlarge", "g6.xlarge"), operator()], ""),
+        # Affinity and tolerations keep pods apart, too.
+        (
+            [
+                group("g4dn.xlarge", labels={"pool": "fast"}),
+                plugin(affinity=affinity("In", "fast")),
+                plugin(name="other", affinity=affinity("NotIn", "fast")),
+            ],
+            "",
+        ),
+        ([group("g4dn.xlarge", taints=taints("team")), plugin(), plugin(name="other", tolerations=ANY)], ""),
+        (
+            [
+                group("g4dn.xlarge"),
+                plugin(affinity=affinity("In", "T4", key="nvidia.com/gpu.product")),
+                plugin(name="other", affinity=affinity("In", "A10G", key="nvidia.com/gpu.product")),
+            ],
+            "gpus (its device plugin, of which it may have several)",
+        ),
+        (
+            [group("g4dn.xlarge", taints=taints("team")), plugin(tolerations=ANY), ollama("llama2:70b")],
+            "llama2:70b (its nodes, which are in no group here or in several)",
+        ),
+        (
+            [group("g4dn.xlarge"), plugin(), ollama("llama2:70b", affinity=affinity("In", "fast"))],
+            "llama2:70b (its nodes, which are in no group here or in several)",
+        ),
+        # The operator does not fall back to a sole configuration.
+        ([group("g4dn.12xlarge"), operator(devicePlugin=SOLE), ollama("llama2:70b", number=4)], ""),
+        # The chart of Ollama names its slices in another place.
+        (
+            [
+                group("p4d.24xlarge", labels=ON_MIG),
+                operator(mig={"strategy": "mixed"}),
+                declare("kubernetes:helm.sh/v3:Release", "chat", chart="ollama", values=ON_SLICE),
+            ],
+            "",
+        ),
+        # Layouts of others.
+        (
+            [
+                group("p4d.24xlarge", labels={"nvidia.com/mig.config": "ours"}),
+                operator(migManager={"config": {"name": "layouts"}}),
+            ],
+            "gpus (the MIG layout ours)",
+        ),
+        (
+            [group("p4d.24xlarge", labels={"nvidia.com/mig.config": "all-enabled"}), operator()],
+            "gpus (the MIG layout all-enabled)",
+        ),
+        # Time-slicing gives a pod shares of several GPUs.
+        ([group("g4dn.12xlarge"), plugin(), ollama("llama2:7b", number=2)], ""),
+        # A type that is newer than the catalogue, here or elsewhere.
+        ([group("g4dn.extra"), *CHAT], "gpus (the instance type g4dn.extra)"),
+        ([node_pool(instance_type=["g9.large"]), *CHAT], "gpus (its requirements)"),
+        (
+            [group("g9.large", name="new"), group("g4dn.xlarge"), plugin(), ollama("llama2:70b")],
+            "new (the instance type g9.large), llama2:70b (its nodes, which are in no group here or in several)",
+        ),
+        # GPUs of AMD are no matter of NVIDIA's plugin.
+        ([group("g4ad.xlarge"), plugin()], ""),
+        # Resources of the plugins of others.
+        (
+            [
+                group("g4dn.xlarge"),
+                plugin(),
+                ollama("gemma3:1b", resources={"limits": {"nvidia.com/gpumem": "3000"}}),
+            ],
+            "",
+        ),
+    ],
+)
+def test_what_might_work_is_never_refused(program: list[Resource], left: str) -> None:
+    """What is not read is said instead."""
+    assert find_all(*program) == ({"unchecked": {"": f"Not checked: {left}."}} if left else {})
+
+
 @pytest.mark.parametrize("way", ["timeSlicing", "mps"])
 @pytest.mark.parametrize("replicas", [1, 0, "many", None])
 def test_fewer_than_two_replicas_stop_the_plugin(way: str, replicas: object) -> None:
@@ -217,6 +325,10 @@ def test_a_server_requests_one_share_that_its_nodes_offer() -> None:
     mixed = operator(mig={"strategy": "mixed"})
     found = find("one-share-per-server", group("p4d.24xlarge", labels=ON_MIG), mixed, ollama("llama3.2:1b"))
     assert found["llama3.2:1b"].endswith("do not offer. Request nvidia.com/mig-1g.5gb.")
+    several, twice = group("g4dn.12xlarge"), ollama("llama2:7b", number=2)
+    strict = sharing("timeSlicing", 2, failRequestsGreaterThanOne=True)
+    for values in ({"way": "mps"}, {"config": {"map": {"any": strict}}}):
+        assert [*find("one-share-per-server", several, plugin(**values), twice)] == ["llama2:7b"]
     renamed = ollama("llama2:7b", resources={"limits": {"nvidia.com/gpu.shared": "1"}})
     assert find("one-share-per-server", group("g4dn.xlarge"), plugin(), renamed) == {}
 
@@ -224,7 +336,10 @@ def test_a_server_requests_one_share_that_its_nodes_offer() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        [config_map("gpus", any=sharing("timeSlicing", 4)), operator(devicePlugin={"config": {"name": "gpus"}})],
+        [
+            config_map("gpus", any=sharing("timeSlicing", 4)),
+            operator(devicePlugin={"config": {"name": "gpus", "default": "any"}}),
+        ],
         [operator(devicePlugin={"config": {"default": "b", "data": {"a": "{}", "b": sharing("timeSlicing", 4)}}})],
         [config_map("gpus", a="{}", b=sharing("timeSlicing", 4)), daemon_set("gpus", default="b")],
         [
@@ -294,7 +409,7 @@ def test_advice_is_for_the_region_of_the_provider() -> None:
 
 
 def test_the_type_may_be_in_the_launch_template() -> None:
-    template = declare("aws:ec2/launchTemplate:LaunchTemplate", "template", instanceType="g4ad.xlarge")
+    template = declare("aws:ec2/launchTemplate:LaunchTemplate", "template", instanceType="p3.2xlarge")
     nodes = Resource(
         urn="urn:nodes",
         type="aws:eks/nodeGroup:NodeGroup",
@@ -318,7 +433,7 @@ def test_without_a_context_length_a_server_has_the_one_that_ollama_chooses(type:
 
 def test_what_cannot_be_known_is_said_once() -> None:
     found = find_all(
-        group(labels={"nvidia.com/gpu": "yes"}, name="new"),
+        group(labels={"nvidia.com/gpu": "yes"}, name="new", taints=taints("team")),
         group("g4dn.xlarge"),
         operator(devicePlugin={"config": {"name": "elsewhere"}}),
         ollama("their/model:7b", name="own"),
@@ -336,7 +451,7 @@ def test_what_cannot_be_known_is_said_once() -> None:
 def test_parts_of_two_clusters_are_not_compared() -> None:
     program = (group("g4dn.xlarge"), plugin(), plugin(name="other"), ollama("llama2:70b"))
     first, second = ([Resource(**{**vars(each), "cluster": name}) for each in program] for name in ("a", "b"))
-    assert {*find_all(*first)} == {"models-fit", "one-device-plugin"}
+    assert {*find_all(*first)} == {"models-fit", "one-device-plugin", "unchecked"}
     several = [*first[:2], second[2], first[3]]
     assert {*find_all(*several)} == {"unchecked"}
 
