@@ -327,7 +327,7 @@ POLICY_RULES = (
         description="A server requests one share that its nodes offer.",
         find=_wrong_requests,
     ),
-    Rule(name="unchecked", description="Every value is known.", find=_unchecked, refuses=False),
+    Rule(name="unchecked", description="Nothing is left unchecked.", find=_unchecked, refuses=False),
 )
 
 
