@@ -146,7 +146,8 @@ def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> Non
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
     assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {VPC} {one}\n", "")
-    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC, "id": other}
+    shown = call(*delete, other, "--json", cwd=project).json
+    assert shown == {"schema_version": 1, "stack": "timeslice", "deleted": {"type": VPC, "id": other}}
 
 
 def test_text_in_the_emulated_cloud_is_made_printable(project: Path) -> None:
