@@ -11,11 +11,12 @@ from sharing import artifacts
 from sharing.stack.registry import correct, is_registry
 
 
-def pull_from(registry: str) -> pulumi.ResourceTransformation:
+def pull_from(registry: str | None) -> pulumi.ResourceTransformation:
     """A transformation for the options of a component, by which its images and charts come from `registry`.
 
-    `registry` is a host and a path, e.g. `registry.example.com/tandem`. Raises `ValueError` for other texts. Images of
-    your own stay as they are, and so do values of a chart that you pass. `tandem images` lists what must be there.
+    `registry` is a host and a path, e.g. `registry.example.com/tandem`. Raises `ValueError` for other values. With
+    None, everything comes from public registries. Images of your own stay as they are, and so do values of a chart that
+    you pass. `tandem images` lists what must be there.
 
     ```python
     import pulumi
@@ -26,6 +27,10 @@ def pull_from(registry: str) -> pulumi.ResourceTransformation:
     pair = OllamaPair("models", args, mirrored)
     ```
     """
+    if registry is None:
+        return lambda _: None
+    if not isinstance(registry, str):
+        raise ValueError(f"registry must be text or None, not {registry!r}. Pass 'registry.example.com/tandem'.")
     if not is_registry(registry):
         fix = correct(registry) or "registry.example.com/tandem"
         raise ValueError(f"registry {registry!r} is not a host and a path in small letters. Pass {fix!r}.")

@@ -78,11 +78,11 @@ class SpotGpuNodeGroupArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=GROUP_NODE)
-        check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
+        check_least(self, subnet_ids=1, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
-        types = alike(self.instance_types)
+        types = alike(self.instance_types, "SpotGpuNodeGroupArgs.")
         market = Market(is_spot=self.capacity == "spot")
         if problems := self.sharing.check(types[0].gpu, market=market, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")

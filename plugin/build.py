@@ -25,7 +25,15 @@ def build(made: type, values: Values, path: str) -> Any:
     given = _convert_all(read_arguments(made), values, path)
     if is_dataclass(made):  # a frozen one, whose lists are tuples
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return made(**given)
+    return _construct(made, given, path)
+
+
+def _construct(made: type, given: Mapping[str, Any], path: str) -> Any:
+    """An instance. The message of an error begins with its place, which the component's own arguments name."""
+    try:
+        return made(**given)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}" if "." in path else str(error)) from None
 
 
 def _convert_all(arguments: Sequence[Argument], values: Values, path: str) -> dict[str, Any]:
@@ -70,7 +78,7 @@ def _choose_mode(members: Sequence[Any], value: Values, path: str) -> Any:
     if given["mode"] not in by_mode:
         fix = did_you_mean(str(given["mode"]), by_mode)
         raise WrongInputError(f"{path}.mode is {given['mode']!r}, which is no sharing mode. {fix}")
-    return by_mode[given["mode"]](**given)
+    return _construct(by_mode[given["mode"]], given, path)
 
 
 def _choose(kinds: Sequence[Kind], value: Any) -> Kind:

@@ -13,8 +13,18 @@ from plugin.arguments import read_outputs
 from plugin.build import build
 from plugin.names import to_camel
 from plugin.schema import FILE, arguments_of
+from sharing.arguments import IN_LANGUAGE
 
 NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+ASSIGNED = re.compile(r'\b([\w.\[\]]+)=(?=["\[{\d])')
+OF_PYTHON = {
+    "Pass the nodes as `runs_on`": "Pass `runsOn: { sharing, gpu, instanceTypes }`",
+    " Or pass a `Model`.": "",
+    " or None": "",
+    "True or False": "true or false",
+    "Args.": ".",
+}
+"""Words that mean nothing in other languages."""
 
 
 class Provider(pulumi.provider.Provider):
@@ -33,18 +43,24 @@ class Provider(pulumi.provider.Provider):
         if known is None:
             raise pulumi.RunError(f"{resource_type} is no component of tandem. Update the package.")
         component: Any = getattr(components, resource_type.rpartition(":")[2])
+        words = IN_LANGUAGE.set(translate)
         try:
             made = component(name, build(arguments_of(component), inputs, component.__name__), options)
         except ValueError as error:
             # For any other class, the engine would print the lines of this program, too. Without a list of errors, the
             # SDK fails (pulumi 3.272, provider/server.py, create_grpc_invalid_properties_status).
-            raise pulumi.InputPropertiesError(self._translate(str(error)), []) from error
+            raise pulumi.InputPropertiesError(translate(str(error)), []) from error
+        finally:
+            IN_LANGUAGE.reset(words)
         state = {to_camel(one.name): getattr(made, one.name) for one in read_outputs(component)}
         return pulumi.provider.ConstructResult(made.urn, state)
 
-    def _translate(self, message: str) -> str:
-        """The message with names as other languages have them: `zoneNames`, and no `Args`."""
-        return NAME.sub(lambda word: to_camel(word[0]), message).replace("Args.", ".")
+
+def translate(message: str) -> str:
+    """A message as other languages have it: `zoneNames`, `gpu: "t4"`, no `Args` and no None."""
+    for python, anywhere in OF_PYTHON.items():
+        message = message.replace(python, anywhere)
+    return NAME.sub(lambda word: to_camel(word[0]), ASSIGNED.sub(r"\1: ", message))
 
 
 def serve() -> None:

@@ -1,6 +1,7 @@
 """Arguments of a dataclass that programs construct: one sentence for a wrong name, where Python raises `TypeError`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import MISSING, fields
 from functools import wraps
 from typing import Any, TypeVar
@@ -8,6 +9,8 @@ from typing import Any, TypeVar
 from sharing.problems import counted, did_you_mean
 
 A = TypeVar("A")
+IN_LANGUAGE: ContextVar[Callable[[str], str]] = ContextVar("IN_LANGUAGE", default=str)
+"""Puts a message in the words of the program's language. The plugin sets it."""
 
 
 def name_arguments(kind: type[A], read: Callable[[str, Any], Any] = lambda _, value: value) -> type[A]:

@@ -21,6 +21,8 @@ FIXES_IN_PYTHON = {
     "greater_than": "Pass more than {gt}.",
 }
 """Fixes of a wrong argument, by pydantic's type of error, with its context."""
+RULES_IN_PYTHON = {"a valid integer": "a whole number", "a valid number": "a number", "a valid string": "text"}
+"""Our words for those of pydantic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def _explain(made: type[BaseModel], detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{made.__name__}.{name} is missing. Pass it."
     rule = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, must be ")
+    rule = RULES_IN_PYTHON.get(rule, rule)
     fix = FIXES_IN_PYTHON.get(detail["type"], f"Pass {rule}.").format(**detail.get("ctx", {}))
     return f"{made.__name__}.{name} must be {rule}, not {wrong!r}. {fix}"
 

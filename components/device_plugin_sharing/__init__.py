@@ -55,7 +55,7 @@ class PoolSharing:
         gpu = find_gpu(self.gpu)
         if problems := self.sharing.check(gpu):
             raise ValueError(f"PoolSharing.{problems[0]}")
-        for kind in alike(self.instance_types) if self.instance_types else ():
+        for kind in alike(self.instance_types, "PoolSharing.") if self.instance_types else ():
             if kind.gpu != gpu:
                 raise ValueError(
                     f"PoolSharing.instance_types has {kind.name} with {kind.gpu.title}, but `gpu` is {gpu.name}. "
@@ -95,12 +95,10 @@ class DevicePluginSharingArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        check_least(self, pools=1)
         names = [pool.pool for pool in self.pools]
-        if not names or len(set(names)) != len(names):
-            raise ValueError(
-                f"DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not {names}. "
-                "Pass each pool once."
-            )
+        if len(set(names)) != len(names):
+            raise ValueError(f"DevicePluginSharingArgs.pools has duplicate names: {names}. Pass each its own `pool`.")
         check_charts(self, CHARTS)
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_forms, check_least
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
 from sharing.stack.cluster import FEWEST_ZONES, Nat, Support
+from sharing.stack.existing import VpcId
 from sharing.stack.zones import Demand
 
 
@@ -19,7 +20,7 @@ from sharing.stack.zones import Demand
 class ExistingVpc:
     """A VPC that exists. GpuCluster creates, changes, tags and deletes nothing of it.
 
-    Raises `ValueError` for a value of the wrong type, or fewer than two subnets.
+    Raises `ValueError` for a value of the wrong type, an id that EC2 does not issue, or fewer than two subnets.
     """
 
     id: pulumi.Input[str]
@@ -33,6 +34,7 @@ class ExistingVpc:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        check_forms(self, id=VpcId)
         if len(self.subnet_ids) < FEWEST_ZONES:
             raise ValueError("ExistingVpc.subnet_ids must have at least two subnets, in two zones. Pass another one.")
 

@@ -72,7 +72,7 @@ class KarpenterGpuPoolArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=KARPENTER_NODE)
-        check_least(self, controller_replicas=1)
+        check_least(self, node_subnet_ids=1, pools=1, controller_replicas=1)
         manifests.check(self.pools)
 
 

@@ -75,7 +75,7 @@ class KarpenterPool:
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, max_nodes=1, volume_gib=NODE_IMAGES_GIB)
-        alike(self.instance_types)
+        alike(self.instance_types, "KarpenterPool.")
 
     @property
     def planned_pools(self) -> Sequence[PlannedPool]:
@@ -195,11 +195,8 @@ def node_pool(pool: KarpenterPool) -> Manifest:
 def check(pools: Sequence[KarpenterPool]) -> None:
     """Raises `ValueError` for settings that Karpenter accepts but ignores or handles wrongly."""
     names = [pool.name for pool in pools]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(
-            f"KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not {names}. "
-            "Pass each pool once."
-        )
+    if len(set(names)) != len(names):
+        raise ValueError(f"KarpenterGpuPoolArgs.pools has duplicate names: {names}. Pass each pool its own `name`.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
             reason = "MIG may leave nodes of Karpenter unready (gpu-operator#2415)"

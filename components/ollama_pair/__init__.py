@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
 from components.device_plugin_sharing import PoolSharing
@@ -20,6 +20,7 @@ from components.ollama_pair.placement import JudgedPools, Place, judge_pools, pl
 from components.ollama_pair.values import chart_values, digest, script
 from components.planned_pools import GpuNodes
 from sharing import versions
+from sharing.arguments import IN_LANGUAGE
 from sharing.aws.tags import VOLUME
 from sharing.fit.own_limits import judge_limit
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
@@ -68,12 +69,10 @@ class OllamaPairArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=VOLUME)
+        check_least(self, models=1)
         ids = [model.served.id for model in self.models]
-        if not ids or len(set(ids)) != len(ids):
-            raise ValueError(
-                f"OllamaPairArgs.models must have at least one model and no duplicate ids, not {ids}. "
-                "Pass each model its own `id`."
-            )
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"OllamaPairArgs.models has duplicate ids: {ids}. Pass each model its own `id`.")
         self.judged  # noqa: B018  # raises the errors of the rules
         if self.runs_on is None:
             self._check_limits()
@@ -128,10 +127,8 @@ class OllamaPair(pulumi.ComponentResource):
         args = read_arguments(OllamaPairArgs, args, more)
         super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
         self._name, self._args, self._places = name, args, args.places()
-        if args.judged is None:
-            pulumi.log.warn(UNCHECKED.format(name))
-        for warning in args.judged.warnings if args.judged else ():
-            pulumi.log.warn(warning)
+        for warning in args.judged.warnings if args.judged else [UNCHECKED.format(name)]:
+            pulumi.log.warn(IN_LANGUAGE.get()(warning))
         child = pulumi.ResourceOptions(parent=self)
         # `restricted` would reject pods that run as root.
         namespace = create_namespace(f"{name}-namespace", args.namespace, "baseline", child)

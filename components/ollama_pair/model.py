@@ -14,6 +14,7 @@ from sharing.models.catalogue import KvType, Model, find_model
 from sharing.models.importance import Importance
 from sharing.models.served import PROMPT_CACHE_MIB, Cache, ServedModel, judge_context
 from sharing.models.share import Share
+from sharing.verdict.own_program import with_arguments
 
 
 @accept_dictionaries
@@ -88,7 +89,7 @@ class OllamaModel:
                 f"Pass {model.volume_gib}, or leave it out."
             )
         for problem in judge_context(self.served, "OllamaModel") if self.context else ():
-            raise ValueError(problem.message)
+            raise ValueError(with_arguments(problem.message))
         if self.share and self.share.memory_mib is not None and (wrong := judge_limit(self.share, self.served)):
             raise ValueError(f"OllamaModel.share of {model.name} {wrong}")
         if self.share and self.spill_pools:

@@ -14,7 +14,7 @@ from sharing.modes.base import GPU_RESOURCE
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import POOL, GpuPool
-from sharing.verdict.own_program import in_python, judge_own
+from sharing.verdict.own_program import in_python, judge_own, with_arguments
 from sharing.verdict.quick import Fit
 
 RUNS_ON = "runs_on"
@@ -154,4 +154,4 @@ def _messages(problems: Sequence[Problem], pools: Mapping[str, GpuPool]) -> Iter
                 text = re.sub(rf"{desired} with |(?: with| and) {desired}", "", text)
             if not pool.volume_gib or pool.provisioner == "karpenter":
                 text = text.replace(f"{path}.max:", f"{path}.max_nodes:")
-        yield f"OllamaPairArgs.{text}"
+        yield f"OllamaPairArgs.{with_arguments(text)}"

@@ -26,6 +26,8 @@ def _cluster_name(text: str) -> str:
     return text
 
 
+ClusterName = Annotated[str, AfterValidator(_cluster_name), Fix("Write the name that `aws eks list-clusters` prints.")]
+VpcId = Annotated[str, _aws_id("vpc"), Fix("Write the id that `aws ec2 describe-vpcs` prints.")]
 SubnetIds = Annotated[
     list[Annotated[str, _aws_id("subnet")]],
     Field(max_length=16),
@@ -43,9 +45,7 @@ GroupIds = Annotated[
 class ExistingVpc(Section):
     """A VPC with subnets, in which the stack creates its cluster and nodes."""
 
-    id: Annotated[str, _aws_id("vpc"), Fix("Write the id that `aws ec2 describe-vpcs` prints.")] = Field(
-        description="Id of the VPC."
-    )
+    id: VpcId = Field(description="Id of the VPC.")
     subnets: SubnetIds = Field(description="Ids of the control plane's subnets: at least two, in two zones.")
     node_subnets: SubnetIds = Field(
         default=[], description="Ids of the nodes' subnets, in the same VPC. Default: those of `subnets`."
@@ -63,9 +63,7 @@ class ExistingVpc(Section):
 class ExistingCluster(Section):
     """An EKS cluster, to which the stack adds GPU nodes and models."""
 
-    name: Annotated[str, AfterValidator(_cluster_name), Fix("Write the name that `aws eks list-clusters` prints.")] = (
-        Field(description="Name of the EKS cluster.")
-    )
+    name: ClusterName = Field(description="Name of the EKS cluster.")
     node_subnets: SubnetIds = Field(
         default=[], description="Ids of the nodes' subnets, in the cluster's VPC. Default: the cluster's own subnets."
     )

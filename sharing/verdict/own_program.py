@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import yaml
+
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
@@ -40,3 +42,13 @@ def judge_own(pools: Mapping[str, GpuPool], models: Sequence[ServedModel]) -> tu
 def in_python(text: str) -> str:
     """A message with the names of arguments, e.g. `instance_types:` for the key `instance-types:`."""
     return re.sub(r"[a-z]+(-[a-z]+)+(?=: |\[\d)", lambda key: key[0].replace("-", "_"), text)
+
+
+def with_arguments(text: str) -> str:
+    """A message of `in_python` with settings as Python has them: `types=["a"]` for `types: [a]`."""
+
+    def assign(setting: re.Match[str]) -> str:
+        return f"`{setting[1]}={yaml.safe_load(setting[2])!r}`".replace("'", '"')
+
+    text = re.sub(r"`([\w.\[\]]+): ([^`]+)`", assign, text)
+    return re.sub(r"\bWrite(?= `[\w.\[\]]+=)", "Pass", text)

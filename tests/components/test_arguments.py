@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a wrong type": (
         lambda: OURS.OllamaPair("p", models=["llama2:7b"]),
-        "OllamaPairArgs.models must be a list of OllamaModel, not ['llama2:7b']. Pass a list of OllamaModel.",
+        'OllamaPairArgs.models[0] must be OllamaModel, not \'llama2:7b\'. Pass {"model": "llama2:7b"}.',
     ),
     "no arguments at all": (
         lambda: OURS.OllamaPair("p", 5),
@@ -151,8 +151,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an object of another kind": (
         lambda: OURS.OllamaPairArgs(models=[OURS.ModelClients()]),
-        "OllamaPairArgs.models must be a list of OllamaModel, not [ModelClients(namespaces=(), labels={})]. "
-        "Pass a list of OllamaModel.",
+        "OllamaPairArgs.models[0] must be OllamaModel, not ModelClients(namespaces=(), labels={}). Pass OllamaModel.",
     ),
     "a resource of another kind": (
         lambda: OURS.OllamaPair("p", models=[OURS.OllamaModel("llama2:7b")], clients=Bare()),
@@ -175,6 +174,19 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: OURS.PoolSharing(sharing=OURS.TimeSlicing(), gpu="t4", instance_types=["g6.xlarge"]),
         'PoolSharing.instance_types has g6.xlarge with L4, but `gpu` is t4. Pass gpu="l4", or other types.',
     ),
+    "a mode's name in place of its settings": (
+        lambda: OURS.PoolSharing(sharing="timeslice", gpu="t4"),
+        "PoolSharing.sharing must be Exclusive or TimeSlicing or Mig or Mps, not 'timeslice'. "
+        'Pass {"mode": "timeslice"}.',
+    ),
+    "a text among models": (
+        lambda: OURS.OllamaPair("p", models=[{"model": "llama2:7b"}, "mistral:7b"]),
+        'OllamaPairArgs.models[1] must be OllamaModel, not \'mistral:7b\'. Pass {"model": "mistral:7b"}.',
+    ),
+    "a registry that is no text": (
+        lambda: OURS.pull_from(5),
+        "registry must be text or None, not 5. Pass 'registry.example.com/tandem'.",
+    ),
     "no nodes": (
         lambda: OURS.PoolSharing(sharing=OURS.TimeSlicing(), gpu="t4", max_nodes=0),
         "PoolSharing.max_nodes is 0, but the minimum is 1. Pass 1 or more.",
@@ -188,6 +200,15 @@ def test_a_wrong_argument_is_one_sentence(name: str) -> None:
     with pytest.raises(ValueError, match=r"\. ") as refused:
         construct()
     assert str(refused.value) == message
+
+
+def test_no_registry_means_the_public_ones() -> None:
+    def program() -> None:
+        OURS.OllamaPair("p", models=[{"model": "llama2:7b"}], opts=pulumi.ResourceOptions(transformations=[pull(None)]))
+
+    pull = OURS.pull_from
+    [release] = run(program, project="test", stack="test").of_type("kubernetes:helm.sh/v3:Release")
+    assert release.inputs["chart"] == "ollama"
 
 
 def test_a_dictionary_becomes_the_class_that_has_its_keys() -> None:

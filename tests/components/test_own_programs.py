@@ -1,5 +1,6 @@
 """Wrong programs of one's own, with Pulumi's mocks: each is refused at construction, in the words of `tandem plan`."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def with_keys(text: str) -> str:
     """A message with the keys of a stack file in place of arguments."""
     for argument, key in KEYS.items():
         text = text.replace(argument, key)
-    return text
+    text = re.sub(r"`([\w.\[\]-]+)=([^`]+)`", lambda one: f"`{one[1]}: {one[2]}`".replace('"', ""), text)
+    return text.replace("Pass `", "Write `")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

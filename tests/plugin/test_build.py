@@ -14,6 +14,8 @@ from pydantic import BaseModel
 import components
 from components import GpuClusterArgs, OllamaModel, OllamaPairArgs, SpotGpuNodeGroupArgs, SpotJobArgs
 from plugin.build import build
+from plugin.provider import Provider, translate
+from sandbox.preview.program import run
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Mig, Mps
 from tests.components.conftest import ARGUMENTS
@@ -107,8 +109,13 @@ WRONG = [
         "it.models[1] has no argument 'models'. Did you mean model?",
     ),
     # These stop in the class itself.
+    (
+        OllamaPairArgs,
+        {"models": [{"model": "llama2:7b"}, {"model": "mistral:7b", "context": "2048"}]},
+        "it.models[1]: OllamaModel.context must be a whole number or None, not '2048'.",
+    ),
     (GpuClusterArgs, {"clusterName": "c", "zones": 2.5}, "GpuClusterArgs.zones must be a whole number, not 2.5."),
-    (SpotGpuNodeGroupArgs, {**NODES, "sharing": {"mode": "mps", "replicas": 1.0}}, "Mps.replicas must be "),
+    (SpotGpuNodeGroupArgs, {**NODES, "sharing": {"mode": "mps", "replicas": 1.0}}, "it.sharing: Mps.replicas must be "),
     (SpotGpuNodeGroupArgs, {**NODES, "sharing": "mps"}, "SpotGpuNodeGroupArgs.sharing must be "),
 ]
 
@@ -117,3 +124,31 @@ WRONG = [
 def test_a_wrong_value_is_one_sentence_with_its_fix(kind: type, values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         build(kind, values, "it")
+
+
+IN_OTHERS = [
+    (
+        "OllamaPairArgs.context must be a whole number or None, not '2048'. Pass a whole number or None.",
+        "OllamaPair.context must be a whole number, not '2048'. Pass a whole number.",
+    ),
+    ("unknown model 'x'. Did you mean y? Or pass a `Model`.", "unknown model 'x'. Did you mean y?"),
+    (
+        'Pass `runs_on.instance_types=["g7e.2xlarge"]`, or `models[0].slots=1`.',
+        'Pass `runsOn.instanceTypes: ["g7e.2xlarge"]`, or `models[0].slots: 1`.',
+    ),
+    ("Pass the nodes as `runs_on`.", "Pass `runsOn: { sharing, gpu, instanceTypes }`."),
+]
+
+
+@pytest.mark.parametrize(("message", "shown"), IN_OTHERS)
+def test_a_message_has_the_words_of_other_languages(message: str, shown: str) -> None:
+    assert translate(message) == shown
+
+
+def test_a_warning_has_the_words_of_the_programs_language() -> None:
+    def program() -> None:
+        values = {"models": [{"model": "llama2:7b"}]}
+        Provider().construct("mine", "tandem:index:OllamaPair", values)
+
+    [warning] = run(program, project="test", stack="test").logs
+    assert warning.message.endswith("Pass `runsOn: { sharing, gpu, instanceTypes }`.")

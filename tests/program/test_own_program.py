@@ -223,7 +223,7 @@ def test_a_pool_without_nodes_counts_shares_by_its_maximum() -> None:
             runs_on=PoolSharing(sharing=TimeSlicing(), gpu="t4", max_nodes=nodes),
         )
 
-    with pytest.raises(ValueError, match=r"3 models on gpu for 2 shares\. Write `runs_on\.max_nodes: 2`; or "):
+    with pytest.raises(ValueError, match=r"3 models on gpu for 2 shares\. Pass `runs_on\.max_nodes=2`; or "):
         judge(1)
     judge(2)
 
