@@ -26,12 +26,12 @@ def _cluster_name(text: str) -> str:
     return text
 
 
-SubnetIds = Annotated[
-    list[Annotated[str, _aws_id("subnet")]],
-    Field(max_length=16),
-    Fix("Write ids that `aws ec2 describe-subnets` prints."),
-]
+_SubnetIds = Annotated[list[Annotated[str, _aws_id("subnet")]], Field(max_length=16)]
 """At most as many as EKS accepts for a node group (EKS API reference, CreateNodegroup, has no smaller bound)."""
+SubnetIds = Annotated[_SubnetIds, Fix("Write ids that `aws ec2 describe-subnets` prints.")]
+ControlPlaneSubnetIds = Annotated[
+    _SubnetIds, Fix("Write ids that `aws ec2 describe-subnets` prints: `subnets: [subnet-…, subnet-…]`.")
+]
 GroupIds = Annotated[
     list[Annotated[str, _aws_id("sg")]],
     # EC2 quota "Security groups per network interface": 5, of which one is the cluster's own.
@@ -46,7 +46,9 @@ class ExistingVpc(Section):
     id: Annotated[str, _aws_id("vpc"), Fix("Write the id that `aws ec2 describe-vpcs` prints.")] = Field(
         description="Id of the VPC."
     )
-    subnets: SubnetIds = Field(description="Ids of the control plane's subnets: at least two, in two zones.")
+    subnets: ControlPlaneSubnetIds = Field(
+        description="Ids of the control plane's subnets: at least two, in two zones."
+    )
     node_subnets: SubnetIds = Field(
         default=[], description="Ids of the nodes' subnets, in the same VPC. Default: those of `subnets`."
     )
