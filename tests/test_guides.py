@@ -9,10 +9,12 @@ from pathlib import Path
 
 import botocore.session
 import pytest
+import yaml
 from botocore import xform_name
 
 from components.mps_daemon import UNIT
 from sandbox.preview.program import run
+from sharing.stack.existing import ExistingCluster
 from stacks.stack_file.judge import judge_file
 from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser
@@ -231,17 +233,32 @@ def test_the_program_of_the_guide_gives_each_model_its_limit(tmp_path: Path) -> 
     }
 
 
+def mocks() -> str:
+    """What a program needs in front of it to run without Pulumi's engine."""
+    [tutorial] = [block for block in pages.blocks(pages.TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
+    return tutorial.text.partition("import infra")[0]
+
+
+@pytest.mark.slow
+def test_the_program_in_a_cluster_that_exists_runs(tmp_path: Path) -> None:
+    [program] = [one.text for one in pages.blocks(HOW_TO / "use-your-cluster.md") if one.head.startswith("python")]
+    [stack] = [one.text for one in pages.blocks(HOW_TO / "use-your-cluster.md") if one.head == "yaml"]
+    assert ExistingCluster.model_fields.keys() == {
+        key.replace("-", "_") for key in yaml.safe_load(stack)["tandem:cluster"]["existing"]
+    }
+    (tmp_path / "infra.py").write_text(mocks() + program, encoding="utf-8")
+    pages.Block("", "python infra.py", None).run(tmp_path, pages.environment())
+
+
 @pytest.mark.slow
 def test_the_program_and_the_test_of_the_guide_run_and_its_errors_are_those_on_the_page(tmp_path: Path) -> None:
     program, too_large, test, command, wrong_name = pages.blocks(HOW_TO / "check-your-own-program.md")
     (tmp_path / "test_models.py").write_text(test.text, encoding="utf-8")
     assert "2 passed" in command.run(tmp_path, pages.environment()).stdout
-    [tutorial] = [block for block in pages.blocks(pages.TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
-    mocks = tutorial.text.partition("import infra")[0]
     large = program.text.replace('"llama2:7b", "context": 2048', '"llama3.3:70b"')
     misspelt = program.text.replace('"mistral:7b", "context"', '"mistral:7b", "contxt"')
     for text, said in ((program.text, ""), (large, too_large.text), (misspelt, wrong_name.text)):
-        (tmp_path / "infra.py").write_text(mocks + text, encoding="utf-8")
+        (tmp_path / "infra.py").write_text(mocks() + text, encoding="utf-8")
         code = f"# exit code {1 if said else 0}"
         shown = pages.Block("", f"set -o pipefail\npython infra.py 2>&1 | tail -n 1 {code}", None)
         assert shown.run(tmp_path, pages.environment()).stdout == said

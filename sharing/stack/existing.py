@@ -28,12 +28,12 @@ def _cluster_name(text: str) -> str:
 
 ClusterName = Annotated[str, AfterValidator(_cluster_name), Fix("Write the name that `aws eks list-clusters` prints.")]
 VpcId = Annotated[str, _aws_id("vpc"), Fix("Write the id that `aws ec2 describe-vpcs` prints.")]
-SubnetIds = Annotated[
-    list[Annotated[str, _aws_id("subnet")]],
-    Field(max_length=16),
-    Fix("Write ids that `aws ec2 describe-subnets` prints."),
-]
+_SubnetIds = Annotated[list[Annotated[str, _aws_id("subnet")]], Field(max_length=16)]
 """EKS names no bound; 16 is ours."""
+SubnetIds = Annotated[_SubnetIds, Fix("Write ids that `aws ec2 describe-subnets` prints.")]
+ControlPlaneSubnetIds = Annotated[
+    _SubnetIds, Fix("Write ids that `aws ec2 describe-subnets` prints: `subnets: [subnet-…, subnet-…]`.")
+]
 GroupIds = Annotated[
     list[Annotated[str, _aws_id("sg")]],
     # EC2 quota "Security groups per network interface": 5, of which one is the cluster's own.
@@ -46,7 +46,9 @@ class ExistingVpc(Section):
     """A VPC with subnets, in which the stack creates its cluster and nodes."""
 
     id: VpcId = Field(description="Id of the VPC.")
-    subnets: SubnetIds = Field(description="Ids of the control plane's subnets: at least two, in two zones.")
+    subnets: ControlPlaneSubnetIds = Field(
+        description="Ids of the control plane's subnets: at least two, in two zones."
+    )
     node_subnets: SubnetIds = Field(
         default=[], description="Ids of the nodes' subnets, in the same VPC. Default: those of `subnets`."
     )

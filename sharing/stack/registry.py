@@ -22,6 +22,24 @@ _ECR = re.compile(
 LONGEST = 200
 """Characters: a repository has at most 255 (distribution/reference v0.6.0, RepositoryNameTotalLengthMax)."""
 RULE = f"must be the host of a registry and a path, in small letters, of at most {LONGEST} characters"
+FAULTS = (
+    (r"[a-z0-9+.-]+:/", "begins with a scheme"),
+    (r".*@sha256:", "has a digest"),
+    (r".*\s", "contains a space"),
+    (r".*[A-Z]", "contains capital letters"),
+    (r".*/[^/]*:[^/]*$", "has a tag"),
+    (r"[^/]*:(?![0-9]{1,5}(/|$))", "has a port that is not a number"),
+    (r".*/$", "ends with a slash"),
+)
+"""Patterns of wrong texts, and what is wrong with them."""
+
+
+class FaultError(ValueError):
+    """What is wrong with a text, which is the subject of the sentence."""
+
+    def __init__(self, fault: str, fix: str) -> None:
+        super().__init__(fault)
+        self.fix = fix
 
 
 def is_registry(text: str) -> bool:
@@ -30,8 +48,8 @@ def is_registry(text: str) -> bool:
 
 
 def correct(text: str) -> str:
-    """What was probably meant by a wrong text; empty if that is unclear."""
-    plain = re.sub(r"^[a-z0-9+.-]+:/+", "", re.sub(r"\s", "", text).lower())
+    """What was probably meant by a wrong text; empty if that is unclear, as with a space within a name."""
+    plain = re.sub(r"^[a-z0-9+.-]+:/+", "", re.sub(r"\s*/\s*", "/", text.strip()).lower())
     plain = plain.partition("@sha256")[0].rpartition("@")[2].strip("/")
     untagged = re.sub(r"(/[^/]*):[^/]*$", r"\1", re.sub("/+", "/", plain))
     return untagged if is_registry(untagged) else ""
@@ -46,7 +64,9 @@ def ecr_region(registry: str) -> str:
 def _registry(text: str) -> str:
     if not is_registry(text):
         meant = correct(text)
-        raise WrongFormError(RULE, f"Write `tandem:registry: {meant}`." if meant else "")
+        fix = f"Write `tandem:registry: {meant}`." if meant else ""
+        fault = next((fault for pattern, fault in FAULTS if re.match(pattern, text)), "")
+        raise FaultError(fault, fix) if fault else WrongFormError(RULE, fix)
     return text
 
 

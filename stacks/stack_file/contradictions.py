@@ -94,11 +94,11 @@ def _zone_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
 
 
 def _ownership_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
-    """Finds settings of what the stack would create, beside a network or cluster that already exists."""
+    """Finds settings of what the stack would create, beside a network or cluster that exists."""
     owner = "existing" if cluster.existing else "vpc" if cluster.vpc else ""
     settings = {"vpc": OF_OWN_NETWORK, "existing": OF_OWN_CLUSTER}.get(owner, ())
     for field in (name for name in settings if name in cluster.model_fields_set):
-        rule = f"has no place beside `cluster.{owner}`, which this stack does not create"
+        rule = f"has no effect beside `cluster.{owner}`, which exists"
         yield Problem(f"cluster.{kebab(field)}", "", rule, "Remove it.")
     if cluster.vpc and len(cluster.vpc.subnets) < FEWEST_ZONES:
         fix = "Add a subnet in another zone."

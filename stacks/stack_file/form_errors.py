@@ -156,7 +156,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         return Problem(path, _shown(value), rule, did_you_mean(str(value), words) if is_near else fix, LIMIT)
     rule, wording = _rule(kind, context, detail["msg"])
     rule = rule.removeprefix(f"{value!r} ").removeprefix(f"{value} ")
-    own_fix = getattr(context.get("error"), "fix", "") if wording == LIMIT else ""
+    own_fix = getattr(context.get("error"), "fix", "")
     return Problem(path, shown, rule, own_fix or _fix(kind, value, loc, key), wording)
 
 

@@ -42,7 +42,7 @@ def _judge_missing(host: str) -> Finding:
     """The finding for a registry of the user's own, for which this machine has no login."""
     if ecr_region(host):
         return stops(f"no login for {host}, and ECR requires one", _login(host))
-    return warning(f"no login for {host}, which may require one", _login(host))
+    return warning(f"no login for {host}, which may require one; nodes pull from it without a login", _login(host))
 
 
 def _login(host: str) -> str:

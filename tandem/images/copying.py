@@ -18,6 +18,7 @@ def copy_script(listed: Iterable[Artifact], registry: str) -> Iterator[str]:
     yield f"# Needs crane and helm, logged in: `crane auth {into}`, `helm registry {into}`."
     yield "set -eu"
     yield "folder=$(mktemp -d)"
+    yield "trap 'rm -rf \"$folder\"' EXIT"
     for one in listed:
         copy = one.copy_in(registry)
         if region := ecr_region(registry):

@@ -88,3 +88,20 @@ def test_a_cluster_cannot_move_into_a_vpc(raised: Raise) -> None:
     stack = raised("timeslice")
     choose_vpc(stack)
     assert f"cluster.vpc.id: {ID} is not the VPC of the deployed cluster, vpc-" in stack.refuses()
+
+
+@pytest.mark.real_world(
+    behaviour="EKS refuses an update of a cluster with subnets of another VPC",
+    source="EKS user guide, create-cluster.html",
+)
+def test_a_cluster_cannot_leave_a_vpc_and_works_with_the_section_again(stack: Stack) -> None:
+    stack.comes_up()
+    stack.configure({"cluster": None})
+    stack.configure({"cluster": {"public-access-cidrs": ["192.0.2.1/32"]}})
+    stack.stops(saying="But they should belong to the VPC of the cluster, vpc-0a1b2c3d.")
+    [cluster] = stack.entities(tokens.CLUSTER)
+    assert cluster.inputs["vpcConfig"]["subnetIds"] == SUBNETS
+    choose_vpc(stack)
+    stack.comes_up()
+    assert {one.type for one in everything(stack, PULUMI)} & OF_NETWORKS == set()
+    stack.goes_down()

@@ -3,13 +3,16 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sharing.models.catalogue import find_model
+from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
-from tandem import Exclusive, Mig, Mps, TimeSlicing, check
+from tandem import Exclusive, Mig, Mps, OllamaModel, TimeSlicing, check
 
 PAIR: list[str | dict[str, Any]] = ["llama2:7b", {"name": "mistral:7b", "context": 2048}]
 
@@ -101,6 +104,53 @@ def test_memory_is_known_where_models_do_not_fit_and_unknown_after_an_error_of_f
     large = check(models=["llama3.3:70b"], sharing=Exclusive())
     assert not large.memory["llama3-3-70b"].fits
     assert check(models=["nothing:1b"], sharing=Exclusive()).memory == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"nodes": "2"}, "nodes: must be a whole number, not '2'. Write `nodes: 2` without quotes."),
+        ({"nodes": 0}, "nodes: must be at least 1, not 0. Write `nodes: 1`."),
+        ({"nodes": -1}, "nodes: must be at least 1, not -1. Write `nodes: 1`."),
+        ({"nodes": 200}, "nodes: must be at most 100, not 200. Remove the argument for the default, 1."),
+        (
+            {"region": "us-east-9"},
+            "region: 'us-east-9' is not an AWS region known on 2026-10-16. "
+            "Did you mean us-east-2, us-east-1 or us-west-2?",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_one_error_whose_fix_is_an_argument(arguments: dict[str, Any], said: str) -> None:
+    assert check(models=PAIR, sharing=TimeSlicing(), **arguments).errors == (said,)
+
+
+OWN = replace(find_model("llama2:7b"), name="acme/own:7b")
+
+
+@pytest.mark.parametrize(
+    ("argument", "setting"),
+    [
+        ({"model": "llama2:7b", "kv_type": "q8_0"}, {"name": "llama2:7b", "kv-type": "q8_0"}),
+        ({"model": "llama2:7b", "batch": None, "packed": True}, {"name": "llama2:7b"}),
+        (OllamaModel("llama2:7b", kv_type="q8_0", slots=2), {"name": "llama2:7b", "kv-type": "q8_0", "slots": 2}),
+        (OllamaModel("llama2:7b", context=2048, packed=True), {"name": "llama2:7b", "context": 2048}),
+        (OllamaModel(OWN), {"name": "acme/own:7b", **own_keys(OWN)}),
+        (OllamaModel("llama2:7b", id="one"), {"name": "llama2:7b", "id": "one"}),
+    ],
+)
+def test_a_model_of_ollama_pair_is_that_of_a_stack_file(argument: Any, setting: dict[str, Any]) -> None:
+    expected = check(models=[setting], sharing=TimeSlicing())
+    assert (check(models=[argument], sharing=TimeSlicing()), expected.errors) == (expected, ())
+
+
+def test_messages_about_a_model_of_ollama_pair_name_its_arguments() -> None:
+    wrong = [{"model": "llama2:7b", "kv_type": "q9"}, {"model": "llama2:7b", "kv_typ": "f16"}]
+    assert check(models=wrong, sharing=TimeSlicing()).errors == (
+        "models[0].kv_type: unknown value 'q9'. Known: f16, q8_0, q4_0.",
+        "models[1].kv_typ: unknown key. Did you mean kv_type?",
+    )
+    [name] = check(models=[{"model": "lama2:7b"}], sharing=TimeSlicing()).errors
+    assert name.startswith("models[0].model: unknown model 'lama2:7b'.")
 
 
 @pytest.mark.slow

@@ -74,6 +74,23 @@ def _other_zones(case: Case) -> str | None:
     )
 
 
+def _other_vpc(case: Case) -> str | None:
+    """The words are not those of EKS, which no source quotes."""
+    before = _vpcs_of(case, values_at(case.entity.inputs, "vpcConfig.subnetIds")) if case.entity else set()
+    after = _vpcs_of(case, values_at(case.inputs, "vpcConfig.subnetIds"))
+    if after <= before:
+        return None
+    return (
+        f"Provided subnets belong to {', '.join(sorted(after))}. But they should belong to the VPC of the cluster, "
+        f"{', '.join(sorted(before))}."
+    )
+
+
+def _vpcs_of(case: Case, subnets: list[Any]) -> set[str]:
+    found = [case.entities.get(tokens.SUBNET, one) for one in subnets]
+    return {str(one.inputs["vpcId"]) for one in found if one is not None}
+
+
 def _minor(version: Any) -> int:
     text = str(version or "").partition(".")[2].partition(".")[0]
     return int(text) if text.isdigit() else 0
@@ -300,6 +317,8 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.CLUSTER, "AccessDenied", "API_ErrorDetail.html", _unprivileged_cluster),
     _row(tokens.CLUSTER, INVALID, "API_UpdateClusterVersion.html", _jump, UPDATE),
     _row(tokens.CLUSTER, IN_USE, "API_DeleteCluster.html", HAS_GROUPS, DELETE),
+    # "You can't change which VPC you want to use after cluster creation."
+    _row(tokens.CLUSTER, INVALID, GUIDE + "create-cluster.html", _other_vpc, UPDATE),
     _row(tokens.CLUSTER, INVALID, _ZONES, _other_zones, UPDATE),
     *(_row(token, "ResourceNotFoundException", "API_DescribeCluster.html", NO_CLUSTER) for token in IN_CLUSTER),
     _row(tokens.NODE_GROUP, IN_USE, "API_CreateNodegroup.html", GROUP_TAKEN),

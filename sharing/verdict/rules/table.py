@@ -21,7 +21,7 @@ from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.features import FEATURES
-from sharing.verdict.rules import hosts, karpenter, mig, spill
+from sharing.verdict.rules import hosts, karpenter, mig, registry, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
 from sharing.verdict.rules.rule import Rule
 
@@ -340,6 +340,7 @@ RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
     Rule("the region is known", True, unknown_region),
+    Rule("the region of the registry is known", True, registry.unknown_region),
     Rule("the region offers the types", True, not_offered),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool),
     Rule("the GPU supports the mode", True, _gpu_supports_mode),
@@ -385,5 +386,6 @@ RULES: tuple[Rule, ...] = (
     Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is billed", False, _nat_traffic),
     Rule("the API endpoint is not public", False, _open_endpoint),
+    Rule("nodes reach the registry", False, registry.on_this_machine),
     *(rule for feature in FEATURES for rule in feature.rules if not rule.refuses),
 )

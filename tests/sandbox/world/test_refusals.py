@@ -197,7 +197,8 @@ def test_a_creation_is_refused(whole: Whole, token: str, inputs: dict[str, Any],
 CHANGES: list[tuple[str, str, dict[str, Any], str, str]] = [
     (tokens.CLUSTER, "c", {"version": "1.38"}, INVALID, "minor version"),
     (tokens.CLUSTER, "c", {"version": "1.35"}, INVALID, "minor version"),
-    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}", "{far subnet}"]}}, INVALID, "exact set of AZs"),
+    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}"]}}, INVALID, "exact set of AZs"),
+    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}", "{far subnet}"]}}, INVALID, "VPC of the cluster"),
     (tokens.CLUSTER, "c", {"tags": tags(51)}, INVALID, "51"),
     (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "lt-0"}}, "Ec2LaunchTemplateNotFound", "lt-0"),
     (

@@ -136,6 +136,17 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
     assert not (project / ".tandem").exists()
 
 
+@pytest.mark.parametrize("verb", ["up", "preview"])
+def test_a_cluster_that_the_sandbox_lacks_is_named_before_anything_starts(project: Path, verb: str) -> None:
+    file = project / "Pulumi.timeslice.yaml"
+    section = "  tandem:cluster: {existing: {name: platform}}\n"
+    text = re.sub(r"  tandem:cluster:.*\n(    .*\n)*", "", file.read_text(encoding="utf-8"))
+    file.write_text(text + section, encoding="utf-8")
+    said = refused(project, verb)
+    assert said.startswith("error: cluster.existing: the sandbox has no cluster 'platform'. Remove the section to try ")
+    assert not (project / ".tandem").exists()
+
+
 def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
