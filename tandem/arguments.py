@@ -114,7 +114,7 @@ def add_command(
     run: Callable[[argparse.Namespace], int],
     *,
     description: str,
-    exit_codes: Mapping[int, str],
+    exit_codes: Mapping[int, str] = EXIT_CODES,
     json: str = "print one JSON object instead",
     **options: Any,
 ) -> Parser:

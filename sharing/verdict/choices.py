@@ -70,9 +70,9 @@ class Choice:
             doubts.append("No spot price is known: the price is on-demand")
         return (*doubts, *(warning.sentence for warning in self.cell.warnings))
 
-    def usd_per_million_tokens(self) -> Estimate | None:
-        """The price of a million tokens at full load, of the entire stack."""
-        return usd_per_million_tokens(self.cell.speeds, self.bill)
+    def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
+        """The price of a million tokens, of the entire stack."""
+        return usd_per_million_tokens(self.cell.speeds, self.bill, load)
 
     @property
     def spot_risk(self) -> SpotRisk | None:
