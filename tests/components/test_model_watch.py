@@ -74,7 +74,7 @@ def test_only_an_error_of_the_model_counts(
     assert not (tmp_path / "lost").exists()
 
 
-def test_a_reply_that_breaks_off_has_no_error_message() -> None:
+def test_a_reply_that_stops_early_has_no_error_message() -> None:
     broken = Mock(read=Mock(side_effect=IncompleteRead(b"")))
     assert reported(HTTPError("http://localhost", 500, "", Message(), broken)) == ""
 
