@@ -56,11 +56,6 @@ class ExistingVpc(Section):
         default=[], description="Ids of security groups that nodes have besides the one that EKS creates."
     )
 
-    @property
-    def nodes_in(self) -> list[str]:
-        """Ids of the subnets in which nodes run."""
-        return self.node_subnets or self.subnets
-
 
 class ExistingCluster(Section):
     """An EKS cluster, to which the stack adds GPU nodes and models."""

@@ -229,7 +229,8 @@ def _given_subnets(account: Account, config: StackConfig) -> list[str]:
     if existing := config.cluster.existing:
         raw = clusters.cluster(account, existing.name)
         return existing.node_subnets or (list(raw["resourcesVpcConfig"]["subnetIds"]) if raw else [])
-    return config.cluster.vpc.nodes_in if config.cluster.vpc else []
+    vpc = config.cluster.vpc
+    return (vpc.node_subnets or vpc.subnets) if vpc else []
 
 
 def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[str, set[str]]:
