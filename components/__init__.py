@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing as DevicePluginSharing
     from components.device_plugin_sharing import DevicePluginSharingArgs as DevicePluginSharingArgs
     from components.device_plugin_sharing import PoolSharing as PoolSharing
+    from components.existing_cluster import ExistingCluster as ExistingCluster
+    from components.existing_cluster import ExistingClusterArgs as ExistingClusterArgs
+    from components.gpu_cluster import ExistingVpc as ExistingVpc
     from components.gpu_cluster import GpuCluster as GpuCluster
     from components.gpu_cluster import GpuClusterArgs as GpuClusterArgs
     from components.karpenter_gpu_pool import KarpenterGpuPool as KarpenterGpuPool
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
     from components.ollama_pair import OllamaModel as OllamaModel
     from components.ollama_pair import OllamaPair as OllamaPair
     from components.ollama_pair import OllamaPairArgs as OllamaPairArgs
-    from components.ollama_pair import SpillPool as SpillPool
     from components.open_webui import OpenWebUI as OpenWebUI
     from components.open_webui import OpenWebUIArgs as OpenWebUIArgs
+    from components.registries import pull_from as pull_from
     from components.scale_to_zero import ScaleToZero as ScaleToZero
     from components.scale_to_zero import ScaleToZeroArgs as ScaleToZeroArgs
     from components.scaling import Scaling as Scaling
@@ -45,13 +48,15 @@ if TYPE_CHECKING:
 PUBLIC = {
     "cost_alert": ("CostAlert", "CostAlertArgs"),
     "device_plugin_sharing": ("DevicePluginSharing", "DevicePluginSharingArgs", "PoolSharing"),
-    "gpu_cluster": ("GpuCluster", "GpuClusterArgs"),
+    "existing_cluster": ("ExistingCluster", "ExistingClusterArgs"),
+    "gpu_cluster": ("ExistingVpc", "GpuCluster", "GpuClusterArgs"),
     "karpenter_gpu_pool": ("KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"),
     "monitoring": ("Monitoring", "MonitoringArgs"),
     "monitoring.dashboard": ("MonitoredPool",),
     "network_policies": ("ModelClients",),
-    "ollama_pair": ("OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"),
+    "ollama_pair": ("OllamaModel", "OllamaPair", "OllamaPairArgs"),
     "open_webui": ("OpenWebUI", "OpenWebUIArgs"),
+    "registries": ("pull_from",),
     "scale_to_zero": ("ScaleToZero", "ScaleToZeroArgs"),
     "scaling": ("Scaling",),
     "scheduled_parking": ("ParkedNodeGroup", "ScheduledParking", "ScheduledParkingArgs"),

@@ -9,6 +9,7 @@ import pulumi_kubernetes as k8s
 
 from sharing.problems import did_you_mean
 
+RELEASE = "kubernetes:helm.sh/v3:Release"
 TIMEOUT_SECONDS = 900
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from sharing.names import TOKEN
 from sharing.section import is_email
 from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
 from sharing.verdict.features.cost_alert import FIRST_PERCENT
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class CostAlertArgs:
     """Inputs of CostAlert.
@@ -68,7 +70,8 @@ class CostAlert(pulumi.ComponentResource):
     budget_id: pulumi.Output[str]
     """ID of the budget: the account and the budget's name, with a colon in between."""
 
-    def __init__(self, name: str, args: CostAlertArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[CostAlertArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(CostAlertArgs, args, more)
         super().__init__(TOKEN.format("CostAlert"), name, None, opts)
         filters = [
             # A tag of a user, not one of AWS: `user:KEY$VALUE`. Without `user:`, the budget stays at $0

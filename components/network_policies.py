@@ -20,7 +20,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments
+from components.arguments import accept_dictionaries, check_arguments
 from sharing.names import (
     GPU_EXPORTER_PORT,
     INTERCEPTOR_ADMIN_PORT,
@@ -50,6 +50,7 @@ Spec = dict[str, Any]
 Peer = dict[str, Any]
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ModelClients:
     """Pods outside the models' namespace that can send requests to the models, or read their metrics.

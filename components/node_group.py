@@ -47,6 +47,10 @@ class NodeShape:
     taints: Sequence[aws.eks.NodeGroupTaintArgs] = ()
     user_data: str | None = None
     """MIME archive that cloud-init reads at the first start. EKS adds the node's own configuration."""
+    security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """All security groups of the nodes. If empty, EKS adds the cluster's own, which it otherwise does not.
+    Source: EKS user guide, launch-templates, "Using custom security groups".
+    """
 
 
 def managed_node_group(
@@ -131,6 +135,7 @@ def _launch_template(
     return aws.ec2.LaunchTemplate(
         f"{name}-template",
         update_default_version=True,
+        vpc_security_group_ids=[*shape.security_group_ids] or None,
         user_data=None if shape.user_data is None else b64encode(shape.user_data.encode()).decode(),
         block_device_mappings=[
             aws.ec2.LaunchTemplateBlockDeviceMappingArgs(

@@ -12,7 +12,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.containers import NOBODY, UNPRIVILEGED, create_namespace, requests, run_as
 from components.network_policies import ModelClients, network_policy, to_page
 from sharing import versions
@@ -69,6 +69,7 @@ SETTINGS = {
 """Environment of the container, without addresses and secrets."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class OpenWebUIArgs:
     """Inputs of OpenWebUI.
@@ -116,7 +117,8 @@ class OpenWebUI(pulumi.ComponentResource):
     admin_password: pulumi.Output[str]
     """Secret: password of the first administrator."""
 
-    def __init__(self, name: str, args: OpenWebUIArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[OpenWebUIArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(OpenWebUIArgs, args, more)
         super().__init__(TOKEN.format("OpenWebUI"), name, None, opts)
         self._name, self._child = name, pulumi.ResourceOptions(parent=self)
         namespace = create_namespace(f"{name}-namespace", args.namespace, "restricted", self._child)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from sharing.names import KEDA_NAMESPACE, OLLAMA_PORT, SCALER_PORT
 from sharing.stack.scale_to_zero import ColdRequests
 
@@ -32,6 +32,7 @@ RETRY_SECONDS = 60
 SLEEPING = "The model is starting because of this request. Try again later."
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
     """How a model scales to zero and back, with the component `ScaleToZero`.

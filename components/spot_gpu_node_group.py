@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import check_arguments, check_least
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
+from components.planned_pools import PlannedPool, plan_pool
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.hardware.gpus import alike
+from sharing.hardware.prices import Market
 from sharing.modes.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
@@ -22,6 +25,7 @@ from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
 ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL")
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class SpotGpuNodeGroupArgs:
     """Inputs of SpotGpuNodeGroup.
@@ -63,6 +67,10 @@ class SpotGpuNodeGroupArgs:
     replacement: Replacement = "create-first"
     """`create-first`: the old group runs until the new one is ready. `delete-first`: needs no quota for both at once.
     """
+    security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of all security groups of the nodes, e.g. `[cluster.security_group_id, "sg-1"]`: EKS adds none to yours. If
+    empty, it adds the one that it created for the cluster.
+    """
     autoscaled: bool = False
     """True if an autoscaler manages the group. Then `desired` only applies at creation."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -70,13 +78,23 @@ class SpotGpuNodeGroupArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=GROUP_NODE)
-        check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
+        check_least(self, subnet_ids=1, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
-        types = alike(self.instance_types)
-        if problems := self.sharing.check(types[0].gpu, gpus=max(kind.gpus for kind in types)):
+        types = alike(self.instance_types, "SpotGpuNodeGroupArgs.")
+        market = Market(is_spot=self.capacity == "spot")
+        if problems := self.sharing.check(types[0].gpu, market=market, gpus=max(kind.gpus for kind in types)):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
+
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """The pool as the rules in `sharing` read it."""
+        same = {
+            name: getattr(self, name) for name in ("capacity", "min", "desired", "max", "volume_gib", "replacement")
+        }
+        pool = plan_pool(self.pool, self.sharing, self.instance_types, **same)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint or self.sharing.config_name)]
 
 
 class SpotGpuNodeGroup(pulumi.ComponentResource):
@@ -99,7 +117,8 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
     node_group: aws.eks.NodeGroup
     """The underlying `aws.eks.NodeGroup`."""
 
-    def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[SpotGpuNodeGroupArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(SpotGpuNodeGroupArgs, args, more)
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
         kind = alike(args.instance_types)[0]
         self.node_group = managed_node_group(
@@ -124,6 +143,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                     ),
                 ],
                 user_data=user_data() if args.sharing.needs_node_daemon else None,
+                security_group_ids=args.security_group_ids,
             ),
             tags=dict(args.tags),
             group_tags={TAG_ZONES: pulumi.Output.from_input(args.zones).apply(" ".join)} if args.zones else None,
@@ -135,5 +155,6 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             autoscaled=args.autoscaled,
             child=pulumi.ResourceOptions(parent=self),
         )
+        self.planned_pools = args.planned_pools
         self.node_group_name = self.node_group.node_group_name
         self.register_outputs({"nodeGroupName": self.node_group_name})

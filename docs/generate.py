@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import cli
+import component_page
 import effects
 import emulation
 import errors
@@ -32,6 +33,7 @@ from pydantic.fields import FieldInfo
 
 from catalogue import speed_report
 from components.ollama_pair.model_metrics import FAMILIES
+from plugin import schema as package_schema
 from sharing import tables
 from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.config import StackConfig
@@ -60,7 +62,7 @@ WHERE = {
 # As in tests/shipped.py.
 STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
 
-VALUES = ("models-clients", "proof", "tags")
+VALUES = ("models-clients", "proof", "registry", "tags")
 """Keys of a stack file that are not sections."""
 SEVERAL_KINDS: dict[str, type[BaseModel]] = {"sharing": TimeSlicing, "gpu-nodes": GpuNodes}
 """The kind of a section that the stack `dev` has, where a section has several."""
@@ -122,6 +124,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield REAL_WORLD, real_world.document(ROOT)
     yield REFERENCE / "regions.md", regions.document()
     yield REFERENCE / "cli.md", cli.document()
+    yield REFERENCE / "components.md", component_page.document()
+    yield package_schema.FILE, package_schema.text()
     yield _with_table(REFERENCE / "exit-codes.md", "codes", _markdown(cli.exit_codes_table()))
     yield REFERENCE / "errors.md", errors.document()
     yield _with_table(EMULATION, "rules", _markdown(emulation.rows()))
@@ -262,7 +266,8 @@ def keys_table() -> str:
             rows += [(f"`{section}[].{key}`", "", _meaning(key, field)) for key, field in own]
     for name in VALUES:
         field = StackConfig.model_fields[name.replace("-", "_")]
-        rows.append((f"`{name}`", f"`{as_yaml(_plain(field.default))}`", _meaning(f"tandem:{name}", field)))
+        default = "" if field.default is None else f"`{as_yaml(_plain(field.default))}`"
+        rows.append((f"`{name}`", default, _meaning(f"tandem:{name}", field)))
     return _markdown(rows)
 
 

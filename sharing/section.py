@@ -21,6 +21,8 @@ FIXES_IN_PYTHON = {
     "greater_than": "Pass more than {gt}.",
 }
 """Fixes of a wrong argument, by pydantic's type of error, with its context."""
+RULES_IN_PYTHON = {"a valid integer": "a whole number", "a valid number": "a number", "a valid string": "text"}
+"""Our words for those of pydantic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ def kebab(name: str) -> str:
 
 class WrongFormError(ValueError):
     """The message says what a value must be. That of another `ValueError` has the value as its subject."""
+
+    def __init__(self, rule: str, fix: str = "") -> None:
+        super().__init__(rule)
+        self.fix = fix
+        """What to write in place of this value; empty if the field's own fix is as good."""
 
 
 class Section(BaseModel):
@@ -83,7 +90,10 @@ class Constructed(BaseModel):
     The constructor raises `ValueError` with one sentence and its fix, where pydantic prints several lines.
     """
 
-    def __init__(self, /, **values: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
+        if unnamed:
+            example = next(name for name, field in type(self).model_fields.items() if name != "mode")
+            raise ValueError(f"{type(self).__name__} takes arguments by name only. Pass `{example}=…`, for example.")
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -101,6 +111,7 @@ def _explain(made: type[BaseModel], detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{made.__name__}.{name} is missing. Pass it."
     rule = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, must be ")
+    rule = RULES_IN_PYTHON.get(rule, rule)
     fix = FIXES_IN_PYTHON.get(detail["type"], f"Pass {rule}.").format(**detail.get("ctx", {}))
     return f"{made.__name__}.{name} must be {rule}, not {wrong!r}. {fix}"
 

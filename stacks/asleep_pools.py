@@ -14,7 +14,7 @@ import pulumi
 import pulumi_aws as aws
 
 from sharing import versions
-from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT, cluster_name
+from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT
 from sharing.stack.config import StackConfig
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
@@ -45,7 +45,7 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
     """
     last = _read_last(is_scheduled=plan.config.park is not None)
     options = pulumi.InvokeOptions(provider=provider)
-    cluster = cluster_name(plan.stack)
+    cluster = plan.cluster_name
     # A list, because describing a missing cluster fails.
     if last is None or cluster not in (aws.eks.get_clusters(opts=options).names or ()):
         return Parking()

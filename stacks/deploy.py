@@ -10,6 +10,9 @@ import pulumi_random as random
 from components import (
     DevicePluginSharing,
     DevicePluginSharingArgs,
+    ExistingCluster,
+    ExistingClusterArgs,
+    ExistingVpc,
     GpuCluster,
     GpuClusterArgs,
     OllamaPair,
@@ -21,11 +24,13 @@ from components import (
 )
 from components.device_plugin_sharing import PoolSharing
 from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
+from components.ollama_pair.placement import JudgedPools
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
 from sharing.fit.shares import limits_on_one_gpu
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, cluster_name, filled, stack_tags
+from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import demands, pool_demand
@@ -34,6 +39,8 @@ from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
+from stacks.existing_cluster import DISCOVERY_VALUES, find_discovery
+from stacks.existing_vpc import check_vpc
 from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.models import describe_model
@@ -55,7 +62,7 @@ def deploy(plan: Plan) -> None:
     nodes = create_gpu_nodes(base)
     sharing = share_gpus(base, nodes)
     proofs = prove_shares(base, [sharing])
-    zero = deploy_keda(plan, base.inside(base.cluster.system_nodes))
+    zero = deploy_keda(plan, base.inside(*base.parts("system_nodes")))
     models = serve_models(base, zero, [sharing, *proofs.values()])
     outputs = deploy_features(Serving(base=base, nodes=nodes, models=models))
     export(base, sharing, proofs, find_endpoints(models, zero), outputs)
@@ -66,8 +73,10 @@ def create_base(plan: Plan) -> Base:
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)
+    discovery = find_discovery(plan, provider)
+    check_vpc(plan, pulumi.InvokeOptions(provider=provider))
     parking = find_parking(plan, provider)
-    cluster = create_cluster(plan, provider, tags)
+    cluster = find_cluster(plan, provider) or create_cluster(plan, provider, tags)
     # Models that run while their shares are checked would hold them.
     is_proved = plan.config.proof and not plan.config.scale_to_zero.enabled
     with_volumes = [
@@ -77,9 +86,12 @@ def create_base(plan: Plan) -> Base:
         plan=plan,
         provider=provider,
         cluster=cluster,
+        discovery=discovery,
         tags=tags,
         mode_taints={
-            pool.name: choose_mode_taint(pool, proof=is_proved and pool.name not in parking.asleep)
+            pool.name: choose_mode_taint(
+                pool, proof=is_proved and pool.name not in parking.asleep, registry=plan.config.registry
+            )
             for pool in plan.config.pools
         },
         volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
@@ -105,7 +117,7 @@ def create_provider(config: StackConfig) -> aws.Provider:
     )
 
 
-def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
+def choose_mode_taint(pool: GpuPool, *, proof: bool, registry: str | None) -> pulumi.Output[str]:
     """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
     Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked. So it
@@ -116,12 +128,12 @@ def choose_mode_taint(pool: GpuPool, *, proof: bool) -> pulumi.Output[str]:
     keepers = {"mode": mode, "promise": expected}
     if pool.sharing.needs_mps_daemon:
         # A changed release restarts the MPS daemon, and models that keep running lose their GPU.
-        keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing)
+        keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing, registry)
     once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
 
-def choose_volume_zone(cluster: GpuCluster, pool: GpuPool) -> pulumi.Output[str]:
+def choose_volume_zone(cluster: GpuCluster | ExistingCluster, pool: GpuPool) -> pulumi.Output[str]:
     """The zone of the models' volumes, which offers the pool's types. It is kept in the state: a volume cannot move."""
     first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
     once = random.RandomId(
@@ -131,6 +143,24 @@ def choose_volume_zone(cluster: GpuCluster, pool: GpuPool) -> pulumi.Output[str]
         opts=pulumi.ResourceOptions(ignore_changes=["keepers"]),
     )
     return once.keepers.apply(lambda kept: str((kept or {})["zone"]))
+
+
+def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
+    """The cluster that already exists; None if the stack creates one."""
+    config, existing = plan.config, plan.config.cluster.existing
+    if existing is None:
+        return None
+    return ExistingCluster(
+        PROJECT,
+        ExistingClusterArgs(
+            cluster_name=existing.name,
+            node_subnet_ids=existing.node_subnets,
+            demands=demands(config)[1:],
+            profile=config.profile,
+            role_arn=config.assume_roles[-1].role_arn if config.assume_roles else None,
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
 
 
 def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) -> GpuCluster:
@@ -148,6 +178,7 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             demands=demands(plan.config)[1:],
             cidr=settings.cidr,
             nat=settings.nat,
+            vpc=find_vpc(settings),
             public_access_cidrs=settings.public_access_cidrs,
             profile=plan.config.profile,
             role_arn=plan.config.assume_roles[-1].role_arn if plan.config.assume_roles else None,
@@ -159,6 +190,18 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             tags=tags,
         ),
         pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def find_vpc(settings: ClusterSettings) -> ExistingVpc | None:
+    """The VPC of the stack file, if there is one."""
+    if (vpc := settings.vpc) is None:
+        return None
+    return ExistingVpc(
+        id=vpc.id,
+        subnet_ids=vpc.subnets,
+        node_subnet_ids=vpc.node_subnets,
+        security_group_ids=vpc.security_groups,
     )
 
 
@@ -180,6 +223,7 @@ def _node_group(base: Base, pool: GpuPool) -> SpotGpuNodeGroup:
         SpotGpuNodeGroupArgs(
             cluster_name=base.cluster.cluster_name,
             subnet_ids=base.cluster.subnets_in(zones),
+            security_group_ids=[base.cluster.security_group_id, *more] if (more := base.security_groups) else (),
             zones=zones,
             sharing=pool.sharing,
             mode_taint=base.mode_taints[pool.name],
@@ -214,6 +258,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 base.cluster.node_subnet_ids, *(base.zones(pool) for pool in pools)
             ).apply(lambda known: list(known[0])),
             security_group_id=base.cluster.security_group_id,
+            more_security_group_ids=base.security_groups,
             pools=[
                 KarpenterPool(
                     name=pool.name,
@@ -229,12 +274,7 @@ def _karpenter(base: Base, pools: Sequence[GpuPool]) -> "KarpenterGpuPool":
                 for pool in pools
             ],
             controller_replicas=count_controllers(base.plan.config.cluster.system_nodes.count),
-            controller_depends_on=[
-                base.cluster.system_nodes,
-                base.cluster.pod_identity_agent,
-                base.cluster.dns,
-                base.cluster.storage_driver,
-            ],
+            controller_depends_on=[*base.parts("system_nodes", "pod_identity_agent", "dns", "storage_driver")],
             tags=base.tags,
         ),
         base.inside(),
@@ -255,8 +295,12 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
     ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(pools=pools),
-        base.inside(base.cluster.system_nodes),
+        DevicePluginSharingArgs(
+            pools=pools,
+            discovery=base.discovery,
+            values=DISCOVERY_VALUES if base.plan.config.cluster.existing else {},
+        ),
+        base.inside(*base.parts("system_nodes")),
     )
 
 
@@ -298,18 +342,24 @@ def serve_models(base: Base, zero: "ScaleToZero | None", on: Sequence[pulumi.Res
 
     They do not depend on DNS, because a failed pull is retried.
     """
-    needs = [*on, base.cluster.storage_driver] if base.volume_zones else on
+    needs = [*on, *base.parts("storage_driver")] if base.volume_zones else on
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(
             models=[
                 add_scaling(
-                    describe_model(fit, base.plan, base.mode_taints, base.volume_zones, base.parking.asleep),
+                    describe_model(fit, base.plan, base.volume_zones, base.parking.asleep),
                     base.plan,
                     zero,
                 )
                 for fit in base.plan.verdict.fits
             ],
+            runs_on=JudgedPools(
+                config=base.plan.config,
+                fits=base.plan.verdict.fits,
+                mode_taints=base.mode_taints,
+                asleep=base.parking.asleep,
+            ),
             clients=find_clients(base.plan),
             scrapers=find_scrapers(base.plan),
             tags=base.tags,

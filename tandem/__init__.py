@@ -15,18 +15,25 @@ if TYPE_CHECKING:
     from sharing.modes.modes import Mig as Mig
     from sharing.modes.modes import Mps as Mps
     from sharing.modes.modes import TimeSlicing as TimeSlicing
+    from stacks.stack_file.check import ModelMemory as ModelMemory
+    from stacks.stack_file.check import Verdict as Verdict
+    from stacks.stack_file.check import check as check
 
 
 OF_RULES = ("Exclusive", "KvType", "Mig", "Model", "Mps", "Share", "Slices", "TimeSlicing")
 """Names that are no component. Those of the components are in `components/__init__.py`."""
+OF_CHECKS = ("ModelMemory", "Verdict", "check")
+"""The verdict for tests: without Pulumi's SDKs, and quick to import."""
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    if name in OF_CHECKS:
+        return getattr(import_module("stacks.stack_file.check"), name)
     blocks = import_module("components")
     if name == "__all__":
-        return sorted([*OF_RULES, *blocks.__all__])
+        return sorted([*OF_CHECKS, *OF_RULES, *blocks.__all__])
     if name in OF_RULES:
         from sharing.models import catalogue, share
         from sharing.modes import layouts, modes

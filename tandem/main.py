@@ -21,6 +21,7 @@ GROUPS = {
         "choose": ("choose", "Find the cheapest setups for your models"),
         "modes": ("modes", "Compare sharing modes and prices across instance types"),
         "models": ("models", "List the known models, or describe another from its file"),
+        "images": ("images", "List images and charts; copy them to a private registry"),
         "gpus": ("gpus", "List GPU instance types with memory and prices"),
         "prices": ("prices", "Read today's prices from AWS, for `tandem plan --live-prices`"),
         "quota": ("quota", "Check AWS quotas and instance availability before `pulumi up`"),

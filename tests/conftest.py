@@ -21,6 +21,8 @@ TIERS = {
     "sharing": "rules",
     "stacks": "rules",
     "components": "program",
+    "policy": "program",
+    "plugin": "program",
     "program": "program",
     "sandbox": "program",
     "tandem": "program",

@@ -13,7 +13,7 @@ import tandem
 from components.containers import NOBODY
 from sharing import versions
 from sharing.aws import tags
-from sharing.names import MODE_TAINT, POOL_LABEL
+from sharing.names import MODE_TAINT, OWNER_LABEL, POOL_LABEL
 from sharing.stack.config import StackConfig
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
@@ -56,14 +56,15 @@ def test_the_dev_stack_with_every_comment_switched_on_has_the_same_meaning(tmp_p
     shown = set(paths(yaml.safe_load(whole)["config"]))
     keys = {re.sub(r"^sharing\.[a-z]+\.", "sharing.", path.replace("models[].", "models.")) for path in fields()}
     # These sections are off by default, so they have no keys there: their descriptions name them.
-    described = {key for key in keys if key.startswith(("park.", "budget.alert.", "models.share."))}
+    off = ("park.", "budget.alert.", "models.share.", "cluster.vpc.", "cluster.existing.")
+    described = {key for key in keys if key.startswith(off)}
     assert all(f"{key.rpartition('.')[2]}:" in text for key in described)
     assert {key for key in keys if "[]" not in key} <= shown | described
     assert judge_file(path).plan().config == judge_file(ROOT / "Pulumi.dev.yaml").plan().config
     assert not text.splitlines()[-1].lstrip().startswith("#")  # `pulumi stack init` would move it out of `config:`
 
 
-@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools"])
+@pytest.mark.parametrize("guide", ["rank-models", "use-several-pools", "use-your-vpc"])
 def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{guide}.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(config:\n.*?)```", text, flags=re.DOTALL)
@@ -89,10 +90,10 @@ def test_links_of_documents_have_a_target() -> None:
 
 
 def test_files_that_documents_name_exist() -> None:
-    pattern = r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`"
+    pattern = r"`((?:docs|components|plugin|stacks|sharing|sandbox|tandem|catalogue|templates|tests)/[\w./]*)`"
     names = [(document, name) for document in CURRENT for name in re.findall(pattern, read(document))]
     assert names
-    no_files = (MODE_TAINT, POOL_LABEL)
+    no_files = (MODE_TAINT, OWNER_LABEL, POOL_LABEL)
     assert [each for each in names if each[1] not in no_files and not (ROOT / each[1]).exists()] == []
 
 

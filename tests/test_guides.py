@@ -9,9 +9,12 @@ from pathlib import Path
 
 import botocore.session
 import pytest
+import yaml
 from botocore import xform_name
 
 from components.mps_daemon import UNIT
+from sandbox.preview.program import run
+from sharing.stack.existing import ExistingCluster
 from stacks.stack_file.judge import judge_file
 from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser
@@ -30,9 +33,13 @@ GUIDES = (
     "troubleshoot.md",
     "upgrade.md",
     "use-a-model-of-your-own.md",
+    "use-a-private-registry.md",
     "use-the-sandbox.md",
+    "use-your-cluster.md",
 )
 OF_THE_AWS_CLI = {
+    # Its output goes to another program.
+    ("ecr", "get-login-password"): {"region", "password-stdin"},
     ("eks", "update-kubeconfig"): {"region", "name"},
     ("eks", "wait"): {"region", "cluster-name", "nodegroup-name"},
     ("sso", "login"): {"profile"},
@@ -43,12 +50,15 @@ OTHERS = {
     "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack", "login", "config"},
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
     "kubectl": {"delete", "describe", "get", "port-forward"},
+    "crane": {"auth"},
     "docker": {"logout"},
     "git": {"pull"},
+    "sh": {"-c"},
     "sudo": {"journalctl", "systemctl"},
     "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
 """Subcommands of programs that these tests cannot run. The engine tier runs the real `pulumi`, with flags."""
+REGISTRY = "use-a-private-registry.md"
 SIZES = "share-a-gpu-by-size.md"
 RECORDED = """
 import json
@@ -181,6 +191,20 @@ def test_the_limits_of_the_guide_fit_its_models(tmp_path: Path) -> None:
     assert [(fit.placement.share_mib, fit.placement.shares.threads) for fit in fits] == [(10752, 0.6), (3686, 1.0)]
 
 
+def test_the_program_of_the_guide_takes_its_models_from_the_registry() -> None:
+    [program] = [block.text for block in pages.blocks(HOW_TO / REGISTRY) if block.head == "python"]
+    graph = run(lambda: exec(program, {}), project="p", stack="s")
+    charts = {release.inputs["chart"] for release in graph.of_type("kubernetes:helm.sh/v3:Release")}
+    assert charts == {"oci://registry.example.com/tandem/charts/ollama"}
+
+
+def test_the_key_of_the_guide_is_right(tmp_path: Path) -> None:
+    [key] = [block.text for block in pages.blocks(HOW_TO / REGISTRY) if block.head == "yaml"]
+    file = tmp_path / "Pulumi.mirrored.yaml"
+    file.write_text((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8") + key, encoding="utf-8")
+    assert judge_file(file).plan().config.registry == "registry.example.com/tandem"
+
+
 def test_the_guide_names_the_unit_of_the_daemon() -> None:
     text = (HOW_TO / SIZES).read_text(encoding="utf-8")
     assert f"`{UNIT}`" in text
@@ -207,3 +231,34 @@ def test_the_program_of_the_guide_gives_each_model_its_limit(tmp_path: Path) -> 
         },
         "llama3-2-3b": {**pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=3686M"},
     }
+
+
+def mocks() -> str:
+    """What a program needs in front of it to run without Pulumi's engine."""
+    [tutorial] = [block for block in pages.blocks(pages.TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
+    return tutorial.text.partition("import infra")[0]
+
+
+@pytest.mark.slow
+def test_the_program_in_a_cluster_that_exists_runs(tmp_path: Path) -> None:
+    [program] = [one.text for one in pages.blocks(HOW_TO / "use-your-cluster.md") if one.head.startswith("python")]
+    [stack] = [one.text for one in pages.blocks(HOW_TO / "use-your-cluster.md") if one.head == "yaml"]
+    assert ExistingCluster.model_fields.keys() == {
+        key.replace("-", "_") for key in yaml.safe_load(stack)["tandem:cluster"]["existing"]
+    }
+    (tmp_path / "infra.py").write_text(mocks() + program, encoding="utf-8")
+    pages.Block("", "python infra.py", None).run(tmp_path, pages.environment())
+
+
+@pytest.mark.slow
+def test_the_program_and_the_test_of_the_guide_run_and_its_errors_are_those_on_the_page(tmp_path: Path) -> None:
+    program, too_large, test, command, wrong_name = pages.blocks(HOW_TO / "check-your-own-program.md")
+    (tmp_path / "test_models.py").write_text(test.text, encoding="utf-8")
+    assert "2 passed" in command.run(tmp_path, pages.environment()).stdout
+    large = program.text.replace('"llama2:7b", "context": 2048', '"llama3.3:70b"')
+    misspelt = program.text.replace('"mistral:7b", "context"', '"mistral:7b", "contxt"')
+    for text, said in ((program.text, ""), (large, too_large.text), (misspelt, wrong_name.text)):
+        (tmp_path / "infra.py").write_text(mocks() + text, encoding="utf-8")
+        code = f"# exit code {1 if said else 0}"
+        shown = pages.Block("", f"set -o pipefail\npython infra.py 2>&1 | tail -n 1 {code}", None)
+        assert shown.run(tmp_path, pages.environment()).stdout == said

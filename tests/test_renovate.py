@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIG = json.loads((ROOT / ".github" / "renovate.json").read_text(encoding="utf-8"))
 DATASOURCES = {"aws-eks-addon", "docker", "endoflife-date", "github-releases", "go", "helm"}
 """Renovate's datasources that we use (renovatebot/renovate, `lib/modules/datasource/`, commit c2dd4f8, 2026-08-22)."""
-LOCKS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
+LOCKS = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("requirements*.txt"), *ROOT.glob("policy/*.txt")))
 PINS = [
     path
     for path in sorted(ROOT.glob("*/**/*.py"))
@@ -77,7 +77,7 @@ def test_a_version_is_read_without_the_name_of_its_image(below: str, expected: l
 
 def test_renovate_reads_every_lock_of_python_packages() -> None:
     # docs.renovatebot.com/modules/manager/pip_requirements, its default pattern of 2026-02-28.
-    assert LOCKS == ["requirements-dev.txt", "requirements-docs.txt", "requirements.txt"]
+    assert LOCKS == ["policy/requirements.txt", "requirements-dev.txt", "requirements-docs.txt", "requirements.txt"]
     assert all(re.search(r"(^|/)[\w-]*requirements([-.]\w+)?\.(txt|pip)$", name) for name in LOCKS)
     assert "pip_requirements" in CONFIG["enabledManagers"]
     [rule] = [rule for rule in CONFIG["packageRules"] if rule.get("matchManagers") == ["pip_requirements"]]

@@ -15,7 +15,7 @@ from tandem.installation import install_command
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("sharing", "components", "stacks", "sandbox", "tandem")
 INSTALLED = Path("site-packages")
-LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-docs.txt")
+LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-docs.txt", "policy/requirements.txt")
 HASHED = re.compile(r"\\\n +--hash=sha256:[0-9a-f]{64}")
 REQUIREMENT = re.compile(r"^([a-z0-9][a-z0-9._-]*)==\S+", re.MULTILINE)
 

@@ -1,24 +1,26 @@
 """DevicePluginSharing: installs the device plugin, so that each pool's nodes advertise shares of their GPUs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
-from sharing.hardware.gpus import Gpu, find_gpu
+from components.planned_pools import GpuNodes, PlannedPool, plan_pool
+from sharing.hardware.gpus import Gpu, alike, find_gpu, smallest_types
 from sharing.modes.modes import Sharing
 from sharing.names import TOKEN, plugin_release
 
 CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery_chart)]
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class PoolSharing:
     """How the GPUs of one pool of nodes are shared.
@@ -36,6 +38,12 @@ class PoolSharing:
     """Value of the taint `tandem/mode` on the nodes. Whenever it changes, the plugin's pods are recreated. That repeats
     an update whose reply was lost, even if you switch back to the previous mode.
     """
+    instance_types: Sequence[str] = ()
+    """EC2 instance types of the nodes, by which `OllamaPairArgs.runs_on` judges their RAM. Defaults to the smallest
+    type with that GPU, or to those of `nodes`.
+    """
+    max_nodes: int = 1
+    """Maximum number of nodes, by which `OllamaPairArgs.runs_on` counts shares, unless `nodes` says it."""
     nodes: pulumi.Resource | None = None
     """The node group or NodePool, if the same program creates it. When you switch modes, its new taint first evicts the
     models. Without this order, the new plugin would take the GPU from running models.
@@ -43,10 +51,31 @@ class PoolSharing:
 
     def __post_init__(self) -> None:
         check_arguments(self)
-        if problems := self.sharing.check(find_gpu(self.gpu)):
+        check_least(self, max_nodes=1)
+        gpu = find_gpu(self.gpu)
+        if problems := self.sharing.check(gpu):
             raise ValueError(f"PoolSharing.{problems[0]}")
+        for kind in alike(self.instance_types, "PoolSharing.") if self.instance_types else ():
+            if kind.gpu != gpu:
+                raise ValueError(
+                    f"PoolSharing.instance_types has {kind.name} with {kind.gpu.title}, but `gpu` is {gpu.name}. "
+                    f'Pass gpu="{kind.gpu.name}", or other types.'
+                )
+
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """The pool as the rules in `sharing` read it."""
+        theirs: Sequence[PlannedPool] = self.nodes.planned_pools if isinstance(self.nodes, GpuNodes) else ()
+        for planned in theirs:
+            if planned.pool.name == self.pool:
+                pool = planned.pool.changed(own_sharing=self.sharing)
+                return [replace(planned, pool=pool, mode_taint=self.mode_taint or planned.mode_taint)]
+        types = self.instance_types or smallest_types(find_gpu(self.gpu))
+        pool = plan_pool(self.pool, self.sharing, types, desired=self.max_nodes, max=self.max_nodes, volume_gib=0)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint)]
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class DevicePluginSharingArgs:
     """Inputs of DevicePluginSharing.
@@ -57,17 +86,19 @@ class DevicePluginSharingArgs:
 
     pools: Sequence[PoolSharing]
     """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")]`."""
+    discovery: bool = True
+    """Whether to install node feature discovery. Pass False if the cluster has it already: two of them overwrite each
+    other's node labels.
+    """
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Extra Helm values by chart, merged last: `nvidia-device-plugin`, `gpu-operator` or `node-feature-discovery`."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
+        check_least(self, pools=1)
         names = [pool.pool for pool in self.pools]
-        if not names or len(set(names)) != len(names):
-            raise ValueError(
-                f"DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not {names}. "
-                "Pass each pool once."
-            )
+        if len(set(names)) != len(names):
+            raise ValueError(f"DevicePluginSharingArgs.pools has duplicate names: {names}. Pass each its own `pool`.")
         check_charts(self, CHARTS)
 
 
@@ -92,32 +123,37 @@ class DevicePluginSharing(pulumi.ComponentResource):
     resource_names: pulumi.Output[Sequence[str]]
     """Extended resources that pods can request, e.g. `["nvidia.com/gpu"]`. MIG with mixed profiles has several."""
 
-    def __init__(self, name: str, args: DevicePluginSharingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: Given[DevicePluginSharingArgs] = None, opts: Options = None, **more: Any
+    ) -> None:
+        args = read_arguments(DevicePluginSharingArgs, args, more)
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
         self._name, self._values = name, args.values
+        self.planned_pools = [planned for pool in args.pools for planned in pool.planned_pools]
         whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
         partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
 
-        discovery = self._release(
-            "discovery",
-            discovery_chart.CHART,
-            discovery_chart.values(),
-            self._namespace("discovery-namespace", discovery_chart.CHART.name),
-        )
+        discovery = [self._discovery()] if args.discovery else []
         if whole:
             namespace = self._namespace("namespace", plugin_chart.CHART.name)
             for pool in whole:
                 values = plugin_chart.values(pool.pool, pool.sharing, pool.mode_taint)
                 named = plugin_release(pool.pool)
-                needs = [discovery, *_nodes([pool])]
+                needs = [*discovery, *_nodes([pool])]
                 self._release(f"{pool.pool}-plugin", plugin_chart.CHART, values, namespace, needs, named)
         if partitioned:
             values = operator_chart.values([(pool.sharing, find_gpu(pool.gpu)) for pool in partitioned])
             namespace = self._namespace("operator-namespace", operator_chart.CHART.name)
-            self._release("operator", operator_chart.CHART, values, namespace, [discovery, *_nodes(partitioned)])
+            self._release("operator", operator_chart.CHART, values, namespace, [*discovery, *_nodes(partitioned)])
 
         self.resource_names = pulumi.Output.from_input(_resources(args.pools))
         self.register_outputs({"resourceNames": self.resource_names})
+
+    def _discovery(self) -> k8s.helm.v3.Release:
+        chart = discovery_chart.CHART
+        return self._release(
+            "discovery", chart, discovery_chart.values(), self._namespace("discovery-namespace", chart.name)
+        )
 
     def _namespace(self, part: str, name: str) -> pulumi.Output[str]:
         # These pods are privileged or mount host paths. A cluster with stricter defaults would reject them.

@@ -47,9 +47,9 @@ def values(pool: str, sharing: Sharing, mode_taint: pulumi.Input[str] | None = N
     }
 
 
-def fingerprint(pool: str, sharing: Sharing) -> str:
+def fingerprint(pool: str, sharing: Sharing, registry: str | None = None) -> str:
     """Eight characters that change whenever a change restarts the plugin pods of this pool."""
-    release = json.dumps([CHART.version, values(pool, sharing)], sort_keys=True)
+    release = json.dumps([CHART.version, values(pool, sharing), *([registry] if registry else [])], sort_keys=True)
     return hashlib.sha256(release.encode()).hexdigest()[:8]
 
 

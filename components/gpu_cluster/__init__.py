@@ -10,17 +10,19 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
-from components.gpu_cluster.inputs import GpuClusterArgs
-from components.gpu_cluster.network import Network, network
+from components.arguments import Given, Options, read_arguments
+from components.gpu_cluster.inputs import ExistingVpc, GpuClusterArgs
+from components.gpu_cluster.network import Network, existing_network, network
 from components.gpu_cluster.zones import ask, zones_of_pool
 from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
 from components.node_group import FAILED, NodeShape, managed_node_group
 from sharing import versions
+from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
 from sharing.stack.cluster import SYSTEM_VOLUME_GIB
-from sharing.stack.zones import CONTROL_PLANE_ZONES, Demand, system_demand
+from sharing.stack.zones import CONTROL_PLANE_ZONES, MORE_ZONES, Demand, system_demand
 
-__all__ = ["GpuCluster", "GpuClusterArgs"]
+__all__ = ["ExistingVpc", "GpuCluster", "GpuClusterArgs"]
 
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
@@ -54,7 +56,7 @@ class GpuCluster(pulumi.ComponentResource):
     kubeconfig: pulumi.Output[str]
     """The kubeconfig as JSON text (secret). It calls `aws eks get-token`, so it needs the AWS CLI."""
     node_subnet_ids: pulumi.Output[list[str]]
-    """IDs of the subnets for nodes, one per zone. They resolve once the subnets' internet routes exist."""
+    """IDs of the subnets for nodes. They resolve once the internet routes of new subnets exist."""
     zone_names: pulumi.Output[list[str]]
     """Availability zones of `node_subnet_ids`, in the same order, e.g. `["us-east-1a", "us-east-1b"]`."""
 
@@ -76,13 +78,16 @@ class GpuCluster(pulumi.ComponentResource):
     control_plane: eks.Cluster
     """The underlying `pulumi_eks.Cluster`."""
 
-    def __init__(self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[GpuClusterArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(GpuClusterArgs, args, more)
         super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
 
-        self._market = ask(args.cluster_name, [system_demand(args.system_types), *args.demands], self._child)
-        net = network(name, args.cidr, args.zones, args.zone_names, self._market, args.nat, self._tags, self._child)
+        wanted = [system_demand(args.system_types), *args.demands]
+        advice = MORE_SUBNETS.format(path="cluster.vpc") if args.vpc else MORE_ZONES
+        self._market = ask(args.cluster_name, wanted, self._child, advice)
+        net = existing_network(args.vpc, self._child) if args.vpc else self._network()
         self._node_subnet_ids = net.node_subnet_ids
         self.control_plane = self._control_plane(net)
         self.cluster_name = self._from_control_plane("name")
@@ -117,7 +122,8 @@ class GpuCluster(pulumi.ComponentResource):
         Raises `pulumi.RunError` during the deployment if no zone offers them.
         """
         if volume_zone is None:
-            return zones_of_pool(self._market, pool, demand, self.zone_names)
+            zones = self.zone_names.apply(lambda names: list(dict.fromkeys(names)))
+            return zones_of_pool(self._market, pool, demand, zones)
         return zones_of_pool(self._market, pool, demand, volume_zone.apply(lambda zone: [zone]), bound=True)
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
@@ -129,8 +135,9 @@ class GpuCluster(pulumi.ComponentResource):
         def pick(known: Sequence[list[str]]) -> pulumi.Output[list[str]]:
             wanted, here = known
             if missing := [zone for zone in wanted if zone not in here]:
+                setting = "cluster.vpc.node-subnets" if self._args.vpc else "cluster.zones"
                 raise pulumi.RunError(
-                    f"cluster.zones: {', '.join(missing)} has a volume with model files, but no subnet any more. "
+                    f"{setting}: {', '.join(missing)} has a volume with model files, but no subnet any more. "
                     "Keep that zone, or set `cache: node` and run `pulumi up` first."
                 )
             return pulumi.Output.all(
@@ -138,6 +145,12 @@ class GpuCluster(pulumi.ComponentResource):
             )
 
         return pulumi.Output.all(zones, self.zone_names).apply(pick)
+
+    def _network(self) -> Network:
+        args = self._args
+        return network(
+            self._name, args.cidr, args.zones, args.zone_names, self._market, args.nat, self._tags, self._child
+        )
 
     def _control_plane(self, net: Network) -> eks.Cluster:
         """The control plane, with arguments that were tested against the real `pulumi-eks` provider.
@@ -152,10 +165,8 @@ class GpuCluster(pulumi.ComponentResource):
             f"{self._name}-cluster",
             name=args.cluster_name,
             version=args.kubernetes,
-            vpc_id=net.vpc.id,
-            # These can never change: EKS accepts only subnets in the zones in which it created the cluster
-            # (aws/containers-roadmap#2258). Nodes can run in any zone of the VPC.
-            subnet_ids=net.subnet_ids[:CONTROL_PLANE_ZONES],
+            vpc_id=net.vpc_id,
+            subnet_ids=net.subnet_ids,
             skip_default_node_group=True,
             skip_default_security_groups=True,
             authentication_mode=eks.AuthenticationMode.API,
@@ -241,11 +252,11 @@ class GpuCluster(pulumi.ComponentResource):
 
     def _system_nodes(self) -> aws.eks.NodeGroup:
         args = self._args
+        extra = args.vpc.security_group_ids if args.vpc else ()
         return managed_node_group(
             f"{self._name}-system",
             cluster_name=self.cluster_name,
-            # Only the control plane's zones: otherwise a zone that you add later would replace the group.
-            subnet_ids=self._node_subnet_ids[:CONTROL_PLANE_ZONES],
+            subnet_ids=self._system_subnet_ids(),
             shape=NodeShape(
                 ami_type=versions.SYSTEM_AMI_TYPES[args.system_arch],
                 kubernetes=args.kubernetes,
@@ -255,10 +266,18 @@ class GpuCluster(pulumi.ComponentResource):
                 min=args.system_nodes,
                 desired=args.system_nodes,
                 max=args.system_nodes + 1,
+                security_group_ids=[self.security_group_id, *extra] if extra else (),
             ),
             tags=self._tags,
             child=self._child,
         )
+
+    def _system_subnet_ids(self) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
+        """Subnets in two zones: if it were all, a zone that you add later would replace the group."""
+        if self._args.vpc is None:
+            return self._node_subnet_ids[:CONTROL_PLANE_ZONES]
+        zones = self.zones_of_pool("", system_demand(self._args.system_types))
+        return self.subnets_in(zones.apply(lambda found: found[:CONTROL_PLANE_ZONES]))
 
     def _addon(
         self,

@@ -4,20 +4,49 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.arguments import check_arguments, check_least
+import pulumi
+
+from components.arguments import accept_dictionaries, check_arguments, check_forms, check_least
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
-from sharing.stack.cluster import Nat, Support
+from sharing.stack.cluster import FEWEST_ZONES, Nat, Support
+from sharing.stack.existing import VpcId
 from sharing.stack.zones import Demand
 
 
+@accept_dictionaries
+@dataclass(frozen=True, kw_only=True)
+class ExistingVpc:
+    """A VPC that exists. GpuCluster creates, changes, tags and deletes nothing of it.
+
+    Raises `ValueError` for a value of the wrong type, an id that EC2 does not issue, or fewer than two subnets.
+    """
+
+    id: pulumi.Input[str]
+    """ID of the VPC. DNS hostnames and DNS support must be on."""
+    subnet_ids: Sequence[pulumi.Input[str]]
+    """IDs of the control plane's subnets, in at least two availability zones."""
+    node_subnet_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of the nodes' subnets, which need a route to the internet. Defaults to `subnet_ids`."""
+    security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of security groups of the system nodes, besides the one that EKS creates."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_forms(self, id=VpcId)
+        if len(self.subnet_ids) < FEWEST_ZONES:
+            raise ValueError("ExistingVpc.subnet_ids must have at least two subnets, in two zones. Pass another one.")
+
+
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class GpuClusterArgs:
     """Inputs of GpuCluster.
 
     Raises `ValueError` for a value of the wrong type, a Kubernetes version without pinned add-ons, fewer than two zones
-    or one system node, a wrong number of `zone_names`, a `cidr` that a VPC cannot use, or tags that AWS refuses.
+    or one system node, a wrong number of `zone_names`, a `cidr` that a VPC cannot use, settings of a new VPC beside
+    `vpc`, or tags that AWS refuses.
     """
 
     cluster_name: str
@@ -27,6 +56,8 @@ class GpuClusterArgs:
     support: Support = "standard"
     """EKS support tier, `standard` or `extended`. With `extended`, a version past standard support costs six
     times as much."""
+    vpc: ExistingVpc | None = None
+    """A VPC to use, instead of one that the component creates with `zones`, `zone_names`, `cidr` and `nat`."""
     zones: int = 2
     """Number of availability zones, at least 2."""
     zone_names: Sequence[str] = ()
@@ -68,6 +99,9 @@ class GpuClusterArgs:
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)
             raise ValueError(f"GpuClusterArgs.kubernetes is {self.kubernetes!r}, which has no pinned add-ons. {fix}")
+        new = ("zones", "zone_names", "cidr", "nat")
+        if self.vpc and (set_ := [name for name in new if getattr(self, name) not in ([], getattr(type(self), name))]):
+            raise ValueError(f"GpuClusterArgs.{set_[0]} has no effect beside `vpc`, which exists. Leave it out.")
         if self.zone_names and len(self.zone_names) != self.zones:
             found = f"{len(self.zone_names)} names, but `zones` is {self.zones}"
             raise ValueError(f"GpuClusterArgs.zone_names has {found}. Name every zone once.")

@@ -1,4 +1,7 @@
-"""The network of a cluster: a VPC with public subnets in every zone and, with NAT, private ones for the nodes."""
+"""The network of a cluster: an existing VPC, or a new one.
+
+A new one has public subnets in every zone and, with NAT, private ones for the nodes.
+"""
 
 import ipaddress
 from collections.abc import Sequence
@@ -7,9 +10,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
+from components.gpu_cluster.inputs import ExistingVpc
 from components.gpu_cluster.zones import Market, next_zone, settled
 from sharing.names import with_name
 from sharing.stack.cluster import Nat
+from sharing.stack.zones import CONTROL_PLANE_ZONES
 
 SUBNET_SLOTS = 16
 """Number of equal parts of the VPC's range: one public and one private part per zone, for at most eight zones."""
@@ -19,12 +24,30 @@ SUBNET_SLOTS = 16
 class Network:
     """The parts of the network that the rest of the cluster uses."""
 
-    vpc: aws.ec2.Vpc
+    vpc_id: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    """Subnets of the control plane, which does not wait for their routes."""
+    node_subnet_ids: Sequence[pulumi.Input[str]]
+    """Subnets of the nodes. They resolve only once their internet routes exist: a node that boots earlier cannot join.
+    """
     zone_names: pulumi.Output[list[str]]
-    subnet_ids: list[pulumi.Output[str]]
-    """Subnets of nodes and control plane, one per zone. The control plane does not wait for their routes."""
-    node_subnet_ids: list[pulumi.Output[str]]
-    """The same subnets, but resolved only once their internet routes exist. A node that boots earlier cannot join."""
+    """Zones of `node_subnet_ids`, in the same order."""
+
+
+def existing_network(vpc: ExistingVpc, child: pulumi.ResourceOptions) -> Network:
+    """The network of an existing VPC: only the zones of its subnets are looked up."""
+    nodes = vpc.node_subnet_ids or vpc.subnet_ids
+    opts = pulumi.InvokeOptions(parent=child.parent)
+    zones = [aws.ec2.get_subnet_output(id=id, opts=opts).availability_zone for id in nodes]
+    return Network(
+        vpc_id=vpc.id,
+        subnet_ids=vpc.subnet_ids,
+        node_subnet_ids=nodes,
+        # Pulumi's mocks know no zone.
+        zone_names=pulumi.Output.all(*zones).apply(
+            lambda found: [zone or f"zone-{index}" for index, zone in enumerate(found)]
+        ),
+    )
 
 
 def network(
@@ -60,10 +83,12 @@ def network(
         tables = [*public.tables, *nodes.tables]
     parts.s3_endpoint(tables)
     return Network(
-        vpc=vpc,
-        zone_names=settled(zone_names, zones_in_use),
-        subnet_ids=[subnet.id for subnet in nodes.subnets],
+        vpc_id=vpc.id,
+        # These can never change: EKS accepts only subnets in the zones in which it created the cluster
+        # (aws/containers-roadmap#2258). Nodes can run in any zone of the VPC.
+        subnet_ids=[subnet.id for subnet in nodes.subnets][:CONTROL_PLANE_ZONES],
         node_subnet_ids=nodes.routed_ids,
+        zone_names=settled(zone_names, zones_in_use),
     )
 
 

@@ -9,7 +9,16 @@ import pulumi_aws as aws
 
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.zones import Demand, Group, NoZoneError, Offers, choose_for_pool, choose_for_stack, unsold
+from sharing.stack.zones import (
+    MORE_ZONES,
+    Demand,
+    Group,
+    NoZoneError,
+    Offers,
+    choose_for_pool,
+    choose_for_stack,
+    unsold,
+)
 
 Groups = dict[str, list[Group]]
 """The cluster's existing node groups, by pool."""
@@ -26,14 +35,16 @@ class Market:
     offers: pulumi.Output[Offers]
     """The zones that offer each instance type."""
     groups: pulumi.Output[Groups]
+    more: str
+    """How the stack gets nodes in other zones."""
 
 
-def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOptions) -> Market:
+def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOptions, more: str = MORE_ZONES) -> Market:
     """Looks up zones, offers and node groups in AWS. No lookup waits for a resource, so a preview knows them all."""
     opts = pulumi.InvokeOptions(parent=child.parent)
     zones = _zones(opts)
     offers = pulumi.Output.all(zones, _offers(demands, opts)).apply(lambda known: _within(*known))
-    return Market(demands=demands, zones=zones, offers=offers, groups=_groups(cluster_name, opts))
+    return Market(demands=demands, zones=zones, offers=offers, groups=_groups(cluster_name, opts), more=more)
 
 
 def next_zone(
@@ -90,11 +101,12 @@ def zones_of_pool(
         # After a failed replacement there are two groups; the newer one has the required types.
         group = next((one for one in found if one.types == set(demand.types)), found[0] if found else None)
         try:
-            placed = choose_for_pool(demand, has, offers, group, bound=bound)
-        except NoZoneError as reason:
-            raise _error(str(reason)) from None
+            placed = choose_for_pool(demand, has, offers, group, bound=bound, more=market.more)
+        except NoZoneError as error:
+            raise _error(str(error)) from None
         if not any(demand.met_in(zone, offers) for zone in placed):
-            pulumi.log.warn(f"{unsold(demand, placed, offers, bound=bound)} Nodes that stop cannot be replaced.")
+            reason = unsold(demand, placed, offers, bound=bound, more=market.more)
+            pulumi.log.warn(f"{reason} Nodes that stop cannot be replaced.")
         return placed
 
     return pulumi.Output.all(zones, market.offers, market.groups).apply(pick)

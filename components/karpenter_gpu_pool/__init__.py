@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments, check_least
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import merge_values
 from components.iam import EC2, POD_IDENTITY, document, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
@@ -38,6 +38,7 @@ EVENTS = {
 """Events that Karpenter handles: source and detail type. Source: cloudformation.yaml of Karpenter v1.14.1."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class KarpenterGpuPoolArgs:
     """Inputs of KarpenterGpuPool.
@@ -54,6 +55,8 @@ class KarpenterGpuPoolArgs:
     """IDs of the subnets in which nodes can run."""
     security_group_id: pulumi.Input[str]
     """ID of the nodes' security group: the one that EKS created for the cluster."""
+    more_security_group_ids: Sequence[pulumi.Input[str]] = ()
+    """IDs of further security groups of the nodes."""
     pools: Sequence[KarpenterPool]
     """The pools of nodes: at least one, each with its own name."""
     controller_replicas: int = 2
@@ -69,7 +72,7 @@ class KarpenterGpuPoolArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=KARPENTER_NODE)
-        check_least(self, controller_replicas=1)
+        check_least(self, node_subnet_ids=1, pools=1, controller_replicas=1)
         manifests.check(self.pools)
 
 
@@ -96,10 +99,12 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     node_role_arn: pulumi.Output[str]
     """ARN of the nodes' IAM role."""
 
-    def __init__(self, name: str, args: KarpenterGpuPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[KarpenterGpuPoolArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(KarpenterGpuPoolArgs, args, more)
         super().__init__(TOKEN.format("KarpenterGpuPool"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
+        self.planned_pools = [planned for pool in args.pools for planned in pool.planned_pools]
 
         node_role, joining = self._node_role()
         queue = self._queue()
@@ -245,7 +250,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                     pool,
                     role=node_role.name,
                     subnet_ids=self._args.node_subnet_ids,
-                    security_group_id=self._args.security_group_id,
+                    security_group_ids=[self._args.security_group_id, *self._args.more_security_group_ids],
                     tags=self._tags,
                 ),
                 needs,

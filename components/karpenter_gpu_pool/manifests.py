@@ -9,9 +9,10 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.mps_daemon import user_data
 from components.node_group import ROOT_DEVICE
+from components.planned_pools import PlannedPool, plan_pool
 from sharing.hardware.gpus import Gpu, alike
 from sharing.modes.base import MPS_LABEL
 from sharing.modes.modes import Sharing
@@ -41,6 +42,7 @@ TERMINATION_GRACE_PERIOD = "10m"
 """Maximum time to drain a node. Without it, one pod or volume that cannot be removed would block `destroy` forever."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class KarpenterPool:
     """A pool of GPU nodes that Karpenter launches.
@@ -73,7 +75,15 @@ class KarpenterPool:
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, max_nodes=1, volume_gib=NODE_IMAGES_GIB)
-        alike(self.instance_types)
+        alike(self.instance_types, "KarpenterPool.")
+
+    @property
+    def planned_pools(self) -> Sequence[PlannedPool]:
+        """The pool as the rules in `sharing` read it."""
+        same = {name: getattr(self, name) for name in ("capacity", "on_demand_fallback", "volume_gib")}
+        counts = {"desired": self.max_nodes, "max": self.max_nodes}
+        pool = plan_pool(self.name, self.sharing, self.instance_types, provisioner="karpenter", **same, **counts)
+        return [PlannedPool(pool=pool, mode_taint=self.mode_taint or self.sharing.config_name)]
 
 
 def node_class(
@@ -81,7 +91,7 @@ def node_class(
     *,
     role: pulumi.Input[str],
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]],
-    security_group_id: pulumi.Input[str],
+    security_group_ids: Sequence[pulumi.Input[str]],
     tags: Mapping[str, str],
 ) -> Manifest:
     """The EC2NodeClass: image, disk, network and role of the nodes.
@@ -93,7 +103,7 @@ def node_class(
         # The alias selects the NVIDIA AMI for types with a GPU. `latest` would replace nodes on every AMI release.
         "amiSelectorTerms": [{"alias": f"al2023@v{AMI_DATE}"}],
         "subnetSelectorTerms": _terms(subnet_ids),
-        "securityGroupSelectorTerms": [{"id": security_group_id}],
+        "securityGroupSelectorTerms": _terms(security_group_ids),
         "blockDeviceMappings": [
             {
                 "deviceName": ROOT_DEVICE,
@@ -185,11 +195,8 @@ def node_pool(pool: KarpenterPool) -> Manifest:
 def check(pools: Sequence[KarpenterPool]) -> None:
     """Raises `ValueError` for settings that Karpenter accepts but ignores or handles wrongly."""
     names = [pool.name for pool in pools]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(
-            f"KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not {names}. "
-            "Pass each pool once."
-        )
+    if len(set(names)) != len(names):
+        raise ValueError(f"KarpenterGpuPoolArgs.pools has duplicate names: {names}. Pass each pool its own `name`.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
             reason = "MIG may leave nodes of Karpenter unready (gpu-operator#2415)"

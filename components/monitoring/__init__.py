@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
@@ -31,6 +31,7 @@ CHARTS = {chart.CHART.name: chart.CHART for chart in (gpu_exporter_chart, store_
 OPERATOR_API = "monitoring.coreos.com/v1"
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class MonitoringArgs:
     """Inputs of Monitoring.
@@ -53,7 +54,7 @@ class MonitoringArgs:
     pools: Sequence[MonitoredPool] = ()
     """Pools of GPU nodes. Without any, there is no panel with costs, and no alert about models without a pod."""
     other_usd_per_hour: float | None = None
-    """Costs of everything besides the GPU nodes, for the same panel."""
+    """Costs of everything besides the GPU nodes in USD per hour, for the same panel."""
     monitor_labels: Mapping[str, str] = field(default_factory=lambda: {"release": "kube-prometheus-stack"})
     """Labels of the monitors and the rule, by which a Prometheus finds them."""
     namespace: str = MONITORING_NAMESPACE
@@ -87,7 +88,8 @@ class Monitoring(pulumi.ComponentResource):
     admin_password: pulumi.Output[str | None]
     """Secret: password of Grafana's user `admin`; None without a store."""
 
-    def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[MonitoringArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(MonitoringArgs, args, more)
         super().__init__(TOKEN.format("Monitoring"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         if args.gpu_exporter:

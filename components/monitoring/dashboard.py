@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.arguments import check_arguments
+from components.arguments import accept_dictionaries, check_arguments
 
 WINDOW = "2m"
 """Of rates: eight readings."""
@@ -21,6 +21,7 @@ MIB, RATIO, PERCENT = "mbytes", "percentunit", "percent"
 """Units of Grafana: MiB, 0 to 1, and 0 to 100."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class MonitoredPool:
     """A pool of GPU nodes, with numbers of its plan. Raises `ValueError` for a value of the wrong type."""
@@ -28,9 +29,9 @@ class MonitoredPool:
     name: str
     """The value of the label `tandem/pool` on its nodes."""
     node_usd_per_hour: float
-    """Price of one node."""
+    """Price of one node, in USD per hour."""
     share_mib: int | None = None
-    """Memory of one share, if the sharing mode enforces it without MIG; None otherwise."""
+    """Memory of one share in MiB, if the sharing mode enforces it without MIG; None otherwise."""
     models: Sequence[str] = ()
     """Ids of the models that have a pod whenever the pool has a node. An alert expects them."""
 

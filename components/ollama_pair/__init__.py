@@ -2,39 +2,62 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
+from components.device_plugin_sharing import PoolSharing
 from components.mps_daemon import claim_directory
 from components.network_policies import ModelClients, network_policy, to_models
-from components.ollama_pair.model import OllamaModel, SpillPool
+from components.ollama_pair.model import OllamaModel
 from components.ollama_pair.model_files import claim_disk
+from components.ollama_pair.placement import JudgedPools, Place, judge_pools, place_unjudged
 from components.ollama_pair.values import chart_values, digest, script
+from components.planned_pools import GpuNodes
 from sharing import versions
+from sharing.arguments import IN_LANGUAGE
 from sharing.aws.tags import VOLUME
+from sharing.fit.own_limits import judge_limit
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
+from sharing.stack.pools import POOL
 
-__all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs", "SpillPool"]
+__all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
 
 RELEASE_SECONDS = 2700
 """Time to download image and model over a slow connection. A model that cannot load logs why much earlier."""
 
+RunsOn = Annotated[
+    PoolSharing | GpuNodes | Sequence[PoolSharing | GpuNodes] | JudgedPools,
+    "GPU nodes such as a SpotGpuNodeGroup, their PoolSharing, a list of these",
+]
+UNCHECKED = (
+    "OllamaPair {}: nothing checks whether its models fit their GPU, its sharing mode and the RAM of its nodes. "
+    "Pass the nodes as `runs_on`."
+)
 
+
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class OllamaPairArgs:
     """Inputs of OllamaPair.
 
-    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, a model
-    without limits in a pool where others have them, and tags that AWS refuses.
+    Raises `ValueError` for a value of the wrong type, an empty list of models, two models with the same id, limits that
+    are missing without `runs_on`, tags that AWS refuses, and with `runs_on` for each error that `tandem plan` would
+    report about these models and pools.
     """
 
     models: Sequence[OllamaModel]
     """The models: at least one, each with its own id."""
+    runs_on: RunsOn | None = None
+    """The GPU nodes: a `SpotGpuNodeGroup`, a `KarpenterGpuPool`, a `PoolSharing`, or several of them. They decide
+    whether the models fit, and what the models request and tolerate. None: nothing of this is checked.
+    """
     namespace: str = OLLAMA_NAMESPACE
     """Namespace of the models, created by this component."""
     clients: ModelClients = field(default_factory=ModelClients)
@@ -46,14 +69,34 @@ class OllamaPairArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=VOLUME)
+        check_least(self, models=1)
         ids = [model.served.id for model in self.models]
-        if not ids or len(set(ids)) != len(ids):
-            raise ValueError(
-                f"OllamaPairArgs.models must have at least one model and no duplicate ids, not {ids}. "
-                "Pass each model its own `id`."
-            )
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"OllamaPairArgs.models has duplicate ids: {ids}. Pass each model its own `id`.")
+        self.judged  # noqa: B018  # raises the errors of the rules
+        if self.runs_on is None:
+            self._check_limits()
+
+    @cached_property
+    def judged(self) -> JudgedPools | None:
+        """The verdict on the models on `runs_on`; None without it."""
+        if self.runs_on is None or isinstance(self.runs_on, JudgedPools):
+            return self.runs_on
+        return judge_pools(self.runs_on, self.models)
+
+    def places(self) -> dict[str, Place]:
+        """Where each model runs, by its id."""
+        if self.judged is None:
+            return {model.served.id: place_unjudged(model) for model in self.models}
+        return self.judged.places()
+
+    def _check_limits(self) -> None:
+        """Refuses limits that only a verdict could complete."""
         for model in self.models:
-            beside = [other for other in self.models if other.pool == model.pool and other.share]
+            if model.share and model.share.memory_mib is None:
+                wrong = judge_limit(model.share, model.served)
+                raise ValueError(f"OllamaModel.share of {model.served.model.name} {wrong}")
+            beside = [other for other in self.models if (other.pool or POOL) == (model.pool or POOL) and other.share]
             if beside and not model.share:
                 raise ValueError(
                     f"OllamaPairArgs.models has {model.served.id} without limits beside {beside[0].served.id}: it "
@@ -65,10 +108,11 @@ class OllamaPair(pulumi.ComponentResource):
     """Serves one or more models side by side on shares of a GPU. A model that does not fit entirely on its share fails.
 
     ```python
-    from tandem import OllamaModel, OllamaPair, OllamaPairArgs
+    from tandem import OllamaModel, OllamaPair, OllamaPairArgs, PoolSharing, TimeSlicing
 
     models = [OllamaModel("llama2:7b", context=2048), OllamaModel("mistral:7b", context=2048)]
-    pair = OllamaPair("models", OllamaPairArgs(models=models))
+    pool = PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")
+    pair = OllamaPair("models", OllamaPairArgs(models=models, runs_on=pool))
     ```
     """
 
@@ -79,9 +123,12 @@ class OllamaPair(pulumi.ComponentResource):
     ports: pulumi.Output[dict[str, int]]
     """Port of each model's Service, by id."""
 
-    def __init__(self, name: str, args: OllamaPairArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[OllamaPairArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(OllamaPairArgs, args, more)
         super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
-        self._name, self._args = name, args
+        self._name, self._args, self._places = name, args, args.places()
+        for warning in args.judged.warnings if args.judged else [UNCHECKED.format(name)]:
+            pulumi.log.warn(IN_LANGUAGE.get()(warning))
         child = pulumi.ResourceOptions(parent=self)
         # `restricted` would reject pods that run as root.
         namespace = create_namespace(f"{name}-namespace", args.namespace, "baseline", child)
@@ -101,7 +148,8 @@ class OllamaPair(pulumi.ComponentResource):
             ).metadata.name
             for importance in used(model.importance for model in args.models)
         }
-        daemon = claim_directory(name, namespace, child) if any(model.share for model in args.models) else None
+        have_limits = any(place.share for place in self._places.values())
+        daemon = claim_directory(name, namespace, child) if have_limits else None
         releases = {model.served.id: self._release(model, namespace, scripts, policy, daemon) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
@@ -130,7 +178,7 @@ class OllamaPair(pulumi.ComponentResource):
         policy: pulumi.Resource,
         daemon: pulumi.Input[str] | None,
     ) -> k8s.helm.v3.Release:
-        id = model.served.id
+        id, place = model.served.id, self._places[model.served.id]
         child = pulumi.ResourceOptions(parent=self)
         claim = claim_disk(f"{self._name}-{id}", model, namespace, self._args.tags, child)
         # No deleted_with: the pods must be deleted before their claim, their volume and their nodes.
@@ -142,11 +190,13 @@ class OllamaPair(pulumi.ComponentResource):
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
             values=merge_values(
-                chart_values(model, claim, scripts, namespace, self._classes.get(model.importance or NORMAL), daemon),
+                chart_values(
+                    model, place, claim, scripts, namespace, self._classes.get(model.importance or NORMAL), daemon
+                ),
                 model.values,
             ),
             timeout=RELEASE_SECONDS,
-            skip_await=None if model.is_awaited else True,
+            skip_await=None if place.is_awaited else True,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
 

@@ -1,4 +1,4 @@
-"""A model of the pair, and other pools on which it may run: the arguments of OllamaPair's user."""
+"""A model of the pair: the arguments of OllamaPair's user."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -7,41 +7,24 @@ from typing import Any, Literal
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.scaling import Scaling
 from sharing.fit.own_limits import judge_limit
 from sharing.models.catalogue import KvType, Model, find_model
 from sharing.models.importance import Importance
-from sharing.models.served import DEFAULT_CONTEXT, PROMPT_CACHE_MIB, Cache, ServedModel
+from sharing.models.served import PROMPT_CACHE_MIB, Cache, ServedModel, judge_context
 from sharing.models.share import Share
-from sharing.modes.base import GPU_RESOURCE
+from sharing.verdict.own_program import with_arguments
 
 
-@dataclass(frozen=True)
-class SpillPool:
-    """Another pool on which a model may run, e.g. `SpillPool("spot")`.
-
-    Raises `ValueError` for a value of the wrong type.
-    """
-
-    pool: str
-    """The value of the label `tandem/pool` on its nodes."""
-    _: KW_ONLY
-    ready_labels: Mapping[str, str] = field(default_factory=dict)
-    """Extra node labels that the pod requires there."""
-    mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` that the pod tolerates there. Defaults to any value."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
-
-
+@accept_dictionaries
 @dataclass(frozen=True)
 class OllamaModel:
     """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
 
     Raises `ValueError` for a value of the wrong type, a number that is too small, an unknown model, a volume without a
-    zone, a volume that is smaller than the model, and limits that it does not fit.
+    zone, a volume that is smaller than the model, a context that is longer than the model's maximum, and limits that it
+    does not fit.
     """
 
     model: Model | str
@@ -49,8 +32,8 @@ class OllamaModel:
     _: KW_ONLY
     id: str | None = None
     """Name of the release and the Service. Defaults to a name derived from the tag, e.g. `llama2-7b`."""
-    context: int = DEFAULT_CONTEXT
-    """Context length of one request, in tokens."""
+    context: int | None = None
+    """Context length of one request, in tokens. Defaults to 4096, or to the model's maximum if that is less."""
     slots: int = 1
     """Number of parallel requests. Each slot has its own KV cache."""
     kv_type: KvType | Literal["f16", "q8_0", "q4_0"] = KvType.F16
@@ -63,36 +46,30 @@ class OllamaModel:
     """Storage of the model files: `node` (a directory on the node's disk) or `volume` (an EBS volume)."""
     volume_gib: int | None = None
     """Size of the EBS volume in GiB. Defaults to a size that fits the model."""
-    pool: str = "gpu"
-    """The pool to run on: the value of the label `tandem/pool` on its nodes."""
-    ready_labels: Mapping[str, str] = field(default_factory=dict)
-    """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
-    mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` that the pod tolerates; any other value evicts it. Defaults to any value."""
-    spill_pools: Sequence[SpillPool] = ()
-    """Other pools that it may run on while its own has no free share, the first choice first. It must fit there."""
+    pool: str | None = None
+    """The pool to run on: the value of the label `tandem/pool` on its nodes. Defaults to the only pool of
+    `OllamaPairArgs.runs_on`, or to `gpu` without it.
+    """
+    spill_pools: Sequence[str] = ()
+    """Names of other pools that it may run on while its own has no free share, the first choice first. It must fit
+    there.
+    """
     packed: bool = False
     """Whether it prefers nodes that already run packed models of its pool, so that others become empty."""
     importance: Importance | None = None
     """`high`, `normal` or `low`: a waiting model takes the share of a less important one. If no model has it, no model
     evicts another; otherwise the default is `normal`.
     """
-    resource_name: str = GPU_RESOURCE
-    """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
-    needs_mps_daemon: bool = False
-    """Whether all of its pools share their GPUs by MPS with equal limits. It is then never loaded without the device
-    plugin's MPS daemon.
+    resource_name: str | None = None
+    """Extended resource of which the pod requests one. Defaults to the one that `OllamaPairArgs.runs_on` says, or to
+    `nvidia.com/gpu` without it.
     """
     share: Share | None = None
     """Its limits on a pool with `Mps(limits="per-model")`, e.g. `Share(memory_gib=9)`. None for every other mode."""
-    page_cache_mib: int | None = None
-    """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
     running: bool = True
     """False parks the model: its release and volume stay, but no pod runs."""
     scaling: Scaling | None = None
     """How it scales to zero and back, with the component `ScaleToZero`. None: it runs without requests."""
-    is_awaited: bool = True
-    """False for a model whose nodes are parked: its release does not wait until the pod runs."""
     zone: pulumi.Input[str] | None = None
     """Zone of the EBS volume, which must also be the nodes' zone. Required with `cache="volume"`."""
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -111,8 +88,10 @@ class OllamaModel:
                 f"OllamaModel.volume_gib is {self.volume_gib}, which is too small for {model.name}. "
                 f"Pass {model.volume_gib}, or leave it out."
             )
-        if self.share and (problem := judge_limit(self.share, self.served)):
-            raise ValueError(f"OllamaModel.share of {model.name} {problem}")
+        for problem in judge_context(self.served, "OllamaModel") if self.context else ():
+            raise ValueError(with_arguments(problem.message))
+        if self.share and self.share.memory_mib is not None and (wrong := judge_limit(self.share, self.served)):
+            raise ValueError(f"OllamaModel.share of {model.name} {wrong}")
         if self.share and self.spill_pools:
             raise ValueError(
                 f"OllamaModel.share of {model.name} holds only on the nodes of `pool`. Remove `spill_pools`."
@@ -121,12 +100,19 @@ class OllamaModel:
     @cached_property
     def served(self) -> ServedModel:
         """The model with its settings, as the rules in `sharing` use it."""
+        # Without one, a model that supports less than the default gets its own maximum.
+        context = {} if self.context is None else {"context": self.context}
         return ServedModel.of(
             find_model(self.model),
             id=self.id or "",
-            context=self.context,
             slots=self.slots,
             kv_type=KvType(self.kv_type),
             prompt_cache_mib=self.prompt_cache_mib,
             batch=self.batch,
+            cache=self.cache,
+            given_pool=self.pool,
+            spill=[*self.spill_pools],
+            share=self.share,
+            importance=self.importance,
+            **context,
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,7 +11,8 @@ import pulumi
 
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, requests, run_as
 from components.mps_daemon import CLAIM
-from components.ollama_pair.model import OllamaModel, SpillPool
+from components.ollama_pair.model import OllamaModel
+from components.ollama_pair.placement import Nodes, Place
 from components.scaling import scaling_objects
 from sharing import versions
 from sharing.fit import host
@@ -49,6 +51,7 @@ STOP_SECONDS = 30
 
 def chart_values(
     model: OllamaModel,
+    place: Place,
     claim: pulumi.Input[str],
     scripts: Mapping[str, pulumi.Input[str]],
     namespace: pulumi.Input[str],
@@ -62,10 +65,10 @@ def chart_values(
     """
     served = model.served
     environment = {**server_environment(served), "CUDA_CACHE_PATH": KERNELS_DIRECTORY}
-    if model.needs_mps_daemon:
+    if place.needs_mps_daemon:
         environment["TANDEM_MPS"] = "required"
-    if model.share and model.share.memory_mib:
-        environment |= {**client_environment(model.share.memory_mib, model.share.threads), "TANDEM_MPS": "node"}
+    if place.share and place.share.memory_mib:
+        environment |= {**client_environment(place.share.memory_mib, place.share.threads), "TANDEM_MPS": "node"}
     sidecars = [watch_container(served)]
     annotations = {}
     if "metrics" in scripts:
@@ -80,15 +83,20 @@ def chart_values(
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
         "ollama": {
             "port": OLLAMA_PORT,
-            "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name},
+            "gpu": {
+                "enabled": True,
+                "type": "nvidia",
+                "number": 1,
+                "nvidiaResource": model.resource_name or place.resource,
+            },
         },
-        "resources": resources(model, len(sidecars)),
-        **choose_nodes(model),
+        "resources": resources(model, place, len(sidecars)),
+        **choose_nodes(model, place),
         "extraEnv": [{"name": key, "value": value} for key, value in environment.items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         "initContainers": sidecars,
         **annotations,
-        **_files(model, claim, scripts, daemon if model.share else None),
+        **_files(model, claim, scripts, daemon if place.share else None),
         "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
@@ -113,19 +121,19 @@ def _scaled(model: OllamaModel, namespace: pulumi.Input[str]) -> dict[str, Any]:
     return {"extraObjects": scaling_objects(model.served.id, namespace, model.scaling)}
 
 
-def choose_nodes(model: OllamaModel) -> dict[str, Any]:
+def choose_nodes(model: OllamaModel, place: Place) -> dict[str, Any]:
     """The nodes that a model may run on, and those that it prefers.
 
     Without other pools this is a nodeSelector, as ever: other values would restart models that run.
     """
-    ready = {**model.ready_labels, **({MPS_DAEMON_LABEL: PER_MODEL} if model.share else {})}
-    own = SpillPool(model.pool, ready_labels=ready, mode_taint=model.mode_taint)
-    pools = [own, *model.spill_pools]
+    ready = {**place.home.ready_labels, **({MPS_DAEMON_LABEL: PER_MODEL} if place.share else {})}
+    home = place.home.pool
+    pools = [replace(place.home, ready_labels=ready), *place.spill]
     affinity: dict[str, Any] = {}
-    if model.spill_pools:
+    if place.spill:
         terms = [_term({POOL_LABEL: pool.pool, **pool.ready_labels}) for pool in pools]
         # The scheduler compares weights with the highest one, and Karpenter tries the highest first.
-        weights = [HOME_WEIGHT, *range(len(model.spill_pools), 0, -1)]
+        weights = [HOME_WEIGHT, *range(len(place.spill), 0, -1)]
         preferred = [
             {"weight": weight, "preference": _term({POOL_LABEL: pool.pool})}
             for weight, pool in zip(weights, pools, strict=True)
@@ -135,15 +143,15 @@ def choose_nodes(model: OllamaModel) -> dict[str, Any]:
             "preferredDuringSchedulingIgnoredDuringExecution": preferred,
         }
     if model.packed:
-        beside = {"labelSelector": {"matchLabels": {POOL_LABEL: model.pool}}, "topologyKey": "kubernetes.io/hostname"}
+        beside = {"labelSelector": {"matchLabels": {POOL_LABEL: home}}, "topologyKey": "kubernetes.io/hostname"}
         affinity["podAffinity"] = {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": beside}]
         }
     return {
-        "nodeSelector": {} if model.spill_pools else {POOL_LABEL: model.pool, **ready},
+        "nodeSelector": {} if place.spill else {POOL_LABEL: home, **ready},
         "tolerations": _tolerations(pools),
         **({"affinity": affinity} if affinity else {}),
-        **({"podLabels": {POOL_LABEL: model.pool}} if model.packed else {}),
+        **({"podLabels": {POOL_LABEL: home}} if model.packed else {}),
     }
 
 
@@ -151,7 +159,7 @@ def _term(labels: Mapping[str, str]) -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]}
 
 
-def _tolerations(pools: Sequence[SpillPool]) -> list[dict[str, Any]]:
+def _tolerations(pools: Sequence[Nodes]) -> list[dict[str, Any]]:
     taints = [pool.mode_taint for pool in pools]
     if any(taint is None for taint in taints):
         return tolerations(None)
@@ -159,7 +167,7 @@ def _tolerations(pools: Sequence[SpillPool]) -> list[dict[str, Any]]:
     return [*tolerations(first), *(tolerations(taint)[1] for taint in others)]
 
 
-def resources(model: OllamaModel, sidecars: int) -> dict[str, Any]:
+def resources(model: OllamaModel, place: Place, sidecars: int) -> dict[str, Any]:
     """CPU and memory of the server's container, next to this number of sidecars.
 
     The request covers the memory that the server keeps. The limit adds the page cache, which the kernel reclaims before
@@ -167,7 +175,7 @@ def resources(model: OllamaModel, sidecars: int) -> dict[str, Any]:
     """
     kept = host.host_need(model.served).total - host.SIDECAR_MIB
     weights = -(-model.served.model.file_bytes // MIB)
-    page_cache = weights if model.page_cache_mib is None else min(weights, model.page_cache_mib)
+    page_cache = weights if place.page_cache_mib is None else min(weights, place.page_cache_mib)
     return {
         "requests": {"cpu": f"{POD_CPU_MILLIS - sidecars * SIDECAR_CPU_MILLIS}m", "memory": f"{kept}Mi"},
         "limits": {"memory": f"{kept + page_cache}Mi"},

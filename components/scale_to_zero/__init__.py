@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_interceptor
@@ -25,6 +25,7 @@ from sharing.names import (
 CHARTS = {chart.CHART.name: chart.CHART for chart in (keda_chart, add_on_chart)}
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ScaleToZeroArgs:
     """Inputs of ScaleToZero.
@@ -70,7 +71,8 @@ class ScaleToZero(pulumi.ComponentResource):
     scaler: pulumi.Output[str]
     """Address of the add-on's scaler, for `Scaling.scaler`."""
 
-    def __init__(self, name: str, args: ScaleToZeroArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[ScaleToZeroArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(ScaleToZeroArgs, args, more)
         super().__init__(TOKEN.format("ScaleToZero"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         namespace = create_namespace(f"{name}-namespace", args.namespace, "restricted", self._child)

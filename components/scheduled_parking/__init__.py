@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import check_arguments, check_least
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
 from components.iam import document
 from components.scheduled_parking import permissions
 from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
@@ -27,6 +27,7 @@ KEPT_SECONDS = 14 * 24 * 3600
 """How long the dead-letter queue keeps a failure: SQS's maximum."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ParkedNodeGroup:
     """A node group to park.
@@ -46,6 +47,7 @@ class ParkedNodeGroup:
         check_least(self, nodes=1)
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ScheduledParkingArgs:
     """Inputs of ScheduledParking.
@@ -107,7 +109,8 @@ class ScheduledParking(pulumi.ComponentResource):
     dead_letter_queue_url: pulumi.Output[str | None]
     """URL of the queue with calls that EKS refused; None without node groups."""
 
-    def __init__(self, name: str, args: ScheduledParkingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[ScheduledParkingArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(ScheduledParkingArgs, args, more)
         super().__init__(TOKEN.format("ScheduledParking"), name, None, opts)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)

@@ -5,6 +5,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.arguments import Given, Options, read_arguments
 from components.containers import create_namespace
 from components.mps_daemon import claim_directory
 from components.network_policies import network_policy, to_proof
@@ -45,7 +46,8 @@ class ShareProof(pulumi.ComponentResource):
     proved.
     """
 
-    def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[ShareProofArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(ShareProofArgs, args, more)
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
         self._name, self._args = name, args
         expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node, args.limits_mib)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.containers import API_ACCESS, MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED
 from components.mps_daemon import CLAIM
@@ -47,12 +47,15 @@ one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.
 """
 
 
+@accept_dictionaries
 @dataclass(frozen=True)
 class PluginPods:
     """How to find the device plugin's pods."""
 
     namespace: str
+    """Namespace of the pods."""
     selector: str
+    """Label selector of the pods, e.g. `app=nvidia-device-plugin-daemonset`."""
 
 
 DEVICE_PLUGIN = PluginPods(DEVICE_PLUGIN_NAMESPACE, f"app.kubernetes.io/name={PLUGIN_CHART}")
@@ -61,6 +64,7 @@ GPU_OPERATOR = PluginPods(OPERATOR_NAMESPACE, "app=nvidia-device-plugin-daemonse
 """Pods of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class ShareProofArgs:
     """Inputs of ShareProof.

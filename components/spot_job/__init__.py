@@ -6,6 +6,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.arguments import Given, Options, read_arguments
 from components.containers import ROOT, create_namespace
 from components.network_policies import network_policy, to_nobody
 from components.spot_job.checkpoints import (
@@ -59,7 +60,8 @@ class SpotJob(pulumi.ComponentResource):
     checkpoint_location: pulumi.Output[str | None]
     """The checkpoints' S3 URI, e.g. `s3://mine/train/`, or their directory in the pod."""
 
-    def __init__(self, name: str, args: SpotJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: Given[SpotJobArgs] = None, opts: Options = None, **more: Any) -> None:
+        args = read_arguments(SpotJobArgs, args, more)
         super().__init__(TOKEN.format("SpotJob"), name, None, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._job_name = safe_name(name, MAX_NAME)

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.disks import claim_volume, ebs_volume
 from components.iam import POD_IDENTITY, trust
 
@@ -20,6 +20,7 @@ PLAIN_PREFIX = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
 """A key prefix without the characters that IAM policies expand: `*`, `?` and `$`."""
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class BucketCheckpoints:
     """Checkpoints in an S3 bucket, which pods reach from every zone.
@@ -45,6 +46,7 @@ class BucketCheckpoints:
             )
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class VolumeCheckpoints:
     """Checkpoints on an EBS volume, which ties the Job to one zone: without capacity there, it waits.

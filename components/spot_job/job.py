@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import check_arguments, check_least
+from components.arguments import accept_dictionaries, check_arguments, check_least
 from components.containers import NOBODY, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
@@ -27,6 +27,7 @@ counts such a pod as failed (kubernetes pkg/controller/job/job_controller.go, is
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 
 
+@accept_dictionaries
 @dataclass(frozen=True, kw_only=True)
 class SpotJobArgs:
     """Inputs of SpotJob.

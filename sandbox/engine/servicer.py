@@ -7,6 +7,7 @@ with URN and inputs). So the peer's address identifies the instance. URNs of res
 (pulumi 3.260, pkg/resource/plugin/provider_plugin.go).
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,12 @@ state unchanged.
 # Inputs of a provider that identify its place: a change replaces all of its resources. Other changes are updates.
 # (kubernetes: README of the provider, `clusterIdentifier`; aws: resources belong to one region)
 PLACES: Mapping[str, tuple[str, ...]] = {"aws": ("region",), "kubernetes": ("clusterIdentifier",)}
+
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "aws": ("region", "profile", "defaultTags", "assumeRoles"),
+    "kubernetes": ("kubeconfig", "context", "cluster", "clusterIdentifier", "namespace", "enableServerSideApply"),
+}
+"""Inputs of a provider that a program in YAML can set."""
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -56,6 +63,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
         return plugin_pb2.PluginInfo(version=self._version)
+
+    def GetSchema(
+        self, request: provider_pb2.GetSchemaRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.GetSchemaResponse:
+        # YAML asks for the types of a program's resources. The only ones of these packages that it may create itself
+        # are the providers; components create the others.
+        inputs = {name: {"$ref": "pulumi.json#/Any"} for name in SETTINGS.get(self._package, ())}
+        known = {"name": self._package, "version": self._version, "provider": {"inputProperties": inputs}}
+        return provider_pb2.GetSchemaResponse(schema=json.dumps(known))
 
     def CheckConfig(
         self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext

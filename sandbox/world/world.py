@@ -16,8 +16,8 @@ from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
-from sandbox.cloud.protocol import Question
-from sandbox.world import tokens
+from sandbox.cloud.protocol import Question, Values
+from sandbox.world import api_server, tokens
 from sandbox.world.controllers import jobs, reactions
 from sandbox.world.durations import minutes
 from sandbox.world.entities import (
@@ -30,10 +30,12 @@ from sandbox.world.entities import (
     Lost,
 )
 from sandbox.world.faults import STAYS_FAILED, Faults
+from sandbox.world.foreign import ELSEWHERE
 from sandbox.world.providers.callers import Callers
 from sandbox.world.providers.changes import Difference, difference
+from sandbox.world.providers.descriptions import describe
 from sandbox.world.providers.functions import answer
-from sandbox.world.providers.kubeconfig import api_server
+from sandbox.world.providers.kubeconfig import api_server as server_of
 from sandbox.world.providers.names import named, without_defaults
 from sandbox.world.providers.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
@@ -107,7 +109,7 @@ class World:
                 type=type,
                 name=name,
                 inputs=given,
-                cluster=api_server(provider) if type.startswith(tokens.KUBERNETES) else "",
+                cluster=server_of(provider) if type.startswith(tokens.KUBERNETES) else "",
                 provider=provider,
                 caller=self.callers.of(provider),
             )
@@ -178,8 +180,18 @@ class World:
         self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
-            found = answer(self._entities, question)
+            found = answer(self._entities, question) or describe(self._entities, question, self.callers)
         return dict(self._cloud.answer(question) if found is None else found)
+
+    def ask_api_server(self, server: str, token: str, path: str) -> tuple[int, Values]:
+        """HTTP status and body of a GET request to a cluster's API server."""
+        with self._changed:
+            return api_server.answer(self._entities, server, token, path)
+
+    @property
+    def authority(self) -> dict[str, str]:
+        """See `Entities.authority`."""
+        return self._entities.authority
 
     def _identity(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.identity(question.provider))
@@ -195,10 +207,11 @@ class World:
             return copy.deepcopy(list(self._entities))
 
     def leftovers(self, known: Collection[Key]) -> list[Entity]:
-        """Resources that are not in `known`, except those that controllers created for known ones."""
+        """Resources that are not in `known`, except those of others, and what controllers created for known ones."""
         in_state = frozenset((token, identity) for token, identity in known)
         with self._changed:
-            return copy.deepcopy([one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)])
+            left = [one for one in self._entities if not self._entities.is_owned_by_any(one, in_state)]
+            return copy.deepcopy([one for one in left if one.made_by != ELSEWHERE])
 
     @contextmanager
     def changing(self) -> Iterator[Entities]:

@@ -153,7 +153,7 @@ def cost(config: StackConfig) -> Cost:
     gpu = [_node_price(pool, config) for pool in config.pools]
     oldest = min(gpu, key=lambda price: price.date)
     pulled = _first_start_gib(config)
-    through_nat = 0.0 if config.cluster.nat == "none" else pulled
+    through_nat = pulled if config.cluster.nat_gateways else 0.0
     lines = tuple(_lines(config))
     running, replaced = sum(line.usd_per_hour for line in lines), _replacements(config)
     is_awake = len(config.awake) == len(config.pools)
@@ -201,16 +201,19 @@ def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
 
 
 def _lines(config: StackConfig) -> Iterator[Line]:
-    yield _control_plane(config)
-    yield _system_nodes(config)
+    if config.cluster.existing:
+        yield Line(item=f"cluster {config.cluster.existing.name}", usd_per_hour=0, doubt="yours, not counted")
+    else:
+        yield _control_plane(config)
+        yield _system_nodes(config)
     for pool in config.pools:
         yield gpu_nodes(pool, config)
     yield _volumes(config)
     if gateways := config.cluster.nat_gateways:
         hourly = prices.service("nat-gateway-hour", config.region)
         yield replace(_line(f"NAT gateway × {gateways}", gateways, hourly), short="NAT")
-    nodes = config.cluster.system_nodes.count + sum(map(config.nodes_of, config.pools))
-    if addresses := gateways or nodes:
+    nodes = config.cluster.own_system_nodes + sum(map(config.nodes_of, config.pools))
+    if addresses := nodes if config.cluster.has_public_nodes else gateways:
         hourly = prices.service("public-ipv4-hour", config.region)
         yield replace(_line(f"public IPv4 × {addresses}", addresses, hourly), short="IPv4")
 
@@ -322,20 +325,20 @@ def node_usd(pool: GpuPool, config: StackConfig) -> float:
 def _disk_and_address(volume_gib: int, config: StackConfig) -> float:
     """USD per hour of the disk and the address of a node."""
     month = prices.service("ebs-gp3", config.region).usd_per_hour / HOURS_PER_MONTH
-    address = prices.service("public-ipv4-hour", config.region).usd_per_hour if config.cluster.nat == "none" else 0.0
-    return volume_gib * month + address
+    hourly = prices.service("public-ipv4-hour", config.region).usd_per_hour
+    return volume_gib * month + (hourly if config.cluster.has_public_nodes else 0.0)
 
 
 def _volumes(config: StackConfig) -> Line:
     roots = sum(config.nodes_of(pool) * pool.volume_gib for pool in config.pools)
-    roots += config.cluster.system_nodes.count * SYSTEM_VOLUME_GIB
+    roots += config.cluster.own_system_nodes * SYSTEM_VOLUME_GIB
     gib = roots + sum(served.volume_gib for served in config.models)
     month = prices.service("ebs-gp3", config.region)
     return replace(_line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month), short="disks")
 
 
 def _first_start_gib(config: StackConfig) -> float:
-    images = artifacts.images_mib() / 1024
+    images = 0.0 if config.images_avoid_nat else artifacts.images_mib() / 1024
     files = sum(served.model.file_bytes for pool in config.awake for served in config.models_of(pool))
     return sum(map(config.nodes_of, config.pools)) * images + files / 2**30
 

@@ -85,7 +85,8 @@ def added_nodes(pool: GpuPool, nodes: int) -> int:
 
 def added_system_nodes(config: StackConfig) -> int:
     """Extra system nodes: the surge of an update, or an entire new group, the larger of the two."""
-    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, config.cluster.system_nodes.count)
+    own = config.cluster.own_system_nodes
+    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, own) if own else 0
 
 
 def needs(config: StackConfig) -> tuple[Need, ...]:
@@ -104,11 +105,12 @@ def needs(config: StackConfig) -> tuple[Need, ...]:
             if each:
                 most[each] += most_vcpu
                 replacing[each] += most_vcpu + added_nodes(pool, pool.max) * vcpu
-    nodes = config.cluster.system_nodes
-    system = max(system_types()[name].vcpu for name in nodes.instance_types)
-    now["standard-on-demand"] = most["standard-on-demand"] = nodes.count * system
-    replacing["standard-on-demand"] = (nodes.count + added_system_nodes(config)) * system
-    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": 1, "clusters": 1}
+    nodes = config.cluster.own_system_nodes
+    system = max(system_types()[name].vcpu for name in config.cluster.system_nodes.instance_types)
+    now["standard-on-demand"] = most["standard-on-demand"] = nodes * system
+    replacing["standard-on-demand"] = (nodes + added_system_nodes(config)) * system
+    fixed = {"addresses": config.cluster.nat_gateways, "vpcs": config.cluster.owns_network}
+    fixed["clusters"] = config.cluster.existing is None
     for name, count in fixed.items():
         now[name] = most[name] = replacing[name] = count
     return tuple(

@@ -97,9 +97,7 @@ def _place(pool: GpuPool, tenants: Sequence[ServedModel]) -> list[Placement]:
     return place_on(tenants, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
-def place_on(
-    models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int = 1
-) -> list[Placement]:
+def place_on(models: Sequence[ServedModel], sharing: Sharing, instance: InstanceType, nodes: int) -> list[Placement]:
     """One placement per model, in order; `sharing` must be one that `instance` can have.
 
     Where shares are enforced, a model must fit its share. All tenants of a GPU, or of a slice that is shared again,

@@ -94,15 +94,22 @@ def instance_types() -> dict[str, InstanceType]:
     return {row["instance_type"]: _instance_type(row) for row in tables.read("gpu_instances").rows}
 
 
-def alike(names: Sequence[str]) -> list[InstanceType]:
+def alike(names: Sequence[str], owner: str = "") -> list[InstanceType]:
     """The types with these names; raises `ValueError` if one is unknown, or if their GPUs differ."""
-    catalogue = instance_types()
-    for name in names:
+    catalogue, place = instance_types(), f"{owner}instance_types"
+    for index, name in enumerate(names):
         if name not in catalogue:
-            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, catalogue)}")
+            fix = did_you_mean(name, catalogue)
+            raise ValueError(f"{place}[{index}]: unknown GPU instance type '{name}'. {fix}")
     if len({(catalogue[name].gpu, catalogue[name].arch) for name in names}) != 1:
-        raise ValueError(f"instance types must have the same GPU; found {', '.join(names) or 'none'}")
+        raise ValueError(f"{place} must have the same GPU; found {', '.join(names) or 'none'}. Pass such types.")
     return [catalogue[name] for name in names]
+
+
+def smallest_types(gpu: Gpu) -> list[str]:
+    """The type of node with the fewest of these GPUs, then the least RAM; empty if no type has one."""
+    with_it = [kind for kind in instance_types().values() if kind.gpu == gpu]
+    return [kind.name for kind in sorted(with_it, key=lambda kind: (kind.gpus, kind.memory_mib, kind.name))[:1]]
 
 
 def _instance_type(row: tables.Row) -> InstanceType:

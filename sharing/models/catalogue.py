@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 
 from sharing import tables
+from sharing.arguments import name_arguments
 from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
 from sharing.problems import did_you_mean
 
@@ -31,26 +32,30 @@ class KvType(StrEnum):
         return {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}[self.value]
 
 
+@name_arguments
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """Size and shape of one model tag. The names follow the keys of a GGUF file; 0 means none or unknown."""
 
     name: str
+    """The model's tag in Ollama, e.g. `llama2:7b`."""
     architecture: str = ""
     """`general.architecture`, which decides how the engine builds it; empty when unknown."""
     quant: str = ""
     """Quantization of the file, e.g. `Q4_K_M`; empty when unknown."""
     weights_bytes: int
-    """All tensors of the language model's file."""
+    """All tensors of the language model's file, in bytes."""
     embedding_bytes: int = 0
-    """Tensors of the file that stay on the CPU: `token_embd.weight` where the file also has `output.weight`, and
+    """Bytes of the tensors that stay on the CPU: `token_embd.weight` where the file also has `output.weight`, and
     `per_layer_token_embd.weight`. Source: llama.cpp `llama-arch.cpp`, LLM_TENSOR_LAYER_INPUT."""
     expert_bytes: int = 0
-    """Tensors of all experts; a token reads those of `experts_used` of `experts`."""
+    """Bytes of all experts' tensors; a token reads those of `experts_used` of `experts`."""
     layers: int
+    """Number of layers (`block_count`)."""
     heads: int = 0
     """Query heads (`attention.head_count`)."""
     kv_heads: int
+    """Heads with keys and values (`attention.head_count_kv`)."""
     head_dim: int
     """Values of a key for each head (`key_length`)."""
     value_dim: int = 0
@@ -74,19 +79,23 @@ class Model:
     mla_rank: int = 0
     """Values that multi-head latent attention keeps per token: `kv_lora_rank` and the rope dimensions."""
     width: int = 0
-    """`embedding_length`."""
+    """Values per token between two layers (`embedding_length`)."""
     feed_forward: int = 0
     """Widest feed-forward layer that one token passes through; of the experts that it uses, their sum."""
     vocabulary: int
+    """Number of different tokens (`vocab_size`)."""
     experts: int = 0
+    """Number of experts in a layer (`expert_count`)."""
     experts_used: int = 0
+    """Number of experts that a token passes through (`expert_used_count`)."""
     projector_bytes: int = 0
-    """Weights that turn images or audio into tokens, in the same file or a separate one."""
+    """Bytes of the weights that turn images or audio into tokens, in the same file or a separate one."""
     weights_spread: int = 0
     """Bytes by which the weights may be larger; 0 if they are exact."""
     encoder: bool = False
     """An embedding model: no KV cache that grows, one request at a time."""
     source: str
+    """Where these figures come from."""
 
     @property
     def file_bytes(self) -> int:

@@ -3,6 +3,7 @@
 The rules read them as they are. `StackConfig` fills in what the file leaves open; `of` describes a model of no file.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +14,7 @@ from sharing.models.engine import ModelInEngine
 from sharing.models.importance import Importance
 from sharing.models.share import Share
 from sharing.names import model_id
+from sharing.problems import Problem
 from sharing.section import Fix, Number, Section, kebab
 
 Cache = Literal["node", "volume"]
@@ -242,3 +244,10 @@ OWN_KEYS = tuple(
     kebab(name) for name in list(ServedModel.model_fields)[list(ServedModel.model_fields).index("weights_gib") :]
 )
 """Every key that describes a custom model."""
+
+
+def judge_context(served: ServedModel, path: str) -> Iterator[Problem]:
+    """Finds a context that is longer than the model's maximum; `path` is that of the model."""
+    if served.effective_context < served.context:
+        rule = f"is more than the {served.effective_context:,} tokens that {served.model.name} supports"
+        yield Problem(f"{path}.context", str(served.context), rule, f"Write `context: {served.effective_context}`.")

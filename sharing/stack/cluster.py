@@ -7,6 +7,7 @@ from pydantic import Field
 
 from sharing import tables, versions
 from sharing.section import Fix, Section
+from sharing.stack.existing import ExistingCluster, ExistingVpc
 from sharing.stack.network import Cidr, VpcCidr
 
 Nat = Literal["none", "single", "per-zone"]
@@ -40,6 +41,18 @@ class ClusterSettings(Section):
     support: Support = Field(
         default="standard",
         description="EKS support tier. With `extended`, a version past standard support costs six times as much.",
+    )
+    vpc: ExistingVpc | None = Field(
+        default=None,
+        examples=[{"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0d3c2b1a"]}],
+        description="Your own VPC, e.g. `{id: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d, subnet-0d3c2b1a], node-subnets: "
+        "[subnet-0e5f6a7b], security-groups: [sg-0a1b2c3d]}`. Default: the stack creates one.",
+    )
+    existing: ExistingCluster | None = Field(
+        default=None,
+        examples=[{"name": "platform"}],
+        description="Your own cluster, which gets GPU nodes and models, e.g. `{name: platform}`. Default: the stack "
+        "creates one.",
     )
     zones: int = Field(
         default=FEWEST_ZONES,
@@ -79,9 +92,24 @@ class ClusterSettings(Section):
         return len(self.zone_names) or self.zones
 
     @property
+    def own_system_nodes(self) -> int:
+        """Number of system nodes of the stack. A cluster that exists has nodes of its own."""
+        return 0 if self.existing else self.system_nodes.count
+
+    @property
     def nat_gateways(self) -> int:
-        """Number of NAT gateways, each with a public address."""
-        return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat]
+        """Number of NAT gateways of the stack, each with a public address."""
+        return {"none": 0, "single": 1, "per-zone": self.zone_count}[self.nat] if self.owns_network else 0
+
+    @property
+    def owns_network(self) -> bool:
+        """Whether the stack creates its network."""
+        return self.vpc is None and self.existing is None
+
+    @property
+    def has_public_nodes(self) -> bool:
+        """Whether the stack gives its nodes public addresses."""
+        return self.owns_network and self.nat == "none"
 
 
 def support_ends(kubernetes: str) -> tuple[datetime.date, datetime.date] | None:

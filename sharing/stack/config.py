@@ -1,12 +1,14 @@
 """A stack file, `Pulumi.<stack>.yaml`: its sections with every default, and what the rules ask about the stack."""
 
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from sharing.aws.partitions import HOME_REGION
 from sharing.aws.tags import MOST_OF_A_STACK
 from sharing.hardware.prices import Book
 from sharing.models.served import ServedModel
@@ -22,6 +24,7 @@ from sharing.stack.network import LabelKey, LabelValue, NamespaceName
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import NODE_IMAGES_GIB, ONE_POOL, POOL, GpuNodes, GpuPool, Pools
 from sharing.stack.provider import AccountId, AssumedRole, DefaultTags
+from sharing.stack.registry import Registry, ecr_region
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.stack.ui import UiSettings
 
@@ -119,6 +122,12 @@ class StackConfig(Section):
     cluster: ClusterSettings = Field(
         default=ClusterSettings(), examples=[{"nat": "none"}], description="Network and control plane."
     )
+    registry: Registry | None = Field(
+        default=None,
+        examples=["registry.example.com/tandem"],
+        description="Registry with copies of all images and charts, which `tandem images` lists: a host and a path. "
+        "Default: the public ones.",
+    )
     park: ParkSettings | None = Field(
         default=None,
         examples=[{**EXAMPLES, "timezone": "Europe/Paris"}],
@@ -141,6 +150,16 @@ class StackConfig(Section):
     )
 
     _circumstances: Circumstances = PrivateAttr(default_factory=Circumstances)
+
+    @classmethod
+    def of(cls, pools: Mapping[str, GpuPool], models: Sequence[ServedModel]) -> Self:
+        """A stack of no file, whose values nobody judges here: pools by the path that messages name, and models. The
+        other settings have the defaults of a stack file, in the region whose prices are always known.
+        """
+        config = cls.model_construct(region=HOME_REGION, pools=[*pools.values()], models=[*models])
+        completed: Self = config._complete()  # type: ignore[operator]  # pydantic leaves it a method
+        placed = [pool.placed(path, pool.sharing) for path, pool in zip(pools, completed.pools, strict=True)]
+        return completed.changed(pools=placed)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -205,6 +224,16 @@ class StackConfig(Section):
     def compared_modes(self) -> frozenset[str]:
         """Sharing modes that a comparison shows next to this stack: advice does not suggest them again."""
         return self.circumstances.compared_modes
+
+    @property
+    def images_avoid_nat(self) -> bool:
+        """Whether images come from ECR of the stack's region: its layers are in S3, and the stack's own network has a
+        gateway endpoint for it. Whether yours has one is unknown.
+
+        Amazon ECR User Guide, "Amazon ECR interface VPC endpoints": layers are in S3. Of other registries, the way to
+        them is unknown.
+        """
+        return self.cluster.owns_network and ecr_region(self.registry or "") == self.region
 
     def given_tags(self) -> dict[str, dict[str, str]]:
         """The tags in the file by their path. Those that come last take precedence."""

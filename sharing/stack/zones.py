@@ -12,6 +12,8 @@ from sharing.stack.pools import GpuPool
 
 Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None if unknown, which allows every zone."""
+MORE_ZONES = "Raise `cluster.zones`, or add one of these to `cluster.zone-names`"
+"""How a stack with its own network gets nodes in other zones."""
 CONTROL_PLANE_ZONES = 2
 """Zones of the control plane and the system nodes: the minimum for EKS."""
 
@@ -23,6 +25,7 @@ class Demand:
     path: str
     """Their path in the stack file, e.g. `gpu-nodes.instance-types`."""
     types: tuple[str, ...]
+    """EC2 instance types, e.g. `g4dn.xlarge`."""
     every: bool
     """True for a node group: EKS refuses one with a type that one of its zones does not sell
     (eksctl-io/eksctl#3531, awslabs/ec2-spot-workshops#154). Karpenter takes any type that a zone sells.
@@ -88,12 +91,18 @@ def choose_for_stack(
 
 
 def choose_for_pool(
-    demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None, *, bound: bool = False
+    demand: Demand,
+    zones: Sequence[str],
+    offers: Offers,
+    group: Group | None = None,
+    *,
+    bound: bool = False,
+    more: str = MORE_ZONES,
 ) -> list[str]:
     """The zones of a pool, among those of its stack: it keeps its zones while one of them sells its types.
 
-    `bound` means that the only zone is that of a volume. Raises `NoZoneError` if no zone sells the types, unless a
-    group with these types exists: its nodes keep running.
+    `bound` means that the only zone is that of a volume. `more` says how to get other zones. Raises `NoZoneError` if no
+    zone sells the types, unless a group with these types exists: its nodes keep running.
     """
     selling = [zone for zone in zones if demand.met_in(zone, offers)]
     kept = [zone for zone in zones if group and zone in group.zones]
@@ -103,10 +112,10 @@ def choose_for_pool(
         return kept if unchanged else still
     if selling or (unchanged and kept):
         return selling or kept
-    raise unsold(demand, zones, offers, bound=bound)
+    raise unsold(demand, zones, offers, bound=bound, more=more)
 
 
-def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool) -> NoZoneError:
+def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool, more: str = MORE_ZONES) -> NoZoneError:
     """Why none of the zones is suitable, and the fix."""
     offers = offers or {}
     if bound:
@@ -115,7 +124,7 @@ def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool)
     types, here = ", ".join(demand.types), ", ".join(zones)
     everywhere = sorted({zone for name in demand.types for zone in offers.get(name, ())})
     if elsewhere := [zone for zone in everywhere if demand.met_in(zone, offers)]:
-        fix = f"Raise `cluster.zones`, or add one of these to `cluster.zone-names`: {', '.join(elsewhere)}."
+        fix = f"{more}: {', '.join(elsewhere)}."
     elif everywhere and demand.every:
         sold = "; ".join(f"{name}: {', '.join(offers.get(name, ())) or 'nowhere'}" for name in demand.types)
         fix = f"A node group needs a zone that sells all of its types ({sold}). Keep types that one zone sells."

@@ -52,7 +52,7 @@ def usd_per_million_tokens(speeds: Iterable[Speed | None], bill: Cost | None, lo
     return price_of_million(speeds, bill.awake_usd_per_hour, load) if bill else None
 
 
-def price_of_million(speeds: Iterable[Speed | None], usd_per_hour: float, load: float = 1.0) -> Estimate | None:
+def price_of_million(speeds: Iterable[Speed | None], usd_per_hour: float, load: float) -> Estimate | None:
     """The price of a million tokens on nodes of that price, at a part of their full load."""
     known = [speed.full_tokens_per_s for speed in speeds if speed]
     if not known:

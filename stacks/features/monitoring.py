@@ -35,7 +35,7 @@ def watch_metrics(stack: Serving) -> Mapping[str, Any]:
             pools=[_monitored(pool, plan) for pool in pools],
             other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.config) for pool in pools), 4),
         ),
-        base.inside(base.cluster.system_nodes, stack.models),
+        base.inside(*base.parts("system_nodes"), stack.models),
     )
     if settings.store == "none":
         return {}

@@ -7,11 +7,18 @@ from sharing.aws.tags import NODE, STACK, judge_tags
 from sharing.models.catalogue import DEFAULT_TAG, full_name, models
 from sharing.models.served import OF_CUSTOM
 from sharing.problems import LIMIT, OBJECT, Problem, did_you_mean
-from sharing.stack.cluster import ClusterSettings
+from sharing.section import kebab
+from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict import features
+from sharing.verdict.rules.pool_names import find_wrong_names
 from stacks.stack_file.custom_models import judge_served
+
+OF_OWN_NETWORK = ("cidr", "nat", "zones", "zone_names")
+"""Settings of a network that the stack creates."""
+OF_OWN_CLUSTER = (*OF_OWN_NETWORK, "vpc", "support", "public_access_cidrs", "admins", "logs", "system_nodes")
+"""Settings of a cluster that the stack creates, with its network."""
 
 
 def find_contradictions(config: StackConfig) -> Iterator[Problem]:
@@ -26,9 +33,10 @@ def find_contradictions(config: StackConfig) -> Iterator[Problem]:
             yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config)
     yield from _zone_contradictions(config.cluster)
+    yield from _ownership_contradictions(config.cluster)
     yield from features.find_contradictions(config)
     yield from judge_tags(config.given_tags(), {*STACK, *NODE})
-    yield from _pool_contradictions(config)
+    yield from find_wrong_names(config)
     yield from _model_contradictions(config)
 
 
@@ -39,11 +47,21 @@ def _repetitions(config: StackConfig) -> Iterator[Problem]:
         "cluster.system-nodes.instance-types": config.cluster.system_nodes.instance_types,
         "cluster.admins": config.cluster.admins,
         "models-clients.namespaces": config.models_clients.namespaces,
+        **_existing_ids(config.cluster),
     }
     for path, names in lists.items():
         for index, name in enumerate(names):
             if name in names[:index]:
                 yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
+
+
+def _existing_ids(cluster: ClusterSettings) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for name, existing in (("vpc", cluster.vpc), ("existing", cluster.existing)):
+        if existing:
+            lists = existing.model_dump(include={"subnets", "node_subnets", "security_groups"})
+            ids |= {f"cluster.{name}.{kebab(key)}": listed for key, listed in lists.items()}
+    return ids
 
 
 def _admin_contradictions(config: StackConfig) -> Iterator[Problem]:
@@ -75,34 +93,16 @@ def _zone_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
         yield Problem(path, "", rule, "Remove `zones`.")
 
 
-def _pool_contradictions(config: StackConfig) -> Iterator[Problem]:
-    """Finds duplicate names of pools, and models on no pool or on an unknown one."""
-    names = [pool.name for pool in config.pools]
-    pools = list(dict.fromkeys(names))
-    for index, pool in enumerate(config.pools):
-        if pool.name in names[:index]:
-            yield Problem(f"{pool.path}.name", pool.name, "is the name of another pool", "Give each pool its own name.")
-    for served in config.models:
-        path = f"{served.path}.pool"
-        if not served.pool:
-            fix = f"Write the name of a pool. Known: {', '.join(pools)}."
-            yield Problem(path, "", "is missing, and the stack has several pools", fix)
-        elif served.pool not in pools:
-            yield Problem(path, f"'{served.pool}'", "unknown pool", did_you_mean(served.pool, pools), OBJECT)
-    yield from _spill_contradictions(config, pools)
-
-
-def _spill_contradictions(config: StackConfig, pools: list[str]) -> Iterator[Problem]:
-    """Finds pools of `spill` that are unknown, the model's own, or listed twice."""
-    for served in config.models:
-        for place, name in enumerate(served.spill):
-            path = f"{served.path}.spill[{place}]"
-            if name not in pools:
-                yield Problem(path, f"'{name}'", "unknown pool", did_you_mean(name, pools), OBJECT)
-            elif name == served.pool:
-                yield Problem(path, name, "is the model's own pool", "Remove it.")
-            elif name in served.spill[:place]:
-                yield Problem(path, name, "is listed twice", "Keep one of the two.")
+def _ownership_contradictions(cluster: ClusterSettings) -> Iterator[Problem]:
+    """Finds settings of what the stack would create, beside a network or cluster that exists."""
+    owner = "existing" if cluster.existing else "vpc" if cluster.vpc else ""
+    settings = {"vpc": OF_OWN_NETWORK, "existing": OF_OWN_CLUSTER}.get(owner, ())
+    for field in (name for name in settings if name in cluster.model_fields_set):
+        rule = f"has no effect beside `cluster.{owner}`, which exists"
+        yield Problem(f"cluster.{kebab(field)}", "", rule, "Remove it.")
+    if cluster.vpc and len(cluster.vpc.subnets) < FEWEST_ZONES:
+        fix = "Add a subnet in another zone."
+        yield Problem("cluster.vpc.subnets", ", ".join(cluster.vpc.subnets), "is one subnet, and EKS needs two", fix)
 
 
 def _model_contradictions(config: StackConfig) -> Iterator[Problem]:

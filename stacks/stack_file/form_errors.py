@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from sharing.modes.layouts import LIST, PRESET
 from sharing.modes.modes import MODES, TimeSlicing, mode_names
 from sharing.names import PROJECT
-from sharing.printable import visible
+from sharing.printable import visible, without_secrets
 from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
 from sharing.section import Fix, WrongFormError
 from sharing.stack.config import StackConfig
@@ -156,7 +156,8 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         return Problem(path, _shown(value), rule, did_you_mean(str(value), words) if is_near else fix, LIMIT)
     rule, wording = _rule(kind, context, detail["msg"])
     rule = rule.removeprefix(f"{value!r} ").removeprefix(f"{value} ")
-    return Problem(path, shown, rule, _fix(kind, value, loc, key), wording)
+    own_fix = getattr(context.get("error"), "fix", "")
+    return Problem(path, shown, rule, own_fix or _fix(kind, value, loc, key), wording)
 
 
 def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str]:
@@ -243,7 +244,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value}"[:40]
     if isinstance(value, str):
-        text = visible(value)
+        text = visible(without_secrets(value))
         return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
     if isinstance(value, list):
         alone = len(value) == 1 and not isinstance(value[0], list | dict)

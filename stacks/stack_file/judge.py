@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
+from sharing.names import cluster_name
 from sharing.problems import Problem, format_problems, near
 from sharing.speed.measured import Measurement
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
@@ -42,6 +43,12 @@ class Plan:
     stack: str
     config: StackConfig
     verdict: "FullVerdict"
+
+    @property
+    def cluster_name(self) -> str:
+        """Name of the EKS cluster in which it runs."""
+        existing = self.config.cluster.existing
+        return existing.name if existing else cluster_name(self.stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,15 +50,19 @@ class Failure:
     message: str
 
 
-def find_pools(account: Account, stack: str) -> list[PoolNodes]:
-    """The node groups of a stack's pools. Raises `AccountError` if it has no cluster in this region."""
-    cluster, owner = cluster_name(stack), owner_of(account, stack)
+def find_pools(account: Account, stack: str, existing: str | None = None) -> list[PoolNodes]:
+    """The node groups of a stack's pools, in its own cluster or in the `existing` one that it uses.
+
+    Raises `AccountError` if it has no cluster in this region.
+    """
+    cluster, owner = existing or cluster_name(stack), owner_of(account, stack)
     raw = clusters.cluster(account, cluster)
-    if raw is None or not owner.owns(raw.get("tags") or {}):
+    if raw is None or not (existing or owner.owns(raw.get("tags") or {})):
         raise AccountError(
             f"stack {stack} has no cluster in {account.region} of account {account.id}. Run `pulumi up` first."
         )
-    return [_pool(raw) for raw in clusters.groups_of_pools(account, cluster)]
+    groups = clusters.groups_of_pools(account, cluster)
+    return [_pool(raw) for raw in groups if not existing or owner.owns(raw.get("tags") or {})]
 
 
 def _pool(raw: Any) -> PoolNodes:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sharing import tables
 from sharing.cost import quotas
 from sharing.cost.quotas import Need
+from sharing.existing.vpc import MORE_SUBNETS
 from sharing.hardware.gpus import instance_types
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack import zones
@@ -192,19 +193,27 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
     These are the zones of the deployed stack, plus those that `up` would choose.
     """
     everywhere = _zones(account)
-    wanted = zones.demands(config)
+    # The system nodes come first. A cluster that exists has its own.
+    wanted = zones.demands(config)[bool(config.cluster.existing) :]
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose_for_stack(
-        config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
-    )
+    given, more = _given_subnets(account, config), zones.MORE_ZONES
+    if given:
+        filters = [{"Name": "subnet-id", "Values": given}]
+        subnets = account.client("ec2").describe_subnets(Filters=filters)["Subnets"]
+        taken = tuple(sorted({subnet["AvailabilityZone"] for subnet in subnets}))
+        more = MORE_SUBNETS.format(path="cluster.existing" if config.cluster.existing else "cluster.vpc")
+    else:
+        taken = zones.choose_for_stack(
+            config.cluster.zone_names or everywhere, config.cluster.zone_count, wanted, offered, placed.zones
+        )
     problems, warnings = [], []
     groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in config.pools}
-    if len(taken) < config.cluster.zone_count:
+    if len(taken) < config.cluster.zone_count and not given:
         reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:
         try:
-            zones.choose_for_pool(demand, taken, offered, groups.get(demand.path))
+            zones.choose_for_pool(demand, taken, offered, groups.get(demand.path), more=more)
         except NoZoneError as problem:
             problems.append(problem)
             continue
@@ -213,6 +222,15 @@ def offers(account: Account, config: StackConfig, placed: Placed = NOWHERE) -> t
             f"{demand.path}: {name} is not offered in {', '.join(bare)}." for name, bare in lacking.items() if bare
         ]
     return problems, warnings
+
+
+def _given_subnets(account: Account, config: StackConfig) -> list[str]:
+    """The nodes' subnets, if the stack does not create them; empty if their cluster does not exist."""
+    if existing := config.cluster.existing:
+        raw = clusters.cluster(account, existing.name)
+        return existing.node_subnets or (list(raw["resourcesVpcConfig"]["subnetIds"]) if raw else [])
+    vpc = config.cluster.vpc
+    return (vpc.node_subnets or vpc.subnets) if vpc else []
 
 
 def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[str, set[str]]:

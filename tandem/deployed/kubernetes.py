@@ -68,6 +68,10 @@ class Cluster:
         """The Secrets of all namespaces with these labels."""
         return self._ask(listed, self._api, Secret, None, labels)
 
+    def read(self, path: str) -> Object | None:
+        """The answer to a GET of a path; None if the server does not know it."""
+        return self._ask(self._read, path)
+
     def create_pod(self, manifest: Object) -> None:
         """Creates a pod; raises `AdmissionError` if the cluster's rules refuse it."""
         self._ask(self._create_pod, manifest)
@@ -97,6 +101,17 @@ class Cluster:
         """
         leads = forwarded(self._api, Target(name, namespace, labels, port, on_node), local)
         return self._portal.wrap_async_context_manager(leads)
+
+    async def _read(self, path: str) -> Object | None:
+        try:
+            base, _, rest = path.removeprefix("/").partition("/")
+            async with self._api.call_api("GET", version="", base=f"/{base}", url=rest) as response:
+                answer: Object = response.json()
+                return answer
+        except kr8s.ServerError as error:
+            if _status(error) == httpx.codes.NOT_FOUND:
+                return None
+            raise
 
     async def _create_pod(self, manifest: Object) -> None:
         pod = await Pod(manifest, api=self._api)

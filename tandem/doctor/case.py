@@ -11,6 +11,7 @@ from sharing.aws.partitions import HOME_REGIONS, partition_of
 if TYPE_CHECKING:
     from sandbox.graph import Resource
     from stacks.stack_file.judge import Plan
+    from tandem.aws.resources import Owner
     from tandem.aws.session import Account, AccountError
     from tandem.aws.stack_account import Identity
     from tandem.dry_run.program import Planned
@@ -116,14 +117,27 @@ class Case:
 
     @cached_property
     def cluster(self) -> Any:
-        """EKS's description of the stack's cluster; None if there is none, or if another owner has it."""
-        from sharing import names
+        """EKS's description of the stack's cluster; None if there is none, or if another owner has one of that name.
+
+        It may be one that the stack only uses.
+        """
         from tandem.aws import clusters
+
+        raw = clusters.cluster(self.account(), self.planned_stack.plan.cluster_name)
+        is_suitable = raw and (self.has_existing_cluster or self.owner.owns(raw.get("tags") or {}))
+        return raw if is_suitable else None
+
+    @cached_property
+    def owner(self) -> "Owner":
+        """The stack as the owner of resources."""
         from tandem.aws.clusters import owner_of
 
-        account, stack = self.account(), self.planned_stack.name
-        raw = clusters.cluster(account, names.cluster_name(stack))
-        return raw if raw and owner_of(account, stack).owns(raw.get("tags") or {}) else None
+        return owner_of(self.account(), self.planned_stack.name)
+
+    @property
+    def has_existing_cluster(self) -> bool:
+        """Whether the stack uses a cluster that it does not create."""
+        return self.planned_stack.plan.config.cluster.existing is not None
 
 
 def _cause(error: Exception) -> Exception:

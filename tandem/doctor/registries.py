@@ -1,4 +1,4 @@
-"""The check of logins: those of this machine that break Helm's pulls from registries."""
+"""The check of logins: those of this machine that break Helm's pulls from registries, or that Helm lacks."""
 
 import base64
 import datetime
@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from sharing.stack.registry import ecr_region
 from tandem.doctor.case import RELEASE, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
@@ -28,12 +29,28 @@ def _registries(case: Case) -> list[str]:
 
 
 def check_logins(case: Case) -> Iterator[Finding]:
-    """No login on this machine has expired for a registry from which Helm pulls charts."""
-    # Helm sends an expired one anyway, and public charts are then refused (403).
+    """No login on this machine has expired for a registry from which Helm pulls charts, and none is missing."""
+    own = (case.planned_stack.plan.config.registry or "").partition("/")[0]
     for host in _registries(case):
-        found = (_judge(host, path, f"{logout} {host}", case.now) for path, logout in _login_files())
-        findings = [finding for finding in found if finding]
-        yield from findings or [ok(f"no login for {host}, and none is needed")]
+        # Helm sends an expired one anyway, and public charts are then refused (403).
+        fixes = ((path, _login(host) if host == own else f"{logout} {host}") for path, logout in _login_files())
+        findings = [finding for path, fix in fixes if (finding := _judge(host, path, fix, case.now))]
+        yield from findings or [_judge_missing(host) if host == own else ok(f"no login for {host}, and none is needed")]
+
+
+def _judge_missing(host: str) -> Finding:
+    """The finding for a registry of the user's own, for which this machine has no login."""
+    if ecr_region(host):
+        return stops(f"no login for {host}, and ECR requires one", _login(host))
+    return warning(f"no login for {host}, which may require one; nodes pull from it without a login", _login(host))
+
+
+def _login(host: str) -> str:
+    """The command that logs Helm in. Source: Amazon ECR User Guide, "Pushing a Helm chart"."""
+    login = f"helm registry login {host}"
+    region = ecr_region(host)
+    token = f"aws ecr get-login-password --region {region} | " if region else ""
+    return f"{token}{login}{' --username AWS --password-stdin' if region else ''}"
 
 
 def _login_files() -> list[tuple[Path, str]]:
@@ -55,7 +72,7 @@ def _helm_file() -> Path:
     return Path.home() / own / "helm" / "registry" / "config.json"
 
 
-def _judge(host: str, path: Path, logout: str, now: datetime.datetime) -> Finding | None:
+def _judge(host: str, path: Path, fix: str, now: datetime.datetime) -> Finding | None:
     """The finding for the login for `host`; None if the file at `path` has none."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -69,14 +86,14 @@ def _judge(host: str, path: Path, logout: str, now: datetime.datetime) -> Findin
     if helper := helpers.get(host):
         if helper in RENEWING:
             return ok(f"{host}: {helper} renews the login")
-        return warning(f"{host}: the login in the credential helper {helper} may have expired", logout)
+        return warning(f"{host}: the login in the credential helper {helper} may have expired", fix)
     if host not in logins:
         return None
     expires = _expiry(logins[host])
     if expires is None:
-        return warning(f"{host}: the login in {path} may have expired", logout)
+        return warning(f"{host}: the login in {path} may have expired", fix)
     if expires <= now:
-        return stops(f"{host}: the login in {path} expired at {expires:%Y-%m-%d %H:%M} UTC", logout)
+        return stops(f"{host}: the login in {path} expired at {expires:%Y-%m-%d %H:%M} UTC", fix)
     return ok(f"{host}: the login in {path} lasts until {expires:%Y-%m-%d %H:%M} UTC")
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sharing.existing.cluster import find_names
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubeconfig import Chosen
 from tandem.doctor.case import NOT_DEPLOYED, Case
@@ -37,8 +38,8 @@ def check_releases(case: Case) -> Iterator[Finding]:
         yield ok(NOT_DEPLOYED)
         return
     try:
-        with cluster(_access(raw, case)) as reached:
-            revisions = list(_revisions(reached.secrets(HELM)))
+        with cluster(access(raw, case)) as reached:
+            revisions = [each for each in _revisions(reached.secrets(HELM)) if _is_ours(each, case)]
     except NotConnectedError as error:
         why, fix = parts_of(str(error))
         yield unknown(f"the Kubernetes API cannot be reached: {why}", ADDRESS if error.passing else fix)
@@ -54,7 +55,7 @@ def check_releases(case: Case) -> Iterator[Finding]:
         yield ok(f"none of {count} is pending")
 
 
-def _access(raw: Mapping[str, Any], case: Case) -> Chosen:
+def access(raw: Mapping[str, Any], case: Case) -> Chosen:
     """Access to the cluster without outputs: a killed first `up` has written none."""
     token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json"]
     token += [word for option in _identity(case) for word in option]
@@ -83,6 +84,13 @@ def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:
                 status=str(labels.get("status", "")),
                 secret=str(metadata["name"]),
             )
+
+
+def _is_ours(revision: Revision, case: Case) -> bool:
+    """Whether the release may be of this stack: in a cluster that it only uses, by its namespace."""
+    config = case.planned_stack.plan.config
+    names = {name for kind, name in find_names(config, discovery=True) if kind == "namespace"}
+    return not case.has_existing_cluster or revision.namespace in names
 
 
 def _pending(revisions: Iterable[Revision]) -> Iterator[Revision]:

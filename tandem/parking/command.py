@@ -132,7 +132,9 @@ def _resize(
     account = _account(parsed, plan)
     with explained(account.region):
         with status("Reading the node groups"):
-            sizes = [(pool, size(pool)) for pool in parked_nodes.find_pools(account, plan.stack)]
+            there = plan.config.cluster.existing
+            found = parked_nodes.find_pools(account, plan.stack, there.name if there else None)
+            sizes = [(pool, size(pool)) for pool in found]
         changing = [(pool, nodes) for pool, nodes in sizes if pool.nodes != nodes]
         parked_nodes.refuse_unready([pool for pool, _ in changing])
         for pool, nodes in changing:

@@ -168,8 +168,11 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     if bill.week and config.park:
         _week(console, bill, bill.week, config.park.times)
     if bill.first_start_gib:
-        once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
-        say(console, f"  First start: {once}.")
+        nat = f"${bill.first_start_usd:.2f} for NAT" if config.cluster.owns_network else "and what your NAT costs"
+        once = f"{bill.first_start_gib:.1f} GiB from the internet, {nat}"
+        unsure = config.registry and not config.images_avoid_nat
+        counted = " The way to your registry is unknown: its images count as if from the internet." if unsure else ""
+        say(console, f"  First start: {once}.{counted}")
     _reclaims(console, config)
     say(console, f"  {UNCOUNTED}")
 

@@ -58,8 +58,11 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
+    _network(console, plan.config)
     _reclaims(console, plan.config)
     _features(console, plan.config)
+    _registry(console, plan.config)
+    _existing(console, plan)
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
@@ -245,6 +248,12 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
+def _network(console: Console, config: StackConfig) -> None:
+    """A VPC that the stack does not own."""
+    if vpc := config.cluster.vpc:
+        say(console, f"Network  your VPC {vpc.id}, which only `doctor` and `up` can check", "bold", word="Network")
+
+
 def _reclaims(console: Console, config: StackConfig) -> None:
     """How many spot nodes AWS reclaims, and how long the models of one then do not answer."""
     for pool in config.awake:
@@ -267,6 +276,25 @@ def _features(console: Console, config: StackConfig) -> None:
         if line:
             console.print()
             say(console, f"{word}  {line}", "bold", word=word)
+
+
+def _registry(console: Console, config: StackConfig) -> None:
+    """Where images and charts come from, and that models do not: of three parts of a name, the first is a host
+    (ollama v0.32.15 types/model/name.go).
+    """
+    if config.registry:
+        names = [served.model.name for served in config.models]
+        hosts = {name.partition("/")[0] if name.count("/") == 2 else "registry.ollama.ai" for name in names}
+        text = f"Registry  images and charts from {config.registry}; models from {in_words(sorted(hosts))}"
+        console.print()
+        say(console, text, "bold", word="Registry")
+
+
+def _existing(console: Console, plan: Plan) -> None:
+    """What this command cannot know of a cluster that exists."""
+    if existing := plan.config.cluster.existing:
+        text = f"{existing.name} stays as it is. Whether it suits, only `tandem doctor {plan.stack}` and `up` can tell"
+        say(console, f"Cluster  {text}", "bold", word="Cluster")
 
 
 def _cost_row(name: str, lines: Sequence[Line], *more: str) -> tuple[str, str, str]:

@@ -84,8 +84,9 @@ def _run(parsed: argparse.Namespace) -> int:
     projects = [folder for folder in homes if (folder / "Pulumi.yaml").is_file()]
     if not projects:
         raise CallError("there is no Pulumi.yaml here or above: go to the project's folder")
-    if verb in ("up", "preview"):
-        accepted(parsed.stack)
+    if verb in ("up", "preview") and (theirs := accepted(parsed.stack).config.cluster.existing):
+        fix = "Remove the section to try the stack in a cluster of its own."
+        raise CallError(f"cluster.existing: the sandbox has no cluster '{theirs.name}'. {fix}")
 
     place = Place(stack_name(path), path.absolute(), projects[0])
     if not place.folder.is_dir():  # a sandbox outlives its stack file

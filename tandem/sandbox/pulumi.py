@@ -54,6 +54,8 @@ class Pulumi:
         self._python = folder / "python"
         self.providers = ""
         """The value of PULUMI_DEBUG_PROVIDERS."""
+        self.proxy = ""
+        """The proxy that leads to the API servers of the emulated clusters; "" if they answer nobody."""
         self.stdout: int | None = None
         """The file for a command's progress, instead of this process's standard output."""
 
@@ -156,6 +158,7 @@ class Pulumi:
         """The environment of `pulumi`: without the caller's AWS, Kubernetes or Pulumi variables."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(HIDDEN)},
+            **({"HTTPS_PROXY": self.proxy, "NO_PROXY": "127.0.0.1,localhost"} if self.proxy else {}),
             "PULUMI_BACKEND_URL": f"{self._backend.as_uri()}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": self.providers,

@@ -101,6 +101,8 @@ class Findings:
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
     """Compares state and cloud. `graph` is the program's graph, with an orphan's parent and provider."""
+    from sandbox.world.foreign import ELSEWHERE
+
     resources = [one for one in deployment.get("resources") or () if not _is_default_provider(one)]
     managed = tuple(_managed(resources))
     operations = [(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
@@ -115,8 +117,9 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     known = {one["urn"] for one in resources}
     orphans = tuple(_orphan(stack, entity, unfinished, graph, providers, known) for entity in roots)
     missing = tuple(one for one in managed if _is_missing(one, world))
-    made = sum(entity.made_by != "pulumi" for entity in world.entities())
-    return Findings(managed, len(resources), len(world.entities()), orphans, missing, unfinished, made=made)
+    there = [entity for entity in world.entities() if entity.made_by != ELSEWHERE]
+    made = sum(entity.made_by != "pulumi" for entity in there)
+    return Findings(managed, len(resources), len(there), orphans, missing, unfinished, made=made)
 
 
 def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:

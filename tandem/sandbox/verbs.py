@@ -21,6 +21,7 @@ from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 if TYPE_CHECKING:
     from sandbox.graph import Graph
     from sandbox.world import World
+    from stacks.stack_file.judge import Plan
 
 HOME = Path(".tandem", "sandbox")
 CLOUD = "cloud.json"
@@ -55,8 +56,18 @@ class Sandbox:
         """Prepares `pulumi`, and cleans up after a crash; `fresh` copies the current stack file."""
         copies = fresh or not self.pulumi.has_stack_file
         self.pulumi.prepare(self.place.project, self.place.stack_file if copies else None)
+        self._find_vpc()
         if self.pulumi.release():
             _print("warning: the last command was killed; removed its lock")
+
+    def _find_vpc(self) -> None:
+        """Whatever VPC the stack file names, the emulated cloud has it, and everything in it is right."""
+        plan = _plan(self.place)
+        if plan and (vpc := plan.config.cluster.vpc):
+            from sandbox.world.foreign import found_vpc
+
+            with self.world.changing() as entities:
+                found_vpc(entities, plan.config.region, vpc)
 
     def recover(self) -> int:
         """Finishes an earlier command: imports created resources, and removes the others from the state."""
@@ -133,12 +144,12 @@ def opened(place: Place, *, pace: float) -> Iterator[Sandbox]:
     # Before anything slow: it refuses while another command is running.
     world = World(place.folder / CLOUD, seconds_per_minute=pace)
     try:
-        from sandbox.engine import serving
+        from sandbox.engine import serving, serving_clusters
 
         pulumi = Pulumi(place.folder, place.stack)
         pulumi.clear()
-        with serving(world) as providers:
-            pulumi.providers = providers
+        with serving(world) as providers, serving_clusters(world) as proxy:
+            pulumi.providers, pulumi.proxy = providers, proxy
             yield Sandbox(place, world, pulumi)
     finally:
         world.close()
@@ -326,15 +337,21 @@ def _delete_entity(sandbox: Sandbox, token: str, identity: str) -> None:
 
 def _graph(place: Place) -> "Graph | None":
     """The program's graph; None if the stack file is missing or refused."""
-    from stacks.stack_file.errors import UnreadableError
-    from stacks.stack_file.judge import RefusedError, judge_file
     from tandem.dry_run.program import program_graph
 
+    plan = _plan(place)
+    return program_graph(plan) if plan else None
+
+
+def _plan(place: Place) -> "Plan | None":
+    """The stack's plan; None if the stack file is missing or refused."""
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import RefusedError, judge_file
+
     try:
-        plan = judge_file(place.stack_file).plan()
+        return judge_file(place.stack_file).plan()
     except (UnreadableError, RefusedError):
         return None
-    return program_graph(plan)
 
 
 def _print(line: str) -> None:

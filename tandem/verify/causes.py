@@ -123,7 +123,7 @@ def _waits(plan: Plan, fit: Fit, pod: Object, nodes: Sequence[Object]) -> Iterat
     if "untolerated taint" in said and nodes:
         yield f"A taint of its node repels it. Run `kubectl describe node {name(nodes[0])}`."
     if "ImagePull" in said or "InvalidImageName" in said:
-        yield _image(said)
+        yield _image(said, plan)
     if "no MPS daemon" in said:
         yield f"Its node shares the GPU in another mode. Run `pulumi up --stack {plan.stack}`."
     if "MPS daemon" in said and (daemons := mps_daemons(plan, fit)):
@@ -164,7 +164,12 @@ def _read_unit(pod: Object) -> str:
     return f"run `{debug} -- chroot /host journalctl -u {MPS_UNIT}`"
 
 
-def _image(said: str) -> str:
+def _image(said: str, plan: Plan) -> str:
+    if registry := plan.config.registry:
+        copies = f"`tandem images {plan.stack} --format copy`"
+        return (
+            f"The image cannot be pulled. Check that {copies} has copied it, and that nodes may pull from {registry}."
+        )
     if "429" in said or "toomanyrequests" in said.lower():
         return (
             "Docker Hub allows 100 pulls per address in six hours (429). Wait until kubelet's retry succeeds, and do "

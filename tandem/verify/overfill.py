@@ -49,10 +49,12 @@ def overfill(
     nodes: Sequence[Object],
     namespace: str,
     *,
+    registry: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
     """A check for each resource of a pool with these nodes. Deletes its pods before it returns or raises."""
+    image = artifacts.redirect(IMAGE, registry) if registry else IMAGE
     ready = [node for node in nodes if is_ready(node)]
     for resource in (kind.resource for kind in pool.offers):
         with _removed(cluster, namespace, clock, sleep):
@@ -61,7 +63,7 @@ def overfill(
             names = [f"tandem-overfill-{secrets.token_hex(4)}" for _ in range(free + 1)]
             try:
                 for new in names:
-                    cluster.create_pod(pod(new, namespace, pool.name, resource, ready, importance))
+                    cluster.create_pod(pod(new, namespace, pool.name, resource, ready, importance, image=image))
             except AdmissionError as error:
                 yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
                 continue
@@ -108,7 +110,14 @@ def _held(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> Ite
 
 
 def pod(
-    own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence[Object], importance: str = ""
+    own_name: str,
+    namespace: str,
+    pool: str,
+    resource: str,
+    nodes: Sequence[Object],
+    importance: str = "",
+    *,
+    image: str = IMAGE,
 ) -> dict[str, Any]:
     """A pod that requests one share and does nothing, on the current nodes.
 
@@ -142,7 +151,7 @@ def pod(
             "containers": [
                 {
                     "name": "pause",
-                    "image": IMAGE,
+                    "image": image,
                     "imagePullPolicy": "IfNotPresent",
                     "resources": {"limits": {resource: "1"}},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},

@@ -139,7 +139,10 @@ def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check
         about = f"pool {pool.name}"
         broken = any(check.held is False for check in checks if check.about == about)
         if connected.plan.config.nodes_of(pool) and not broken:
-            yield from overfill(connected.cluster, pool, nodes_of(pool.name, nodes), OLLAMA_NAMESPACE)
+            registry = connected.plan.config.registry
+            yield from overfill(
+                connected.cluster, pool, nodes_of(pool.name, nodes), OLLAMA_NAMESPACE, registry=registry
+            )
         else:
             why = "not tried: another check of the pool failed" if broken else "not tried: the pool is parked"
             yield Check(about=about, what="one pod too many stays Pending", held=None, expected="Pending", found=why)

@@ -32,6 +32,7 @@ CHARTS = (
     versions.GPU_EXPORTER_REPOSITORY,
     versions.STORE_REPOSITORY,
     versions.GRAFANA_REPOSITORY,
+    versions.KEDA_REPOSITORY,
 )
 """Repositories of the charts that the tests render."""
 REACH_SECONDS = 5

@@ -118,7 +118,7 @@ def manifests(pool: Pool, max_nodes: int = 40) -> Iterator[Object]:
         name=pool.name, sharing=pool.sharing, instance_types=pool.types, on_demand_fallback=True, max_nodes=max_nodes
     )
     subnets, group = ["subnet-0123456789abcdef0"], "sg-0123456789abcdef0"
-    yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_id=group, tags={"team": "ml"})
+    yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_ids=[group], tags={"team": "ml"})
     yield from node_overlays(ours, 1)
     yield node_pool(ours)
 

@@ -59,10 +59,9 @@ def test_the_proof_of_shares_brings_one_node_and_the_models_need_no_other(pools:
 
 def test_two_models_of_different_limits_get_one_node_which_is_marked_as_one_with_an_mps_daemon(pools: Pools) -> None:
     pool = pools.make(PER_MODEL)
-    common: dict[str, Any] = {"pool": pool.name, "mode_taint": pool.sharing.config_name}
     models = [
-        OllamaModel("qwen2.5:14b", id="large", share=Share(memory_gib=9.5), **common),
-        OllamaModel("llama3.2:3b", id="small", share=Share(memory_gib=3, compute_percent=50), **common),
+        OllamaModel("qwen2.5:14b", id="large", pool=pool.name, share=Share(memory_gib=9.5)),
+        OllamaModel("llama3.2:3b", id="small", pool=pool.name, share=Share(memory_gib=3, compute_percent=50)),
     ]
     graph = run(lambda: OllamaPair("pair", OllamaPairArgs(models=models)), project="test", stack="test")
     for one in (*of_graph(graph), *(one for release in releases(graph, "ollama") for one in objects_of(release))):

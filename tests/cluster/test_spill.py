@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from components import OllamaPair, OllamaPairArgs
-from components.ollama_pair import OllamaModel, SpillPool
+from components.ollama_pair import OllamaModel
+from components.ollama_pair.placement import Nodes, Place
 from components.ollama_pair.values import choose_nodes
 from sandbox.preview.program import run
 from sharing.models.importance import Importance
@@ -120,9 +121,8 @@ def only_buy(capacity: str) -> Any:
 
 def choose(home: Pool, *others: Pool, packed: bool = False) -> dict[str, Any]:
     """The part of a pod's spec with which our component chooses the nodes of a model."""
-    taint = home.sharing.config_name
-    spill = [SpillPool(other.name, mode_taint=other.sharing.config_name) for other in others]
-    return choose_nodes(OllamaModel("llama2:7b", pool=home.name, mode_taint=taint, spill_pools=spill, packed=packed))
+    own, *spill = [Nodes(pool=pool.name, mode_taint=pool.sharing.config_name) for pool in (home, *others)]
+    return choose_nodes(OllamaModel("llama2:7b", packed=packed), Place(home=own, spill=spill))
 
 
 def ask(pools: Pools, name: str, home: Pool, *others: Pool, packed: bool = False) -> None:

@@ -12,6 +12,7 @@ from components import (
     BucketCheckpoints,
     CostAlertArgs,
     DevicePluginSharingArgs,
+    ExistingClusterArgs,
     GpuClusterArgs,
     KarpenterGpuPoolArgs,
     KarpenterPool,
@@ -60,6 +61,7 @@ ARGUMENTS: dict[str, Callable[[str], Any]] = {
         max_usd=100, emails=["ops@example.com"], only_tagged={"owner": "us"}, tags=TAGS
     ),
     "GpuCluster": lambda name: GpuClusterArgs(cluster_name=f"{name}-cluster", logs=True, tags=TAGS),
+    "ExistingCluster": lambda name: ExistingClusterArgs(cluster_name=name, node_subnet_ids=["subnet-1", "subnet-2"]),
     "SpotGpuNodeGroup": lambda _: SpotGpuNodeGroupArgs(
         cluster_name=pulumi.Output.from_input("cluster"),
         subnet_ids=["subnet-1"],

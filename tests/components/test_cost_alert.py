@@ -37,6 +37,7 @@ def test_a_daily_alert_has_no_forecast() -> None:
     found = budget(period="daily", max_usd=4.5)
     assert sent(found) == [("ACTUAL", 80), ("ACTUAL", 100)]
     assert (found.inputs["timeUnit"], found.inputs["limitAmount"]) == ("DAILY", "4.50")
+    assert budget(max_usd=0.01).inputs["limitAmount"] == "0.01"
 
 
 def test_a_tag_filters_as_a_tag_of_a_user() -> None:

@@ -76,7 +76,7 @@ def karpenter(sharing: Sharing) -> KarpenterPool:
 
 
 def class_of(sharing: Sharing) -> dict[str, Any]:
-    made = node_class(karpenter(sharing), role="r", subnet_ids=["s"], security_group_id="g", tags={})
+    made = node_class(karpenter(sharing), role="r", subnet_ids=["s"], security_group_ids=["g"], tags={})
     spec: dict[str, Any] = made["spec"]
     return spec
 

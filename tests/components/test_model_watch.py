@@ -3,11 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from email.message import Message
+from http.client import IncompleteRead
 from pathlib import Path
+from unittest.mock import Mock
+from urllib.error import HTTPError
 
 import pytest
 
-from components.ollama_pair.model_watch import MPS_SECONDS, Watch
+from components.ollama_pair.model_watch import MPS_SECONDS, Watch, reported
 from tests.components.json_server import Answer, JsonServer, Request, serve
 
 pytestmark = pytest.mark.slow
@@ -68,6 +72,11 @@ def test_only_an_error_of_the_model_counts(
         watch.look()
     assert (tmp_path / "ready").exists()
     assert not (tmp_path / "lost").exists()
+
+
+def test_a_reply_that_stops_early_has_no_error_message() -> None:
+    broken = Mock(read=Mock(side_effect=IncompleteRead(b"")))
+    assert reported(HTTPError("http://localhost", 500, "", Message(), broken)) == ""
 
 
 def test_a_reply_between_errors_resets_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:

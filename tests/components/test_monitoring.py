@@ -121,6 +121,14 @@ def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_met
     assert {one["spec"]["podMetricsEndpoints"][0]["port"] for one in monitors} == {"metrics", "http-metrics"}
 
 
+@pytest.mark.parametrize("job", ["tandem-models", "karpenter"])
+def test_series_of_models_and_of_karpenter_get_their_pod(job: str) -> None:
+    """The label is that of kubernetes_sd_config, role `pod` (Prometheus, Configuration)."""
+    [rules] = [one["relabel_configs"] for one in jobs(build(karpenter=True)) if one["job_name"] == job]
+    pods = [rule["source_labels"] for rule in rules if rule.get("target_label") == "pod"]
+    assert pods == [["__meta_kubernetes_pod_name"]]
+
+
 def test_the_password_is_only_in_a_secret(graph: Graph) -> None:
     [secret] = graph.of_type(SECRET)
     assert holds_secret(secret.inputs["stringData"])

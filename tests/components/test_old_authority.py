@@ -1,9 +1,12 @@
-"""Code in pods calls the API server of a cluster whose authority has no key identifiers, under Python 3.13, too.
+"""Code in pods, and the program, call the API server of a cluster whose authority has no key identifiers.
+
+They do so under Python 3.13, too.
 
 Clusters that EKS created before Kubernetes 1.17 have such an authority, which upgrades keep
 (aws/containers-roadmap#2638, kubernetes-client/python#2394).
 """
 
+import base64
 import datetime
 import ipaddress
 import ssl
@@ -18,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from components.scheduled_parking.scale_models import caller
 from components.share_proof.in_pod.node import reader
+from stacks.kubernetes_api import KubernetesApi, NotReachedError
 from tests.components.json_server import serve
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -77,23 +81,28 @@ def read_node(server: str, folder: Path) -> Any:
     return reader(server, folder, "gpu-0")()
 
 
+def read_list(server: str, folder: Path) -> Any:
+    authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    return KubernetesApi(endpoint=server, authority=authority, token="secret").read("/api/v1/nodes/gpu-0")
+
+
 def read_scale(server: str, folder: Path) -> Any:
     return caller(server, folder)("/api/v1/nodes/gpu-0")
 
 
 @pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize("read", [read_node, read_scale])
-def test_a_pod_reads_from_an_api_server_of_an_old_authority(
+@pytest.mark.parametrize("read", [read_node, read_scale, read_list])
+def test_an_api_server_of_an_old_authority_is_read(
     server: str, tmp_path: Path, read: Callable[[str, Path], Any]
 ) -> None:
     assert read(server, tmp_path) == {"asked": "/api/v1/nodes/gpu-0"}
 
 
 @pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize("read", [read_node, read_scale])
-def test_a_pod_refuses_an_api_server_of_another_authority(
+@pytest.mark.parametrize("read", [read_node, read_scale, read_list])
+def test_an_api_server_of_another_authority_is_refused(
     server: str, tmp_path: Path, read: Callable[[str, Path], Any]
 ) -> None:
     write_certificates(tmp_path)
-    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises((OSError, NotReachedError), match="CERTIFICATE_VERIFY_FAILED"):
         read(server, tmp_path)

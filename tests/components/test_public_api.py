@@ -20,6 +20,8 @@ from tandem import (
     CostAlertArgs,
     DevicePluginSharing,
     DevicePluginSharingArgs,
+    ExistingClusterArgs,
+    ExistingVpc,
     GpuClusterArgs,
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
@@ -40,7 +42,6 @@ from tandem import (
     ScheduledParkingArgs,
     Share,
     ShareProofArgs,
-    SpillPool,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
     TimeSlicing,
@@ -51,11 +52,13 @@ from tests.components.conftest import BUILDERS, Mocks
 OTHERS = (
     "BucketCheckpoints",
     "Exclusive",
+    "ExistingVpc",
     "KarpenterPool",
     "KvType",
     "Mig",
     "Model",
     "ModelClients",
+    "ModelMemory",
     "MonitoredPool",
     "Mps",
     "OllamaModel",
@@ -64,11 +67,12 @@ OTHERS = (
     "Scaling",
     "Share",
     "Slices",
-    "SpillPool",
     "TimeSlicing",
+    "Verdict",
     "VolumeCheckpoints",
+    "check",
 )
-PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS}
+PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)
@@ -103,12 +107,14 @@ MAIL = "ops@example.com"
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
 T4 = PoolSharing(sharing=TURNS, gpu="t4")
 LLAMA = OllamaModel("llama2:7b")
+THEIRS = ExistingVpc(id="vpc-0a1b2c3d", subnet_ids=["subnet-1", "subnet-2"])
 GROUP = ParkedNodeGroup(cluster_name="c", node_group_name="g")
 REQUIRED: dict[Callable[..., Any], dict[str, Any]] = {
     BucketCheckpoints: {"cluster_name": "c", "bucket": "b"},
     CostAlertArgs: {"max_usd": 100, "emails": [MAIL]},
+    ExistingVpc: {"id": "vpc-0a1b2c3d", "subnet_ids": ["subnet-1", "subnet-2"]},
     GpuClusterArgs: {"cluster_name": "c"},
-    KarpenterGpuPoolArgs: {"cluster_name": "c", "node_subnet_ids": [], "security_group_id": "sg", "pools": [SPOT]},
+    KarpenterGpuPoolArgs: {"cluster_name": "c", "node_subnet_ids": ["s"], "security_group_id": "sg", "pools": [SPOT]},
     KarpenterPool: {"name": "a", "sharing": TURNS},
     OllamaModel: {"model": "llama2:7b"},
     OllamaPairArgs: {"models": [LLAMA]},
@@ -118,7 +124,7 @@ REQUIRED: dict[Callable[..., Any], dict[str, Any]] = {
     ScaleToZeroArgs: {"models": ["a"]},
     ScheduledParkingArgs: {"schedule": "0 20 * * *", "wake": "0 8 * * *", "node_groups": {"gpu": GROUP}},
     ShareProofArgs: {"sharing": TURNS, "gpu": "t4"},
-    SpotGpuNodeGroupArgs: {"cluster_name": "c", "subnet_ids": [], "sharing": TURNS},
+    SpotGpuNodeGroupArgs: {"cluster_name": "c", "subnet_ids": ["s"], "sharing": TURNS},
     SpotJobArgs: {"image": "i", "command": ["train"]},
     VolumeCheckpoints: {"zone": "z"},
 }
@@ -135,43 +141,84 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (GpuClusterArgs, {"zones": "2"}, ".zones must be a whole number, not '2'. Pass a whole number."),
     (GpuClusterArgs, {"zones": True}, ".zones must be a whole number, not True. Pass a whole number."),
     (GpuClusterArgs, {"logs": "yes"}, ".logs must be True or False, not 'yes'. Pass True or False."),
-    (GpuClusterArgs, {"admins": "me"}, ".admins must be a list of text, not 'me'. Pass a list of text."),
+    (GpuClusterArgs, {"admins": "me"}, ".admins must be a list of text, not 'me'. Pass [\"me\"]."),
     (GpuClusterArgs, {"tags": {"a": 1}}, ".tags must be a mapping of text to text, not {'a': 1}. Pass a mapping of"),
     (GpuClusterArgs, {"tags": {1: "a"}}, ".tags must be a mapping of text to text, not {1: 'a'}. Pass a mapping of"),
     (GpuClusterArgs, {"profile": 1}, ".profile must be text or None, not 1. Pass text or None."),
     (CostAlertArgs, {"max_usd": True}, ".max_usd must be a number, not True. Pass a number."),
     (SpotGpuNodeGroupArgs, {"sharing": "mps"}, ".sharing must be Exclusive or TimeSlicing or Mig or Mps, not 'mps'."),
     (OllamaModel, {"kv_type": "q5"}, ".kv_type must be KvType or one of f16, q8_0, q4_0, not 'q5'."),
-    (MonitoringArgs, {"pools": ["gpu"]}, ".pools must be a list of MonitoredPool, not ['gpu']."),
-    (SpillPool, {"pool": 1}, ".pool must be text, not 1. Pass text."),
+    (MonitoringArgs, {"pools": ["gpu"]}, ".pools[0] must be MonitoredPool, not 'gpu'. Pass {"),
     (ScheduledParkingArgs, {"node_groups": {"gpu": "gpu"}}, ".node_groups must be a mapping, not {'gpu'"),
+    # Text or an output.
+    (
+        SpotGpuNodeGroupArgs,
+        {"cluster_name": 5},
+        ".cluster_name must be text, or an output, not 5. Pass text, or an out",
+    ),
+    (
+        SpotGpuNodeGroupArgs,
+        {"subnet_ids": "s"},
+        ".subnet_ids must be a list of text, or an output, not 's'. Pass [\"s\"]",
+    ),
+    (SpotGpuNodeGroupArgs, {"subnet_ids": [5]}, ".subnet_ids[0] must be text, or an output, not 5. Pass text, or an o"),
+    (SpotGpuNodeGroupArgs, {"zones": "us-east-1a"}, ".zones must be a list of text, or an output, not 'us-east-1a'. "),
+    (SpotGpuNodeGroupArgs, {"mode_taint": 5}, ".mode_taint must be text or None, or an output, not 5. Pass text or No"),
+    (
+        SpotGpuNodeGroupArgs,
+        {"security_group_ids": "sg-1"},
+        ".security_group_ids must be a list of text, not 'sg-1'. Pass",
+    ),
+    (ExistingVpc, {"id": 5}, ".id must be text, or an output, not 5. Pass text, or an output."),
+    # What a stack file refuses, too.
+    (SpotGpuNodeGroupArgs, {"cluster_name": ""}, ".cluster_name must be 1 to 100 letters, digits, dashes or underscor"),
+    (SpotGpuNodeGroupArgs, {"subnet_ids": []}, ".subnet_ids is empty. Pass at least one."),
+    (KarpenterGpuPoolArgs, {"node_subnet_ids": []}, ".node_subnet_ids is empty. Pass at least one."),
+    (ExistingClusterArgs, {"cluster_name": "x y"}, ".cluster_name must be 1 to 100 letters, digits, dashes or unders"),
+    (ExistingVpc, {"id": "vpc-xyz"}, ".id must be `vpc-` and 8 or 17 hexadecimal digits, not 'vpc-xyz'. Pass the id t"),
+    (TimeSlicing, {"replicas": "2"}, ".replicas must be a whole number, not '2'. Pass a whole number."),
     # The rules of each component.
     (GpuClusterArgs, {"kubernetes": "1.63"}, ".kubernetes is '1.63', which has no pinned add-ons. Did you mean 1.36"),
     (GpuClusterArgs, {"zone_names": ["a"]}, ".zone_names has 1 names, but `zones` is 2. Name"),
     (GpuClusterArgs, {"cidr": "10.0.0.1/16"}, ".cidr must be an IPv4 network from /16 to /22 without host "),
+    (GpuClusterArgs, {"vpc": "vpc-1"}, '.vpc must be ExistingVpc or None, not \'vpc-1\'. Pass {"id": "vpc-1"}.'),
+    (GpuClusterArgs, {"vpc": THEIRS, "nat": "none"}, ".nat has no effect beside `vpc`, which exists. Leave it out."),
+    (
+        ExistingVpc,
+        {"subnet_ids": ["subnet-1"]},
+        ".subnet_ids must have at least two subnets, in two zones. Pass ",
+    ),
     (SpotGpuNodeGroupArgs, {"min": 2}, ".desired is 1, but min is 2 and max is 1. Pass the three"),
     (
         SpotGpuNodeGroupArgs,
         {"sharing": Mps(replicas=17), "instance_types": ["p3.2xlarge"]},
         ".sharing.replicas: must be at most 16 for MPS on one V100",
     ),
-    (SpotGpuNodeGroupArgs, {"instance_types": ["g4dn.xlrage"]}, "unknown GPU instance type 'g4dn.xlrage'. Did you "),
-    (SpotGpuNodeGroupArgs, {"instance_types": ["g4dn.xlarge", "g6.xlarge"]}, "instance types must have the same GPU;"),
-    (KarpenterPool, {"instance_types": ["x"]}, "unknown GPU instance type 'x'."),
-    (KarpenterGpuPoolArgs, {"pools": []}, ".pools must have at least one pool and no duplicate names, not []. Pass"),
-    (KarpenterGpuPoolArgs, {"pools": [SPOT, SPOT]}, ".pools must have at least one pool and no duplicate names, not ["),
+    (SpotGpuNodeGroupArgs, {"instance_types": ["g4dn.xlrage"]}, ".instance_types[0]: unknown GPU instance type 'g4dn"),
+    (SpotGpuNodeGroupArgs, {"instance_types": ["g4dn.xlarge", "g6.xlarge"]}, ".instance_types must have the same GPU;"),
+    (KarpenterPool, {"instance_types": ["x"]}, ".instance_types[0]: unknown GPU instance type 'x'."),
+    (KarpenterGpuPoolArgs, {"pools": []}, ".pools is empty. Pass at least one."),
+    (KarpenterGpuPoolArgs, {"pools": [SPOT, SPOT]}, ".pools has duplicate names: ['spot', 'spot']. Pass each pool its"),
     (PoolSharing, {"sharing": Mps(replicas=17), "gpu": "v100-16gb"}, ".sharing.replicas: must be at most 16 for MPS"),
     (ShareProofArgs, {"sharing": Mps(replicas=17), "gpu": "v100-16gb"}, ".sharing.replicas: must be at most 16 for"),
     (PoolSharing, {"gpu": "t44"}, "unknown GPU 't44'. Did you mean t4"),
     (ShareProofArgs, {"gpu": "l44"}, "unknown GPU 'l44'. Did you mean l4"),
-    (DevicePluginSharingArgs, {"pools": []}, ".pools must have at least one pool and no duplicate names, not []."),
-    (DevicePluginSharingArgs, {"pools": [T4, T4]}, ".pools must have at least one pool and no duplicate names, not ["),
+    (DevicePluginSharingArgs, {"pools": []}, ".pools is empty. Pass at least one."),
+    (
+        DevicePluginSharingArgs,
+        {"pools": [T4, T4]},
+        ".pools has duplicate names: ['gpu', 'gpu']. Pass each its own `pool`.",
+    ),
     (DevicePluginSharingArgs, {"pools": [T4], "values": {"gpu-operater": {}}}, ".values has an unknown chart 'gpu-op"),
     (OllamaModel, {"model": "llama2:70bb"}, "unknown model 'llama2:70bb'. Did you mean llama2:"),
     (OllamaModel, {"cache": "volume"}, '.zone of llama2:7b is missing, but cache="volume" needs it. Pass the zone.'),
     (OllamaModel, {"volume_gib": 1}, ".volume_gib is 1, which is too small for llama2:7b. Pass"),
     # llama2:7b has 3.8 GB of weights (ollama.com/library/llama2), which is 3.55 GiB, and 2 GiB of KV cache.
-    (OllamaModel, {"share": Share()}, ".share of llama2:7b has no memory_gib, and the GPU, which decides what it "),
+    (
+        OllamaPairArgs,
+        {"models": [OllamaModel("llama2:7b", share=Share())]},
+        "OllamaModel.share of llama2:7b has no memory_gib, and the GPU, which decides what it needs, is unknown here.",
+    ),
     (
         OllamaModel,
         {"share": Share(memory_gib=5.5)},
@@ -179,7 +226,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     ),
     (
         OllamaModel,
-        {"share": Share(memory_gib=9), "spill_pools": [SpillPool("rest")]},
+        {"share": Share(memory_gib=9), "spill_pools": ["rest"]},
         ".share of llama2:7b holds only on the nodes of `pool`. Remove `spill_pools`.",
     ),
     # Limits per model need nodes with one entire GPU.
@@ -222,8 +269,8 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         # The 14,912 MiB that CUDA shows on a T4, less 66.
         ".limits_mib is 14,847 in total, but one T4 has 14,846. Pass smaller limits.",
     ),
-    (OllamaPairArgs, {"models": []}, ".models must have at least one model and no duplicate ids, not []."),
-    (OllamaPairArgs, {"models": [LLAMA, LLAMA]}, ".models must have at least one model and no duplicate ids, not ['l"),
+    (OllamaPairArgs, {"models": []}, ".models is empty. Pass at least one."),
+    (OllamaPairArgs, {"models": [LLAMA, LLAMA]}, ".models has duplicate ids: ['llama2-7b', 'llama2-7b']. Pass each mo"),
     (SpotJobArgs, {"command": []}, ".command is empty. Pass the program and its arguments."),
     (SpotJobArgs, {"stop_seconds": 121}, ".stop_seconds is 121, but a spot instance ends 120 seconds after"),
     (SpotJobArgs, {"wait": True}, ".wait is True, but `deadline_seconds` is missing. Pass the longest time"),
@@ -336,11 +383,13 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
 
 def test_a_model_has_the_defaults_of_a_stack_file() -> None:
     of_a_file = ServedModel(name="llama2:7b")
-    shared = {one.name for one in fields(LLAMA)} & (set(ServedModel.model_fields) - {"id", "name", "pool"})
-    assert {"context", "slots", "kv_type", "batch", "cache"} <= shared
+    shared = {one.name for one in fields(LLAMA)} & (set(ServedModel.model_fields) - {"id", "name", "pool", "context"})
+    assert {"slots", "kv_type", "batch", "cache"} <= shared
     assert {name: getattr(LLAMA, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
     # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).
-    assert (LLAMA.context, LLAMA.slots) == (4096, 1)
+    assert (LLAMA.served.effective_context, LLAMA.slots) == (4096, 1)
+    # nomic-embed-text has a context of 2048 tokens (ollama.com/library/nomic-embed-text).
+    assert OllamaModel("nomic-embed-text").served.effective_context == 2048
 
 
 def test_the_callers_values_override_ours() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pulumi
 
+from components import ExistingVpc, GpuCluster, GpuClusterArgs
 from components.share_proof.expectation import expectations, verified
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
@@ -18,6 +19,11 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "node_subnet_ids": ["theirs-private-0-id", "theirs-private-1-id"],
         "zone_names": ["zone-0", "zone-1"],
         "system_nodes.id": "theirs-system-id",
+    },
+    "ExistingCluster": {
+        "cluster_name": "theirs",
+        "node_subnet_ids": ["subnet-1", "subnet-2"],
+        "zone_names": ["zone of subnet-1", "zone of subnet-2"],
     },
     "SpotGpuNodeGroup": {
         "node_group.labels": {
@@ -56,3 +62,20 @@ def test_every_component_has_its_outputs(component: str) -> None:
 
     program()
     assert found == wanted
+
+
+def test_a_cluster_in_an_existing_vpc_has_its_outputs() -> None:
+    found = dict[str, Any]()
+    mocks = Mocks()
+    pulumi.runtime.set_mocks(mocks, project="theirs", stack="test")
+
+    @pulumi.runtime.test
+    def program() -> pulumi.Output[None]:
+        subnets: list[pulumi.Input[str]] = [pulumi.Output.from_input("subnet-1"), "subnet-2"]
+        vpc = ExistingVpc(id=pulumi.Output.from_input("vpc-1"), subnet_ids=subnets, security_group_ids=["sg-1"])
+        made = GpuCluster("theirs", GpuClusterArgs(cluster_name="theirs", vpc=vpc))
+        return pulumi.Output.all(subnets=made.node_subnet_ids, zones=made.zone_names).apply(found.update)
+
+    program()
+    assert found == {"subnets": ["subnet-1", "subnet-2"], "zones": ["zone-0", "zone-1"]}
+    assert not [kind for kind, _, _ in mocks.made if kind.startswith("aws:ec2/") and "launchTemplate" not in kind]

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 import yaml
 
+from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
 from sandbox.preview.program import run as run_in_process
 from sandbox.world import Entity, Fault, Faults
@@ -18,6 +19,7 @@ from sandbox.world.providers.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
+from tandem.dry_run.program import answers_of_vpc
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
 from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
@@ -152,7 +154,8 @@ class Stack:
     def graph(self) -> Graph:
         """The same program, in this process, with the zones and offers of the emulated cloud."""
         plan = judge_file(self.place.stack_file).plan()
-        return run_in_process(lambda: deploy(plan), project=PROJECT, stack=self.name)
+        cloud = Cloud(answers=answers_of_vpc(plan))
+        return run_in_process(lambda: deploy(plan), project=PROJECT, stack=self.name, cloud=cloud)
 
     def behind(self, change: Callable[[Outside], T]) -> T:
         """Changes the cloud without Pulumi's knowledge."""

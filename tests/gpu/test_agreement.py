@@ -106,5 +106,5 @@ def test_a_client_has_the_variables_of_a_pod_in_another_directory() -> None:
 def test_two_servers_get_the_limits_that_a_plan_gives_their_models() -> None:
     models = [SHAPES[name].model for name in PAIR]
     served = [ServedModel.of(model, context=CONTEXT, slots=SLOTS) for model in models]
-    planned = place_on(served, Mps(replicas=2, limits="per-model"), instance_types()["p5.4xlarge"])
+    planned = place_on(served, Mps(replicas=2, limits="per-model"), instance_types()["p5.4xlarge"], 1)
     assert [one.share_mib for one in planned] == limits_of(served, gpus()["h100"])

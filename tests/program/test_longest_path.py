@@ -32,7 +32,7 @@ def test_every_edge_of_the_longest_path_is_a_real_need(graphs: Graphs, plans: Pl
 
 
 def test_every_need_of_the_table_is_met_on_some_stack(graphs: Graphs, plans: Plans) -> None:
-    stacks = ("timeslice", "volumes", "karpenter", "karpenter-volumes")
+    stacks = ("timeslice", "volumes", "karpenter", "karpenter-volumes", "vpc")
     assert set().union(*(edges(graphs(stack), plans(stack)) for stack in stacks)) == set(NEEDS)
 
 

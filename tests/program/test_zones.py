@@ -12,7 +12,7 @@ from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from tests.program.conftest import graph_with, plan_of, source_of
+from tests.program.conftest import graph_with, judge_with, plan_of, source_of
 
 SUBNET = "aws:ec2/subnet:Subnet"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -80,6 +80,16 @@ def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
     cluster = source_of("mig").sections.get("cluster", {})
     named = {**cluster, "zone-names": ["us-east-1c", "us-east-1f"]}
     assert zones_of(graph_with("mig", {"cluster": named})) == "cf"
+
+
+def test_a_zone_in_which_eks_does_not_run_is_refused_in_a_preview() -> None:
+    """In the emulated account, us-east-1c is use1-az3."""
+    cluster = {**source_of("timeslice").sections["cluster"], "zone-names": ["us-east-1c", "us-east-1f"]}
+    plan, cloud = judge_with("timeslice", {"cluster": cluster}).plan(), Cloud(answers={OFFERINGS: sold_in("abdf")})
+    with pytest.raises(
+        pulumi.RunError, match=r"^cluster.zone-names: us-east-1c cannot be used: .* us-east-1b, us-east-1d"
+    ):
+        run(lambda: deploy(plan), project=PROJECT, stack="timeslice", cloud=cloud)
 
 
 def deploy_again(name: str, letters: str = "abcdef") -> Graph:

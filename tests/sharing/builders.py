@@ -128,7 +128,7 @@ def stack(types: str, sharing: Sharing, *them: ServedModel, **overrides: Any) ->
     return setup(pools=(pool(types, sharing, volume_gib=2000, **overrides),), models=tenants(*them))
 
 
-IN_CLUSTER = ("kubernetes", "support", "nat", "public_access_cidrs", "zones", "zone_names")
+IN_CLUSTER = ("kubernetes", "support", "nat", "public_access_cidrs", "zones", "zone_names", "vpc")
 IN_BUDGET = ("max_usd_per_hour", "max_usd_per_month", "alert")
 
 

@@ -9,6 +9,7 @@ from sharing.models.served import ServedModel
 from sharing.models.share import Share
 from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
+from sharing.stack.existing import ExistingVpc
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import GpuPool
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
@@ -37,6 +38,8 @@ def read_setup(row: dict[str, Any]) -> StackConfig:
         )
     if "park" in values:
         values["park"] = ParkSettings(**values["park"])
+    if "vpc" in values:
+        values["vpc"] = ExistingVpc.model_validate(values["vpc"])
     if "models" in values:
         values["models"] = read_models(values.pop("models"))
     return setup(**values)

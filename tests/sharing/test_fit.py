@@ -15,7 +15,7 @@ from tests.sharing.rows import read_models
 
 
 def fitting(sharing: Sharing, *them: ServedModel, on: str = "g4dn.xlarge") -> list[bool]:
-    return [placement.fits for placement in place_on(them, sharing, instance(on))]
+    return [placement.fits for placement in place_on(them, sharing, instance(on), 1)]
 
 
 CASES = read_cases("fits")
@@ -38,7 +38,7 @@ def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
 
 
 def test_only_the_largest_neighbours_count_and_no_more_than_the_gpu_has_shares() -> None:
-    found = place_on([weighing(mib) for mib in (1_000, 2_000, 3_000, 4_000)], TimeSlicing(replicas=3), instance())
+    found = place_on([weighing(mib) for mib in (1_000, 2_000, 3_000, 4_000)], TimeSlicing(replicas=3), instance(), 1)
     assert [round(placement.crowd_mib) for placement in found] == [8_000, 9_000, 9_000, 9_000]
 
 

@@ -13,6 +13,7 @@ TABLES = sorted(path.name.removesuffix(".csv") for path in files("sharing").join
 KEYS = {
     **dict.fromkeys(("gpu_prices", "regional_prices", "spot_prices", "system_prices"), ("region", "instance_type")),
     **{"artifacts": ("name", "version"), "mig_profiles": ("gpu", "profile"), "service_prices": ("region", "item")},
+    "chart_images": ("chart", "value"),
     "spot_risk": ("region", "instance_type"),
     "hosted_prices": ("model", "provider"),
     "shared_speed": ("what", "setup"),

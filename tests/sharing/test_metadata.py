@@ -96,6 +96,35 @@ def test_an_embedding_model_keeps_a_cache_and_ollama_embeds_with_it() -> None:
     assert (embedder.encoder, embedder.architecture) == (True, "llama")
 
 
+@pytest.mark.parametrize(
+    ("architecture", "layers", "windowed", "is_optional"),
+    [
+        ("afmoe", 5, 4, True),
+        ("cohere2", 5, 4, False),
+        ("cohere2moe", 5, 3, False),
+        ("exaone-moe", 5, 4, False),
+        ("gemma-embedding", 7, 6, False),
+        ("laguna", 5, 3, True),
+        ("mellum", 5, 4, True),
+        ("modern-bert", 4, 2, True),
+        ("olmo2", 5, 4, True),
+        ("plamo3", 9, 8, True),
+    ],
+)
+def test_windows_follow_the_pattern_of_the_engine(
+    architecture: str, layers: int, windowed: int, is_optional: bool
+) -> None:
+    """`swa_period` and `dense_first` in llama.cpp's src/models. One layer more than the period shows the full one."""
+    known: dict[str, object] = {"block_count": layers, "attention.head_count": 4}
+    model = described(keys(architecture, {**known, "attention.sliding_window": 512}))
+    assert (model.swa_layers, model.swa_window) == (windowed, 512)
+    if is_optional:
+        assert described(keys(architecture, known)).swa_layers == 0
+    else:
+        with pytest.raises(UnclearModelError, match="sliding_window"):
+            described(keys(architecture, known))
+
+
 UNCLEAR = read_cases("unclear")
 
 

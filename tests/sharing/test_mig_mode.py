@@ -168,7 +168,7 @@ def test_all_models_fit_if_any_assignment_of_slices_allows_it(gpu: str, number: 
         all(mib <= size for mib, size in zip(mibs, dealt, strict=True))
         for dealt in set(itertools.permutations(slices, len(mibs)))
     )
-    found = place_on([weighing(mib, gpu) for mib in mibs], sharing, instance(gpu))
+    found = place_on([weighing(mib, gpu) for mib in mibs], sharing, instance(gpu), 1)
     assert len(layout) == 1 or all(verdict.fits for verdict in found) is possible
 
 

@@ -85,10 +85,10 @@ def test_the_proof_gets_the_largest_limits_that_may_meet() -> None:
 
 def test_models_of_equal_size_get_about_what_equal_shares_give() -> None:
     """The pair of the issue: one half of the GPU each, but for the difference of their sizes."""
-    one, other = (placement.share_mib or 0 for placement in place_on(pair(), OWN, instance()))
+    one, other = (placement.share_mib or 0 for placement in place_on(pair(), OWN, instance(), 1))
     assert one + other == pytest.approx(T4_MIB, abs=1)
     assert one - other == pytest.approx(
-        place_on(pair(), OWN, instance())[0].need.bound - place_on(pair(), OWN, instance())[1].need.bound, abs=2
+        place_on(pair(), OWN, instance(), 1)[0].need.bound - place_on(pair(), OWN, instance(), 1)[1].need.bound, abs=2
     )
 
 
@@ -137,7 +137,7 @@ def test_every_limit_that_a_plan_sets_is_accepted_by_the_component() -> None:
     """A tenth of a GiB is 102.4 MiB, so 103 sizes in a row meet every rounding. T4_MIB of need leave nothing over."""
     for mib in range(3_100, 3_203):
         both = [weighing(mib), weighing(T4_MIB - mib - 1)]
-        for model, placement in zip(both, place_on(both, OWN, instance()), strict=True):
+        for model, placement in zip(both, place_on(both, OWN, instance(), 1), strict=True):
             assert placement.fits
             assert placement.share_mib is not None
             assert judge_limit(Share(memory_gib=placement.share_mib / 1024), model) == ""

@@ -17,7 +17,7 @@ REFUSED: list[tuple[type[Any], dict[str, Any], str]] = [
         ".limits must be 'equal' or 'per-model', not 'permodel'. Pass 'equal' or 'per-model'.",
     ),
     (Share, {"memory_gib": 0}, ".memory_gib must be greater than 0, not 0. Pass more than 0."),
-    (Share, {"memory_gib": "much"}, ".memory_gib must be a valid number, not 'much'. Pass a valid number."),
+    (Share, {"memory_gib": "much"}, ".memory_gib must be a number, not 'much'. Pass a number."),
     (
         Share,
         {"memory_gib": float("inf")},

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sharing.stack.config import SECTIONS
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge, judge_file
-from stacks.stack_file.yaml import Source, parse
+from stacks.stack_file.yaml import Source, decode, parse
 from tandem.main import main
 
 GOOD = {
@@ -214,6 +214,18 @@ def test_aliases_and_merge_keys_are_read() -> None:
     text = stack(models="[&one {name: 'qwen2.5:0.5b', context: 512}, {<<: *one, context: 1024}]")
     models_read = parse(text, "x", SECTIONS).sections["models"]
     assert [model["context"] for model in models_read] == [512, 1024]
+
+
+def test_a_file_and_a_text_of_pulumis_may_be_nested_to_the_limit() -> None:
+    """100 levels; in a file, two mappings are among them. `pulumi config set` writes a list as text."""
+    text, nested = (
+        "config:\n  tandem:tags: {}\n",
+        {levels: "[" * levels + "]" * levels for levels in (98, 99, 100, 101)},
+    )
+    assert parse(text.format(nested[98]), "x", SECTIONS).sections["tags"]
+    with pytest.raises(UnreadableError, match="more than 100 levels"):
+        parse(text.format(nested[99]), "x", SECTIONS)
+    assert (type(decode(nested[100])), decode(nested[101])) == (list, nested[101])
 
 
 def test_values_of_other_projects_are_ignored(file: Path) -> None:

@@ -45,6 +45,10 @@ GOOD = {
     "public-access-cidrs": "203.0.113.7/32",
     "zone-names": "us-east-1a",
     "admins": "arn:aws:iam::111122223333:role/ci",
+    "vpc.id": "vpc-0a1b2c3d",
+    "subnets": "subnet-0a1b2c3d",
+    "security-groups": "sg-0a1b2c3d",
+    "existing.name": "platform",
     "park.schedule": "0 20 * * MON-FRI",
     "park.wake": "0 8 * * MON-FRI",
     "park.timezone": "Europe/Paris",
@@ -53,6 +57,10 @@ GOOD = {
 }
 """The beginning of a valid value, by the end of its path; any other text may be `a`."""
 PARK = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "Europe/Paris"}
+EXISTING: dict[str, dict[str, Any]] = {
+    "vpc": {"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0d3c2b1a"]},
+    "existing": {"name": "platform"},
+}
 MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
 
 
@@ -83,6 +91,9 @@ def with_value(path: str, value: object) -> dict[str, Any]:
     made = stack(mode, listed="gpu-nodes[]" in path)
     if path.startswith("park"):
         made["park"] = dict(PARK)  # Elsewhere it would refuse `desired` and `min`.
+    for section in EXISTING:
+        if path.startswith(f"cluster.{section}"):
+            made["cluster"] = {section: dict(EXISTING[section])}  # Each excludes the settings of a new one.
     *above, last = path.replace(f"sharing.{mode}.", "sharing.").replace("[]", ".[]").split(".")
     place: Any = made
     for part in above:

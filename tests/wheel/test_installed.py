@@ -68,7 +68,8 @@ def test_public_names_are_those_of_the_checkout(complete: Environment) -> None:
     done = complete.run("python", "-W", "ignore", "-c", program)
     assert done.returncode == 0, done.stderr
     assert [name.rpartition(".")[2] for name in done.stdout.split()] == tandem.__all__
-    assert all(name.startswith(("tandem.components.", "tandem.sharing.")) for name in done.stdout.split())
+    rooms = ("tandem.components.", "tandem.sharing.", "tandem.stacks.")
+    assert all(name.startswith(rooms) for name in done.stdout.split())
 
 
 def test_a_program_with_components_of_its_own_works_under_the_stock_mocks(base: Environment, tmp_path: Path) -> None:

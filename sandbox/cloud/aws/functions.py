@@ -47,5 +47,8 @@ ANSWERS: dict[str, Answer | Values] = {
     OFFERINGS: lambda question: offerings(question, {}),
     # Before the first `up`, there are no clusters and no outputs. A world has its own.
     "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
+    # Of clusters and subnets that others own, nothing is known.
+    "aws:eks/getCluster:getCluster": {},
+    "aws:ec2/getSubnet:getSubnet": {},
     "pulumi:pulumi:readStackOutputs": {"outputs": {}},
 }

@@ -173,7 +173,9 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
         kind=kind,
         spot=spot,
         subnet=subnets[index % len(subnets)] if subnets else None,
-        security_groups=[value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
+        # EKS adds the cluster's group only to a template without any (userguide/launch-templates.html).
+        security_groups=template.get("vpcSecurityGroupIds")
+        or [value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
         disk={"size": disk.get("volumeSize", 20), "type": disk.get("volumeType", "gp2")},
         user_data=decoded(template.get("userData")),
     )

@@ -25,6 +25,8 @@ class Callers:
     """ARN of the role or user of each profile in the AWS configuration."""
     may_get_role: bool = True
     """Whether roles have the permission iam:GetRole."""
+    forbidden: frozenset[str] = frozenset()
+    """Calls of AWS that nobody has the permission for, e.g. `eks:DescribeCluster`."""
 
     def of(self, provider: Values) -> str:
         """ARN of the role or user that calls through a provider with these inputs. Raises CloudError."""

@@ -47,6 +47,7 @@ IDENTITY = _words("apiVersion kind metadata.name metadata.namespace")
 
 # Lists whose order does not matter (TypeSet in the Terraform schemas).
 SETS = _words("subnetIds publicAccessCidrs enabledClusterLogTypes routeTableIds taints podIdentityAssociations")
+SETS |= _words("vpcSecurityGroupIds")
 
 
 UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'

@@ -4,6 +4,7 @@ from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
 from sandbox.world import tokens
 from sandbox.world.entities import CloudError, Entities, Entity
+from sandbox.world.providers import networks
 
 CLUSTERS = "aws:eks/getClusters:getClusters"
 GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
@@ -39,7 +40,7 @@ def answer(entities: Entities, question: Question) -> Values | None:
         return {**args, "id": "instances", "ids": ids}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
-    return None
+    return networks.answer(entities, question)
 
 
 def _described(entities: Entities, identity: str) -> Values:

@@ -22,6 +22,7 @@ REFERENCES = (
     (tokens.ROUTE, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
     (tokens.ROUTE, "gatewayId", tokens.GATEWAY, "InvalidInternetGatewayID.NotFound"),
     (tokens.ROUTE, "natGatewayId", tokens.NAT, "InvalidNatGatewayID.NotFound"),
+    (tokens.TEMPLATE, "vpcSecurityGroupIds", tokens.SECURITY_GROUP, "InvalidGroup.NotFound"),
     (tokens.ASSOCIATION, "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound"),
     (tokens.ASSOCIATION, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
 )

@@ -74,6 +74,23 @@ def _other_zones(case: Case) -> str | None:
     )
 
 
+def _other_vpc(case: Case) -> str | None:
+    """The words are not those of EKS, which no source quotes."""
+    before = _vpcs_of(case, values_at(case.entity.inputs, "vpcConfig.subnetIds")) if case.entity else set()
+    after = _vpcs_of(case, values_at(case.inputs, "vpcConfig.subnetIds"))
+    if after <= before:
+        return None
+    return (
+        f"Provided subnets belong to {', '.join(sorted(after))}. But they should belong to the VPC of the cluster, "
+        f"{', '.join(sorted(before))}."
+    )
+
+
+def _vpcs_of(case: Case, subnets: list[Any]) -> set[str]:
+    found = [case.entities.get(tokens.SUBNET, one) for one in subnets]
+    return {str(one.inputs["vpcId"]) for one in found if one is not None}
+
+
 def _minor(version: Any) -> int:
     text = str(version or "").partition(".")[2].partition(".")[0]
     return int(text) if text.isdigit() else 0
@@ -134,11 +151,12 @@ def _not_mime(case: Case) -> str | None:
     return "User data was not in the MIME multipart format."
 
 
-def _newer_than_cluster(case: Case) -> str | None:
+def _unlike_cluster(case: Case) -> str | None:
+    """New groups have the control plane's version (API_CreateNodegroup.html, `version`); others may stay older."""
     cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
     wanted, have = _minor(case.inputs.get("version")), _minor(cluster.outputs.get("version")) if cluster else 0
-    if wanted and have and wanted > have:
-        return f"Requested Nodegroup version 1.{wanted} is newer than the cluster's, 1.{have}"
+    if wanted and have and (wanted > have or (case.entity is None and wanted != have)):
+        return f"Requested Nodegroup version 1.{wanted} is not the cluster's, 1.{have}"
     return None
 
 
@@ -299,6 +317,8 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.CLUSTER, "AccessDenied", "API_ErrorDetail.html", _unprivileged_cluster),
     _row(tokens.CLUSTER, INVALID, "API_UpdateClusterVersion.html", _jump, UPDATE),
     _row(tokens.CLUSTER, IN_USE, "API_DeleteCluster.html", HAS_GROUPS, DELETE),
+    # "You can't change which VPC you want to use after cluster creation."
+    _row(tokens.CLUSTER, INVALID, GUIDE + "create-cluster.html", _other_vpc, UPDATE),
     _row(tokens.CLUSTER, INVALID, _ZONES, _other_zones, UPDATE),
     *(_row(token, "ResourceNotFoundException", "API_DescribeCluster.html", NO_CLUSTER) for token in IN_CLUSTER),
     _row(tokens.NODE_GROUP, IN_USE, "API_CreateNodegroup.html", GROUP_TAKEN),
@@ -308,7 +328,7 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateNotFound", _HEALTH, _no_template, CHANGE),
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, done=True),
     _row(tokens.NODE_GROUP, "Ec2LaunchTemplateInvalidConfiguration", _USER_DATA, _not_mime, UPDATE),
-    _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _newer_than_cluster, CHANGE),
+    _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _unlike_cluster, CHANGE),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _unprivileged_nodes, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_network_plugin, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_internet, done=True),

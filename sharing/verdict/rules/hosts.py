@@ -83,7 +83,9 @@ def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
 
 
 def system_nodes(config: StackConfig) -> Iterator[Problem]:
-    """System nodes have room for all pods that run on them."""
+    """System nodes have room for all pods that run on them. Those of an existing cluster are unknown."""
+    if config.cluster.existing:
+        return
     kinds = [system_types()[name] for name in config.cluster.system_nodes.instance_types if name in system_types()]
     if kinds and (wrong := _overfull(config, kinds)):
         nodes = f"{config.cluster.system_nodes.count} × {kinds[0].name}"

@@ -11,6 +11,7 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Market
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import KvType
+from sharing.models.served import judge_context
 from sharing.modes.base import DEFAULT_REPLICAS, PER_MODEL
 from sharing.modes.modes import MPS_MOST_REPLICAS, Mps
 from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
@@ -20,7 +21,7 @@ from sharing.stack.cluster import support_ends
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.features import FEATURES
-from sharing.verdict.rules import hosts, karpenter, mig, spill
+from sharing.verdict.rules import hosts, karpenter, mig, registry, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region
 from sharing.verdict.rules.rule import Rule
 
@@ -159,6 +160,8 @@ def _kubernetes_version(config: StackConfig) -> Iterator[Problem]:
     elif version not in versions.AMI_KUBERNETES:
         pinned = sorted(versions.AMI_KUBERNETES, key=_numbers)
         yield Problem(path, version, f"must be one of {', '.join(pinned)}", newest, LIMIT)
+    elif config.cluster.existing:
+        return  # Its owner has chosen how EKS supports it.
     elif ends and config.today >= ends[0] and config.cluster.support == "standard":
         rule = f"lacks standard support since {ends[0]}, so EKS would upgrade it automatically"
         yield Problem(path, version, rule, f"{newest} Or pay $0.60 per hour with `support: extended`.")
@@ -210,7 +213,7 @@ def _disk_holds_models(config: StackConfig) -> Iterator[Problem]:
 
 def _kubernetes_near_end(config: StackConfig) -> Iterator[Problem]:
     ends = support_ends(config.cluster.kubernetes)
-    if ends and config.today < ends[0] <= config.today + NEAR_END:
+    if ends and config.today < ends[0] <= config.today + NEAR_END and not config.cluster.existing:
         rule = f"has standard support only until {ends[0]}"
         yield Problem("cluster.kubernetes", config.cluster.kubernetes, rule, _newer_kubernetes(config))
 
@@ -260,10 +263,9 @@ def _part_of_gpu(config: StackConfig) -> Iterator[Problem]:
 
 def _ollama_limits(config: StackConfig) -> Iterator[Problem]:
     for served in config.models:
-        if served.effective_context != served.context:
-            rule = f"is more than the {served.effective_context:,} tokens that {served.model.name} supports"
-            if served.effective_context > served.context:
-                rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
+        yield from judge_context(served, served.path)
+        if served.effective_context > served.context:
+            rule = f"is less than the {served.effective_context:,} tokens that Ollama gives a vision model"
             fix = f"Write `context: {served.effective_context}`."
             yield Problem(f"{served.path}.context", str(served.context), rule, fix)
         if served.effective_slots < served.slots:
@@ -295,7 +297,7 @@ def _volume_binds_zone(config: StackConfig) -> Iterator[Problem]:
 
 
 def _nat_traffic(config: StackConfig) -> Iterator[Problem]:
-    if config.cluster.nat != "none" and "nat" not in config.cluster.model_fields_set:
+    if config.cluster.nat_gateways and "nat" not in config.cluster.model_fields_set:
         rule = "downloads of images and model files through the NAT gateway are billed per GB"
         fix = "Write `nat: none` for nodes with public addresses, or `nat: single` to accept it."
         yield Problem("cluster.nat", "", rule, fix)
@@ -303,6 +305,8 @@ def _nat_traffic(config: StackConfig) -> Iterator[Problem]:
 
 def _open_endpoint(config: StackConfig) -> Iterator[Problem]:
     path = "cluster.public-access-cidrs"
+    if config.cluster.existing:
+        return
     if "public_access_cidrs" not in config.cluster.model_fields_set:
         rule = "is missing, so the Kubernetes API is reachable from the internet; IAM still applies"
         yield Problem(path, "", rule, 'Write your own address, e.g. ["203.0.113.7/32"], or ["0.0.0.0/0"] to accept it.')
@@ -336,6 +340,7 @@ RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
     Rule("the region is known", True, unknown_region),
+    Rule("the region of the registry is known", True, registry.unknown_region),
     Rule("the region offers the types", True, not_offered),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool),
     Rule("the GPU supports the mode", True, _gpu_supports_mode),
@@ -381,5 +386,6 @@ RULES: tuple[Rule, ...] = (
     Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is billed", False, _nat_traffic),
     Rule("the API endpoint is not public", False, _open_endpoint),
+    Rule("nodes reach the registry", False, registry.on_this_machine),
     *(rule for feature in FEATURES for rule in feature.rules if not rule.refuses),
 )

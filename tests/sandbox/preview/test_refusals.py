@@ -24,6 +24,15 @@ def test_a_failing_program_raises_its_own_exception() -> None:
     assert caught.value is error
 
 
+def test_the_programs_own_exception_is_raised_before_those_of_its_resources() -> None:
+    def program() -> None:
+        aws.iam.Role("role", assume_role_policy=TRUST).arn.apply(lambda arn: len(arn) / 0)
+        raise KeyError("own")
+
+    with pytest.raises(KeyError, match="own"):
+        ran(program)
+
+
 @pytest.mark.parametrize("is_exported", [True, False])
 def test_a_failing_apply_raises(is_exported: bool) -> None:
     def program() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.world import tokens
 from tests.sandbox.karpenter_pieces import Karpenter
-from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, meta, refused
+from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, meta, refused
 
 WAITS = {"pulumi.com/waitFor": "condition=Ready"}
 
@@ -150,6 +150,25 @@ def test_deleting_crds_deletes_all_objects_of_their_kinds(ready: Karpenter) -> N
     ready.drop(tokens.RELEASE, ready.crds)
     left = [ready.of(token) for token in (tokens.NODE_POOL, tokens.NODE_CLASS, tokens.PROFILE, tokens.CRD)]
     assert (ready.own, [crd.name for crd in left.pop()], left) == ([], NFD, [[], [], []])
+
+
+@pytest.mark.parametrize(
+    ("chart", "group", "kinds"),
+    [
+        ("karpenter-crd", "karpenter.sh", {"NodePool", "NodeClaim", "NodeOverlay"}),
+        ("karpenter-crd", "karpenter.k8s.aws", {"EC2NodeClass"}),
+        ("keda", "keda.sh", {"ScaledObject", "ScaledJob", "TriggerAuthentication", "ClusterTriggerAuthentication"}),
+        ("gpu-operator", "nvidia.com", {"ClusterPolicy", "NVIDIADriver"}),
+    ],
+)
+def test_a_chart_brings_the_kinds_that_its_documentation_names(chart: str, group: str, kinds: set[str]) -> None:
+    account = Account()
+    account.cluster()
+    account.nodes(count=2)
+    account.discovery()
+    account.release("some", chart)
+    specs = [crd.inputs["spec"] for crd in account.of(tokens.CRD)]
+    assert kinds <= {spec["names"]["kind"] for spec in specs if spec["group"] == group}
 
 
 NFD = [f"{kind}.nfd.k8s-sigs.io" for kind in ("nodefeatures", "nodefeaturegroups", "nodefeaturerules")]

@@ -112,7 +112,8 @@ EKS: Rows = [
     (tokens.NODE_GROUP, group(launchTemplate=SECOND), "Ec2LaunchTemplateNotFound", "no version 2"),
     # terraform-aws-modules/terraform-aws-eks#1875.
     (tokens.NODE_GROUP, group(launchTemplate=PLAIN), NOT_MIME, "MIME multipart"),
-    (tokens.NODE_GROUP, group(version="1.37"), INVALID, "newer"),
+    (tokens.NODE_GROUP, group(version="1.37"), INVALID, "is not the cluster's"),
+    (tokens.NODE_GROUP, group(version="1.35"), INVALID, "is not the cluster's"),
     (tokens.NODE_GROUP, group(instanceTypes=["g4dn.xlarge", "g4dn.2xlarge"]), "InvalidRequestException", "Zone"),
     (tokens.ADDON, {"clusterName": "c", "addonName": "vpc-cni"}, IN_USE, "vpc-cni"),
     (tokens.ADDON, {"clusterName": "c", "addonName": "x", "podIdentityAssociations": NOBODYS}, INVALID, "not exist"),
@@ -196,7 +197,8 @@ def test_a_creation_is_refused(whole: Whole, token: str, inputs: dict[str, Any],
 CHANGES: list[tuple[str, str, dict[str, Any], str, str]] = [
     (tokens.CLUSTER, "c", {"version": "1.38"}, INVALID, "minor version"),
     (tokens.CLUSTER, "c", {"version": "1.35"}, INVALID, "minor version"),
-    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}", "{far subnet}"]}}, INVALID, "exact set of AZs"),
+    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}"]}}, INVALID, "exact set of AZs"),
+    (tokens.CLUSTER, "c", {"vpcConfig": {"subnetIds": ["{subnet}", "{far subnet}"]}}, INVALID, "VPC of the cluster"),
     (tokens.CLUSTER, "c", {"tags": tags(51)}, INVALID, "51"),
     (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "lt-0"}}, "Ec2LaunchTemplateNotFound", "lt-0"),
     (

@@ -102,6 +102,7 @@ TTFT = "benchmarks/0/metrics/time_to_first_token_ms"
         ("aiperf", "error_request_count", ..., "failed", 0),
         ("aiperf", "was_cancelled", True, "label", "concurrency_2, stopped early"),
         ("aiperf", "is_complete", False, "label", "concurrency_2, stopped early"),
+        ("aiperf", "is_complete", ..., "label", "concurrency_2"),
         ("aiperf", "input_config", {"endpoint": {"model_names": ["m"]}}, "model", "m"),  # as in 2025
         ("guidellm", "benchmarks/0/config/backend", {}, "model", None),
         ("guidellm", "metadata/version", 1, "tool", "guidellm 0.8.1"),

@@ -30,7 +30,7 @@ def plan(stack: str = "timeslice") -> Any:
 
 
 def runs(**changes: Any) -> list[Run]:
-    """Alone with one request, with a long prompt, too; and together with one and with four."""
+    """Alone with one request, and together with one and with four; with long prompts alone, and together with four."""
     every = []
     for repeat, (alone, busy) in enumerate(zip(ALONE_MS, BUSY_MS, strict=True), start=1):
         settings: dict[str, Any] = {"repeat": repeat, "level": 1.0, **changes}
@@ -41,6 +41,8 @@ def runs(**changes: Any) -> list[Run]:
         both = [one for name in "ab" for one in steady(name, 150.0, busy)]
         at_once = [row([100.0 + 50 * piece for piece in range(81)], endpoint=name) for name in "ab" for _ in range(4)]
         every += [run(["a", "b"], both, **settings), run(["a", "b"], at_once, **{**settings, "level": 4.0})]
+        long = [replace(one, prompt_tokens=620) for one in both]
+        every.append(run(["a", "b"], long, **{**settings, "level": 4.0, "prompt_words": 512}))
     return every
 
 
@@ -245,7 +247,7 @@ def test_a_shared_file_has_no_word_of_its_user(tmp_path: Path) -> None:
     first = document["models"][0]
     assert (first["gpu"], first["mode"], first["sharers"], first["context"]) == ("t4", "timeslice", 2, 2048)
     assert [(each["neighbours"], each["at_once"], each["prompt_tokens"]) for each in first["figures"]] == [
-        ("idle", 1, 70), ("busy", 1, 70), ("busy", 4, 70), ("idle", 1, 620)
+        ("idle", 1, 70), ("busy", 1, 70), ("busy", 4, 70), ("idle", 1, 620), ("busy", 4, 620)
     ]  # fmt: skip
 
 

@@ -120,5 +120,7 @@ def test_arrivals_are_poisson_at_their_rate_and_reproducible() -> None:
     assert mean == pytest.approx(0.2, rel=0.03)
     spread = sum((gap - mean) ** 2 for gap in gaps) / len(gaps)
     assert spread == pytest.approx(0.04, rel=0.1)  # an exponential's variance is its mean squared
+    # The first one is as long after the start as the others after the one before them.
+    assert sum(next(moments(5.0, mark)) for mark in range(2000)) / 2000 == pytest.approx(0.2, rel=0.1)
     again = moments(5.0, 1, "a")
     assert [next(again) for _ in range(3)] == found[:3]

@@ -33,6 +33,8 @@ class FakeKubernetes:
         """Path and `Authorization` header of each request."""
         self.created: list[tuple[str, Any]] = []
         """Path and content of each object that was created. The answer is the content."""
+        self.deleted: list[tuple[str, Any]] = []
+        """Path and options of each deletion."""
         self.refuses: Callable[[str, str], bool] = lambda path, token: False
         self.forwarding, self.ended = threading.Event(), threading.Event()
         """Set once a port is being forwarded, and once the test has ended, which stops the forwarding."""
@@ -76,6 +78,8 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
             if self.command == "POST" and status == 200:
                 fake.created.append((path, json.loads(content)))
                 answer = {**json.loads(content), **answer}
+            if self.command == "DELETE":
+                fake.deleted.append((path, json.loads(content)))
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -229,6 +229,8 @@ def test_each_of_two_clusters_gets_its_own_requests(tmp_path: Path) -> None:
         asked = [path for path, _ in fake.asked[connected:]]
         assert [path for path in asked if path != CRON_JOBS] == [PODS, f"{PODS}/x", JOBS]
         assert len(other.asked) == before
+        # As `kubectl delete --force`: it does not wait until the containers have ended (API reference, DeleteOptions).
+        assert fake.deleted == [(f"{PODS}/x", {"gracePeriodSeconds": 0})]
 
 
 def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(

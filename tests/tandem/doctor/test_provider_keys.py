@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sharing.stack.provider import AssumedRole
-from tandem.doctor.releases import _access
+from tandem.doctor.releases import access
 from tandem.main import main
 from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
@@ -25,7 +25,7 @@ def test_the_duration_of_the_stack_file_is_requested(emulated: Emulated, case: C
 def test_the_kubernetes_api_gets_the_same_identity(case: Cases) -> None:
     there = configured(case("timeslice", profile="ci"), assume_roles=[AssumedRole(role_arn=ROLE)])
     raw = {"name": "tandem-timeslice", "endpoint": "https://api.example", "certificateAuthority": {"data": ""}}
-    assert _access(raw, there).user["exec"]["args"][-4:] == ["--profile", "ci", "--role-arn", ROLE]
+    assert access(raw, there).user["exec"]["args"][-4:] == ["--profile", "ci", "--role-arn", ROLE]
 
 
 @pytest.mark.slow

@@ -11,8 +11,6 @@ from tests.program.conftest import VARIANTS, graph_of
 from tests.shipped import STACKS
 from tests.tandem.leftovers.test_order_of_deletion import KINDS
 
-pytestmark = pytest.mark.slow
-
 CREATED = {
     "aws:budgets/budget:Budget": "budgets",
     "aws:cloudwatch/eventRule:EventRule": "EventBridge rules",
@@ -55,6 +53,7 @@ def types(graph: Graph) -> set[str]:
     return {one.type for one in graph if one.type.startswith("aws:")}
 
 
+@pytest.mark.slow
 def test_every_type_of_every_stack_and_component_is_found_or_deleted_with_what_is_found() -> None:
     found: set[str] = set()
     for stack in (*STACKS, *VARIANTS):

@@ -7,8 +7,6 @@ from tests.tandem.aws.cleaning import ORDER, Cleaning
 from tests.tandem.aws.emulated import Emulated
 from tests.tandem.aws.slow_deletions import Delays
 
-pytestmark = pytest.mark.slow
-
 KINDS = tuple(kind.title for kind in inventory.KINDS)
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
 """The last one. For instances, that is the node group's, which is deleted with the group."""
@@ -21,6 +19,7 @@ def test_kinds_that_must_be_deleted_first_are_declared() -> None:
         assert KINDS.index(first) < KINDS.index(then), (first, then)
 
 
+@pytest.mark.slow
 def test_a_whole_stack_is_deleted(delays: Delays, emulated: Emulated, cleaning: Cleaning) -> None:
     found = cleaning.look()
     assert {resource.kind for resource in found.resources} == set(KINDS)

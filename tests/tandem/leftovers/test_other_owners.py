@@ -7,6 +7,7 @@ import pytest
 
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
+from tests.tandem.aws.emulated import OURS
 from tests.tandem.leftovers.test_order_of_deletion import KINDS
 
 pytestmark = pytest.mark.slow
@@ -52,3 +53,14 @@ def test_all_resources_of_the_stack_and_no_others_are_deleted(creation: Creation
     after = creation.census()
     assert before - after - expected == set(), "deleted, but not the stack's"
     assert mine & after == set(), "the stack's, but not deleted"
+
+
+def test_a_cluster_that_the_stack_uses_stays_with_everything_else_in_it(creation: Creation, cleaning: Cleaning) -> None:
+    cluster = creation.EKS_clusters({"team": "platform"}, "platform")
+    creation.node_groups({"team": "platform"}, cluster)
+    creation.add_ons({"team": "platform"}, cluster)
+    before = creation.census()
+    ours = creation.node_groups(OURS, cluster)
+    assert cleaning.resources() == [("node groups", ours)]
+    cleaning.delete()
+    assert creation.census() == before

@@ -12,7 +12,7 @@ from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge_file
 from tandem.deployed.ollama import Ollama
 from tandem.models.gguf_file import Contents, read
-from tests.command import call
+from tests.command import call, on_screen
 from tests.tandem.models.gguf_files import BLOCK, EMBEDDING, LAYERS, write
 
 ROOT = Path(__file__).parents[3]
@@ -61,6 +61,12 @@ def test_the_list_is_sorted_by_memory_and_explains_a_large_buffer() -> None:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return write(tmp_path / "m.gguf", attention__sliding_window=0)
+
+
+@pytest.mark.parametrize(("columns", "is_hinted"), [(79, True), (80, False)])
+def test_a_narrow_terminal_learns_of_more_columns(columns: int, is_hinted: bool) -> None:
+    _, shown = on_screen("models", columns=columns)
+    assert ("a terminal of 80 columns shows more columns" in shown, "files GiB" in shown) == (is_hinted, not is_hinted)
 
 
 def test_a_file_is_described_by_the_keys_of_a_stack_file(model: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_refused_mode_is_not_led_to_the_other_rows(tmp_path: Path) -> None:
     file = written(tmp_path / "mine.yaml", budget={"max-usd-per-hour": 1})
     alone, among = (
         options(str(file), "--compare", names)["exclusive"]["plan"]["problems"][0]["fix"]
-        for names in ("exclusive", "exclusive,mps,timeslice")
+        for names in ("exclusive", "exclusive,mps-per-model,timeslice")
     )
     assert "`sharing.mode: timeslice`" in alone
     assert "sharing.mode" not in among

@@ -240,6 +240,23 @@ def test_pages_inside_the_cluster_are_named(tmp_path: Path, sections: dict[str, 
     assert "Pages" not in shown("timeslice")
 
 
+def test_an_existing_cluster_is_named_and_costs_nothing(tmp_path: Path) -> None:
+    text = words_with(tmp_path, "timeslice", {"cluster": {"existing": {"name": "platform"}}})
+    assert "cluster platform $0.000 yours, not counted" in text
+    assert "Cluster platform stays as it is. Whether it suits, only `tandem doctor timeslice` and `up` can tell" in text
+    assert "control plane" not in text
+    assert "system nodes" not in text
+    assert "warning" not in text
+
+
+def test_a_vpc_that_exists_costs_nothing_here_and_the_screen_says_what_a_plan_cannot_know(tmp_path: Path) -> None:
+    vpc = {"id": "vpc-0a1b2c3d", "subnets": ["subnet-0000000a", "subnet-0000000b"]}
+    text = words_with(tmp_path, "timeslice", {"cluster": {"public-access-cidrs": ["0.0.0.0/0"], "vpc": vpc}})
+    assert "Network your VPC vpc-0a1b2c3d, which only `doctor` and `up` can check" in text
+    assert "NAT" not in text
+    assert "NAT" in shown("timeslice")
+
+
 @pytest.mark.parametrize(
     ("alert", "said"),
     [
@@ -273,3 +290,43 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
     capsys.readouterr()
     time.sleep(0.05)
     assert capsys.readouterr() == ("", "")
+
+
+OWN_MODEL = {"weights-gib": 3.6, "layers": 32, "kv-heads": 32, "head-dim": 128, "id": "own"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        ("llama2:7b", "registry.ollama.ai"),
+        ("me/llama2:7b", "registry.ollama.ai"),
+        ("models.example.com/library/llama2:7b", "models.example.com and registry.ollama.ai"),
+    ],
+)
+def test_a_registry_has_a_line_that_says_where_models_come_from(tmp_path: Path, name: str, hosts: str) -> None:
+    first = {"name": name, "context": 2048, **({} if name == "llama2:7b" else OWN_MODEL)}
+    sections = {"registry": "registry.example.com/tandem", "models": [first, {"name": "mistral:7b", "context": 2048}]}
+    said = words_with(tmp_path, "timeslice", sections)
+    assert f"Registry images and charts from registry.example.com/tandem; models from {hosts} Startup" in said
+
+
+@pytest.mark.parametrize(
+    ("registry", "first_start"),
+    [
+        (None, "First start: 10.8 GiB from the internet, $0.49 for NAT."),
+        (
+            "registry.example.com/tandem",
+            "First start: 10.8 GiB from the internet, $0.49 for NAT. The way to your registry is unknown: its images "
+            "count as if from the internet.",
+        ),
+        # Only the models: 8,199,618,061 bytes at $0.045 per GB.
+        (
+            "111122223333.dkr.ecr.us-east-1.amazonaws.com/tandem",
+            "First start: 7.6 GiB from the internet, $0.34 for NAT.",
+        ),
+    ],
+)
+def test_details_count_images_that_come_through_nat(tmp_path: Path, registry: str | None, first_start: str) -> None:
+    words_with(tmp_path, "timeslice", {"registry": registry} if registry else {})
+    details = call("plan", str(tmp_path / "Pulumi.timeslice.yaml"), "-v").stdout
+    assert f"{first_start} Spot, g4dn.xlarge:" in " ".join(details.split())

@@ -42,12 +42,12 @@ def page(location: str, prices: Mapping[str, str]) -> dict[str, Any]:
 DAY = "2026-11-20T21:50:09Z"
 
 
-def eks(code: str) -> dict[str, Any]:
+def eks(code: str, extended_support: str) -> dict[str, Any]:
     """AmazonEKS in a region: a cluster and, on top of it, extended support; Fargate is another product."""
     products, terms = {}, {}
     for sku, usage, usd in (
         ("A", f"{code}-AmazonEKS-Hours:perCluster", "0.1000000000"),
-        ("B", f"{code}-AmazonEKS-Hours:extendedSupport", "0.5000000000"),
+        ("B", f"{code}-AmazonEKS-Hours:extendedSupport", extended_support),
         ("C", f"{code}-Fargate-GB-Hours", "0.0044450000"),
     ):
         products[sku] = {"sku": sku, "attributes": {"usagetype": usage, "servicecode": "AmazonEKS"}}
@@ -64,6 +64,7 @@ class Pages:
         self.advisor: Any = SPOT_ADVISOR
         self.advised = "Mon, 10 Aug 2026 06:54:02 GMT"
         self.ec2: dict[str, Mapping[str, str]] = {"US East (Ohio)": OHIO}
+        self.extended_support = "0.5000000000"
         self.replies: dict[str, httpx.Response | Exception] = {}
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -84,5 +85,5 @@ class Pages:
         if parts[-1] in SERVICES:
             return httpx.Response(200, json=page("US East (Ohio)", SERVICES[parts[-1]]))
         if "AmazonEKS" in parts and parts[-2] == "us-east-2":
-            return httpx.Response(200, json=eks("USE2"))
+            return httpx.Response(200, json=eks("USE2", self.extended_support))
         return httpx.Response(404)

@@ -174,6 +174,7 @@ def test_the_weekly_run_writes_what_it_can_read(tmp_path: Path, capsys: pytest.C
     pages.ec2["US East (N. Virginia)"] = {**OHIO, "t3.small": "0.0208000000", "m5.large": "0.0960000000"}
     ohio = {**OHIO, "g4dn.2xlarge": "0.9", "p3.2xlarge": "3.06", "t3.small": "0.0208", "m5.large": "0.0960"}
     pages.ec2["US East (Ohio)"] = ohio
+    pages.extended_support = "0.6000000000"
     assert weekly.main(tmp_path, public.Files(httpx.MockTransport(pages))) == 1
     said = capsys.readouterr()
     assert "eu-west-1: https://b0.p.awsstatic.com" in said.err
@@ -192,7 +193,10 @@ def test_the_weekly_run_writes_what_it_can_read(tmp_path: Path, capsys: pytest.C
     before = {(row["region"], row["item"]): row for row in tables.read("service_prices").rows}
     after = {(row["region"], row["item"]): row for row in read_rows(tmp_path / "service_prices.csv")}
     changed = {key: (after[key]["usd"], after[key]["date"]) for key in after if after[key] != before.get(key)}
-    assert changed == {("us-east-2", "nat-gateway-gb"): ("0.046", "2026-11-20")}, "0.10 + 0.50 of EKS are as before"
+    assert changed == {
+        ("us-east-2", "nat-gateway-gb"): ("0.046", "2026-11-20"),
+        ("us-east-2", "eks-extended"): ("0.7", "2026-11-18"),
+    }, "0.10 of a cluster is as before, and extended support is on top of it"
     head = (tmp_path / "regional_prices.csv").read_text(encoding="utf-8")
     assert head.startswith("# source: AWS's public price files, read with `make prices`; older rows: skypilot-org")
 

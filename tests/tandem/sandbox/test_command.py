@@ -136,6 +136,17 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
     assert not (project / ".tandem").exists()
 
 
+@pytest.mark.parametrize("verb", ["up", "preview"])
+def test_a_cluster_that_the_sandbox_lacks_is_named_before_anything_starts(project: Path, verb: str) -> None:
+    file = project / "Pulumi.timeslice.yaml"
+    section = "  tandem:cluster: {existing: {name: platform}}\n"
+    text = re.sub(r"  tandem:cluster:.*\n(    .*\n)*", "", file.read_text(encoding="utf-8"))
+    file.write_text(text + section, encoding="utf-8")
+    said = refused(project, verb)
+    assert said.startswith("error: cluster.existing: the sandbox has no cluster 'platform'. Remove the section to try ")
+    assert not (project / ".tandem").exists()
+
+
 def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> None:
     install(project, "v3.260.0")
     world = World(project / HOME / "timeslice" / CLOUD)
@@ -146,7 +157,8 @@ def test_a_resource_is_deleted_for_people_and_for_programs(project: Path) -> Non
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
     assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {VPC} {one}\n", "")
-    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": VPC, "id": other}
+    shown = call(*delete, other, "--json", cwd=project).json
+    assert shown == {"schema_version": 1, "stack": "timeslice", "deleted": {"type": VPC, "id": other}}
 
 
 def test_text_in_the_emulated_cloud_is_made_printable(project: Path) -> None:

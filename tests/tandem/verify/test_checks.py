@@ -232,6 +232,16 @@ def of_plan(plan: Plan, seen: Facts) -> list[str]:
     return rows([*of_pool(plan, plan.config.nodes_of(pool), seen), *model_checks(plan, plan.verdict.fits[0], seen)])
 
 
+def test_with_a_registry_a_missing_image_is_a_missing_copy() -> None:
+    plan = planned()
+    plan = replace(plan, config=plan.config.changed(registry="registry.example.com/tandem"))
+    fixes = {check.fix for check in model_checks(plan, plan.verdict.fits[0], SEEN["image not found"]) if check.fix}
+    assert (
+        "The image cannot be pulled. Check that `tandem images timeslice --format copy` has copied it, and that nodes "
+        "may pull from registry.example.com/tandem."
+    ) in fixes
+
+
 def other_pool(**changes: Any) -> dict[str, Any]:
     """The outputs of the stack according to its file, with some of its pool changed."""
     shown = outputs(planned().config)

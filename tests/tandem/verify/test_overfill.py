@@ -8,7 +8,7 @@ import pytest
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.objects import Facts
 from tandem.verify.checks import Check
-from tandem.verify.overfill import MARK, free_shares, overfill, pod
+from tandem.verify.overfill import MARK, PLACE_SECONDS, free_shares, overfill, pod
 from tests.tandem.deployed.pretended import TOO_FEW, Clock, Cluster, well
 from tests.tandem.seen import NODE, changed, facts, node, planned
 from tests.tandem.seen import pod as model_pod
@@ -18,9 +18,9 @@ def nodes_with(shares: int) -> Facts:
     return replace(facts(), nodes=[node(shares=shares)])
 
 
-def overfilled(cluster: Cluster) -> Check:
+def overfilled(cluster: Cluster, clock: Clock | None = None) -> Check:
     pretended: Any = cluster
-    clock = Clock()
+    clock = clock or Clock()
     [check] = overfill(
         pretended, planned().config.pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep
     )
@@ -49,7 +49,9 @@ def test_a_pool_is_judged_by_one_pod_more_than_it_has_shares(
     """A node that offers this many shares, and a scheduler that gives this many."""
     cluster = Cluster(nodes_with(offered), shares)
     cluster.words = words
-    check = overfilled(cluster)
+    clock = Clock()
+    check = overfilled(cluster, clock)
+    assert (clock() > PLACE_SECONDS) == (not words), "it waits only for a scheduler that has not answered"
     assert (check.held, check.found) == (held, found)
     assert check.what == f"one pod too many stays Pending for nvidia.com/gpu ({free} free)"
     assert (len(cluster.deleted), cluster.made) == (free + 1, [])

@@ -133,6 +133,17 @@ def test_overfill_is_one_more_expectation(reach: Reach) -> None:
     assert cluster.made == []
 
 
+@pytest.mark.slow
+def test_the_pods_of_overfill_come_from_the_registry_of_the_stack(reach: Reach) -> None:
+    cluster, used = well(), set[str]()
+    cluster.on_create = lambda: used.add(cluster.made[-1]["spec"]["containers"][0]["image"])
+    plan = planned()
+    plan = replace(plan, config=plan.config.changed(registry="registry.example.com/tandem"))
+    verify(replace(connected(cluster), plan=plan), patience=Patience(0), overfill=True, reach=reach)
+    digest = "sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a"
+    assert used == {f"registry.example.com/tandem/pause:3.10@{digest}"}
+
+
 def test_a_pool_that_breaks_an_expectation_is_not_overfilled(reach: Reach) -> None:
     cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
     verdict, _ = verified(cluster, reach, overfill=True)

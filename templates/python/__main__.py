@@ -1,0 +1,5 @@
+"""Deploys what the stack file says."""
+
+from tandem.stacks.program import run
+
+run()

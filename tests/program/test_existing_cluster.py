@@ -1,0 +1,273 @@
+"""The program with a cluster that exists: what it asks, what it registers there, and what it refuses before that."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pulumi
+import pytest
+
+from sandbox.cloud.answers import Cloud
+from sandbox.graph import Graph, plain
+from sandbox.preview.program import run
+from sharing.existing.cluster import describe_nodes, find_names
+from sharing.existing.scheduling import Node, may_run
+from sharing.names import PROJECT
+from stacks.deploy import deploy
+from stacks.stack_file.judge import Plan
+from tests.authority import identify_server, show_authority
+from tests.components.json_server import JsonServer, Request, serve
+from tests.program.conftest import judge_with
+from tests.program.test_existing_vpc import Refusal
+from tests.sharing.test_existing_cluster import installed_answers
+
+Object = dict[str, Any]
+SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b", "subnet-0000000c": "us-east-1a"}
+NAMESPACE = "kubernetes:core/v1:Namespace"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
+"""EKS API reference, Taint, `effect`."""
+
+
+class Theirs:
+    """A cluster of somebody else, with its API server. `case` is as in `tests/sharing/existing_cluster.yaml`."""
+
+    def __init__(self, server: JsonServer) -> None:
+        self.server = server
+        self.case: Object = {}
+        self.cluster: Object = {
+            "name": "platform",
+            "arn": "arn:aws:eks:us-east-1:123456789012:cluster/platform",
+            "status": "ACTIVE",
+            "version": "1.36",
+            "endpoint": f"https://127.0.0.1:{server.server_port}",
+            "certificateAuthorities": [{"data": show_authority()}],
+            "accessConfigs": [{"authenticationMode": "API"}],
+            "computeConfigs": [],
+            "vpcConfig": {"vpcId": "vpc-0a1b2c3d", "subnetIds": [*SUBNETS], "clusterSecurityGroupId": "sg-0a1b2c3d"},
+        }
+        self.answers: Object = {
+            "aws:eks/getClusters:getClusters": {"names": ["platform"]},
+            "aws:eks/getNodeGroups:getNodeGroups": {"names": []},
+            "aws:eks/getCluster:getCluster": lambda asked: self.cluster,
+            "aws:eks/getClusterAuth:getClusterAuth": lambda asked: {"token": f"token for {asked.args['name']}"},
+            "aws:ec2/getVpc:getVpc": {},
+            "aws:ec2/getSubnet:getSubnet": lambda asked: {"availabilityZone": SUBNETS[asked.args["id"]]},
+        }
+
+    def answer(self, asked: Request) -> tuple[int, object]:
+        found = installed_answers(self.case).get(asked.path)
+        return (404, {"kind": "Status"}) if found is None else (200, found)
+
+    def deploy(self, plan: Plan) -> Graph:
+        return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=self.answers))
+
+
+@pytest.fixture
+def theirs() -> Iterator[Theirs]:
+    with serve(lambda asked: found[0].answer(asked), identify_server()) as server:
+        found = [Theirs(server)]
+        yield found[0]
+
+
+def plan(name: str = "timeslice", existing: Object | None = None, **sections: Any) -> Plan:
+    cluster = {"existing": {"name": "platform", **(existing or {})}}
+    return judge_with(name, {"cluster": cluster, "budget": {}, **sections}).plan()
+
+
+def test_nothing_of_the_cluster_is_created(theirs: Theirs) -> None:
+    graph = theirs.deploy(plan())
+    created = {resource.type for resource in graph if resource.custom and resource.type.startswith("aws:")}
+    assert created == {
+        "aws:ec2/launchTemplate:LaunchTemplate",
+        NODE_GROUP,
+        "aws:iam/role:Role",
+        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    }
+    [cluster] = graph.of_type("tandem:index:ExistingCluster")
+    assert [child.type for child in graph.descendants(cluster.urn)] == ["pulumi:providers:kubernetes"]
+
+
+def test_nodes_are_in_the_clusters_subnets(theirs: Theirs) -> None:
+    [group] = theirs.deploy(plan()).of_type(NODE_GROUP)
+    inputs = plain(group.inputs)
+    assert (inputs["clusterName"], inputs["subnetIds"]) == ("platform", [*SUBNETS])
+    assert inputs["tags"]["tandem:zones"] == "us-east-1a us-east-1b"
+
+
+def test_nodes_are_in_the_given_subnets(theirs: Theirs) -> None:
+    [group] = theirs.deploy(plan(existing={"node-subnets": ["subnet-0000000b"]})).of_type(NODE_GROUP)
+    assert plain(group.inputs)["subnetIds"] == ["subnet-0000000b"]
+
+
+def test_the_rules_know_the_labels_and_taints_of_a_node_group(theirs: Theirs) -> None:
+    """A device plugin of others is judged by them."""
+    stack = plan()
+    [group] = theirs.deploy(stack).of_type(NODE_GROUP)
+    inputs, known = plain(group.inputs), describe_nodes(stack.config.pools[0])[0]
+    assert inputs["labels"].items() <= known.labels.items()
+    taints = [(taint["key"], EFFECTS[taint["effect"]]) for taint in inputs["taints"]]
+    assert [(taint.key, taint.effect) for taint in known.taints] == taints
+
+
+def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
+    outputs = theirs.deploy(plan()).stack_outputs
+    assert outputs["cluster_name"] == "platform"
+    kubeconfig = plain(outputs["kubeconfig"])
+    assert f'"server":"{theirs.cluster["endpoint"]}"' in kubeconfig
+    assert '"get-token","--cluster-name","platform"' in kubeconfig
+
+
+@pytest.mark.parametrize(
+    ("name", "sections"),
+    [
+        ("timeslice", {"proof": True}),
+        ("timeslice", {"ui": {"enabled": True, "admin-email": "ops@example.com"}, "monitoring": {"store": "builtin"}}),
+        ("karpenter", {"scale-to-zero": {"enabled": True}}),
+        ("mig", {}),
+        ("karpenter", {"monitoring": {"service-monitors": True}}),
+        ("karpenter", {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}}),
+    ],
+)
+def test_every_namespace_is_in_the_list_of_names_and_carries_the_label(
+    theirs: Theirs, name: str, sections: Object
+) -> None:
+    theirs.case = {"has_monitors": True}
+    stack = plan(name, **sections)
+    metadata = [plain(one.inputs)["metadata"] for one in theirs.deploy(stack).of_type(NAMESPACE)]
+    listed = {named for kind, named in find_names(stack.config, discovery=True) if kind == "namespace"}
+    assert {one["name"] for one in metadata} == listed
+    assert {one["labels"]["tandem/stack"] for one in metadata} == {f"tandem-{stack.stack}"}
+
+
+def test_a_stack_with_its_own_cluster_labels_nothing(plans: Any) -> None:
+    from tests.program.conftest import graph_of
+
+    for namespace in graph_of("timeslice").of_type(NAMESPACE):
+        assert "tandem/stack" not in plain(namespace.inputs)["metadata"]["labels"]
+
+
+def test_feature_discovery_labels_only_the_stacks_nodes(theirs: Theirs) -> None:
+    releases = {
+        plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in theirs.deploy(plan()).of_type(RELEASE)
+    }
+    worker = releases["node-feature-discovery"]["worker"]
+    ours, other = describe_nodes(plan().config.pools[0])[0], Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
+    assert (may_run(worker, ours), may_run(worker, other)) == (True, False)
+
+
+def test_feature_discovery_of_others_is_used(theirs: Theirs) -> None:
+    image = "registry.k8s.io/nfd/node-feature-discovery:v0.18.3"
+    theirs.case = {"has": [{"kind": "Deployment", "name": "nfd/nfd-master", "image": image}]}
+    releases = {plain(one.inputs)["name"] for one in theirs.deploy(plan()).of_type(RELEASE)}
+    assert "node-feature-discovery" not in releases
+    assert "nvidia-device-plugin-gpu" in releases
+
+
+REFUSED: list[tuple[str, Object, Object, str]] = [
+    (
+        "no cluster of that name",
+        {"aws:eks/getClusters:getClusters": {"names": ["other"]}},
+        {},
+        "cluster.existing.name: 'platform' is no EKS cluster of this account in us-east-1. "
+        "Write a name that `aws eks list-clusters --region us-east-1` prints.",
+    ),
+    ("a cluster that is not ready", {}, {"status": "UPDATING"}, "cluster.existing.name: 'platform' is UPDATING"),
+    (
+        "pods with IPv6 addresses",
+        {},
+        {"kubernetesNetworkConfigs": [{"ipFamily": "ipv6"}]},
+        "cluster.existing.name: 'platform' gives pods ipv6 addresses",
+    ),
+    ("an older Kubernetes", {}, {"version": "1.35"}, 'Write `kubernetes: "1.35"`.'),
+]
+
+
+@pytest.mark.parametrize(("answers", "cluster", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_cluster_that_does_not_suit_is_refused_before_anything_is_registered(
+    theirs: Theirs, answers: Object, cluster: Object, said: str
+) -> None:
+    theirs.answers |= answers
+    theirs.cluster |= cluster
+    assert said in refusal(theirs)
+
+
+def none(asked: Any) -> Any:
+    """The provider's text (terraform-provider-aws, internal/tfresource/not_found_error.go)."""
+    raise Refusal("no matching EC2 VPN Gateway found")
+
+
+def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
+    """Both those of the cluster, and those of the stack file, which it names by their place."""
+    theirs.answers |= {
+        "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
+        "aws:ec2/getRouteTables:getRouteTables": {"ids": []},
+        "aws:ec2/getRouteTable:getRouteTable": {"routes": [{"cidrBlock": "0.0.0.0/0", "gatewayId": "igw-1"}]},
+        "aws:ec2/getVpcEndpoint:getVpcEndpoint": {"id": "vpce-1"},
+        "aws:ec2/getSubnet:getSubnet": lambda asked: {
+            "vpcId": "vpc-0a1b2c3d",
+            "availabilityZone": SUBNETS[asked.args["id"]],
+            "availabilityZoneId": "use1-az1",
+            "availableIpAddressCount": 200,
+            "mapPublicIpOnLaunch": asked.args["id"] != "subnet-0000000b",
+        },
+    }
+    said = ": subnet-0000000b leads to an internet gateway but assigns no public addresses, so nodes cannot join."
+    assert f"  cluster.existing.node-subnets{said}" in refusal(theirs)
+    given = plan(existing={"node-subnets": ["subnet-0000000a", "subnet-0000000b"]})
+    assert f"  cluster.existing.node-subnets[1]{said}" in refusal(theirs, given)
+    assert theirs.deploy(plan(existing={"node-subnets": ["subnet-0000000a"]})).of_type(NODE_GROUP)
+    # Without internet, the API server needs a private endpoint.
+    theirs.answers["aws:ec2/getRouteTable:getRouteTable"] = {"routes": []}
+    theirs.answers["aws:ec2/getVpnGateway:getVpnGateway"] = none
+    assert "cluster.existing.name: has no private endpoint" in refusal(theirs)
+    theirs.cluster["vpcConfig"] |= {"endpointPrivateAccess": True}
+    assert theirs.deploy(plan()).of_type(NODE_GROUP)
+
+
+def test_nodes_have_the_given_security_groups_and_the_clusters_own(theirs: Theirs) -> None:
+    graph = theirs.deploy(plan(existing={"security-groups": ["sg-0000000a"]}))
+    [template] = graph.of_type("aws:ec2/launchTemplate:LaunchTemplate")
+    assert plain(template.inputs)["vpcSecurityGroupIds"] == ["sg-0a1b2c3d", "sg-0000000a"]
+
+
+def test_all_conflicts_are_in_one_error(theirs: Theirs) -> None:
+    theirs.case = {"services": [], "namespaces": {"ollama": {}}}
+    assert refusal(theirs).splitlines()[0] == "cluster platform has 2 errors"
+
+
+def test_an_api_that_denies_access_is_an_error(theirs: Theirs) -> None:
+    theirs.server.answer = lambda asked: (403, {"kind": "Status"})
+    assert "'platform' does not admit you (403 for /apis/apps/v1/daemonsets). Create an access entry" in refusal(theirs)
+    theirs.cluster["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP"}]
+    assert "ConfigMap `aws-auth`" in refusal(theirs)
+
+
+def test_an_api_that_does_not_answer_is_an_error(theirs: Theirs) -> None:
+    theirs.cluster["endpoint"] = "https://127.0.0.1:1"
+    assert "'platform' has a Kubernetes API that cannot be reached" in refusal(theirs)
+
+
+def test_a_description_that_aws_denies_is_an_error(theirs: Theirs) -> None:
+    def deny(asked: Any) -> Any:
+        raise RuntimeError("AccessDeniedException")
+
+    theirs.answers["aws:eks/getCluster:getCluster"] = deny
+    assert "Allow your role `eks:ListClusters` and `eks:DescribeCluster`." in refusal(theirs)
+
+
+def test_the_api_gets_a_token_for_the_cluster(theirs: Theirs) -> None:
+    theirs.deploy(plan())
+    assert {asked.authorization for asked in theirs.server.asked} == {"Bearer token for platform"}
+
+
+def test_a_warning_does_not_stop_the_deployment(theirs: Theirs) -> None:
+    theirs.case = {"nodes": []}
+    messages = [log.message for log in theirs.deploy(plan()).logs if log.severity == "warning"]
+    assert any("has no node without taints" in message for message in messages)
+
+
+def refusal(theirs: Theirs, stack: Plan | None = None) -> str:
+    with pytest.raises(pulumi.RunError) as refused:
+        theirs.deploy(stack or plan())
+    return str(refused.value)

@@ -1,0 +1,56 @@
+"""Reading from a Kubernetes API: what it gets, and one error for everything else."""
+
+import pytest
+
+from stacks import kubernetes_api
+from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
+from tests.authority import identify_server, show_authority
+from tests.components.json_server import Answer, serve
+
+PATH = "/apis/apps/v1/daemonsets"
+STATUS = {"kind": "Status", "message": "no"}
+
+
+def read(answer: Answer) -> tuple[object, str | None]:
+    with serve(lambda _: answer, identify_server()) as server:
+        endpoint = f"https://127.0.0.1:{server.server_port}"
+        api = KubernetesApi(endpoint=endpoint, authority=show_authority(), token="secret")
+        found = api.read(PATH)
+        [asked] = server.asked
+    assert (asked.method, asked.path) == ("GET", PATH)
+    return found, asked.authorization
+
+
+def test_a_list_is_read_with_the_token() -> None:
+    assert read((200, {"items": []})) == ({"items": []}, "Bearer secret")
+
+
+def test_a_path_that_the_server_does_not_know_is_no_error() -> None:
+    assert read((404, STATUS))[0] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        ((401, STATUS), NotAdmittedError, f"401 for {PATH}"),
+        ((403, STATUS), NotAdmittedError, f"403 for {PATH}"),
+        ((503, STATUS), NotReachedError, f"503 for {PATH}"),
+        ((200, ["items"]), NotReachedError, f"the answer to {PATH} is no object of Kubernetes"),
+    ],
+)
+def test_any_other_answer_is_an_error(answer: Answer, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=f"^{said}$"):
+        read(answer)
+
+
+def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_api, "MOST_BYTES", 2**20)
+    assert read((200, {"items": "x" * (2**20 - 20)}))[0]
+    with pytest.raises(NotReachedError, match="more than 1 MiB"):
+        read((200, {"items": "x" * 2**20}))
+
+
+@pytest.mark.parametrize("endpoint", ["https://127.0.0.1:1", "nowhere"])
+def test_a_server_that_does_not_answer_is_an_error(endpoint: str) -> None:
+    with pytest.raises(NotReachedError):
+        KubernetesApi(endpoint=endpoint, authority=show_authority(), token="").read(PATH)
