@@ -108,10 +108,7 @@ class ExistingCluster(pulumi.ComponentResource):
         With `volume_zone`, only that zone counts. A node group keeps its zones as long as one of them offers its types.
         Raises `pulumi.RunError` during the deployment if no zone offers them.
         """
-        if volume_zone is None:
-            here = self.zone_names.apply(lambda zones: list(dict.fromkeys(zones)))
-            return zones_of_pool(self._market, pool, demand, here)
-        return zones_of_pool(self._market, pool, demand, volume_zone.apply(lambda zone: [zone]), bound=True)
+        return zones_of_pool(self._market, pool, demand, self.zone_names, volume_zone)
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
         """IDs of the nodes' subnets in these zones.

@@ -121,10 +121,7 @@ class GpuCluster(pulumi.ComponentResource):
         With `volume_zone`, only that zone counts. A node group keeps its zones as long as one of them offers its types.
         Raises `pulumi.RunError` during the deployment if no zone offers them.
         """
-        if volume_zone is None:
-            zones = self.zone_names.apply(lambda names: list(dict.fromkeys(names)))
-            return zones_of_pool(self._market, pool, demand, zones)
-        return zones_of_pool(self._market, pool, demand, volume_zone.apply(lambda zone: [zone]), bound=True)
+        return zones_of_pool(self._market, pool, demand, self.zone_names, volume_zone)
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
         """IDs of the node subnets in these zones. A preview knows them even while a subnet is added in another zone.

@@ -87,13 +87,19 @@ def settled(names: Sequence[str], zones: Sequence[pulumi.Output[str]]) -> pulumi
 
 
 def zones_of_pool(
-    market: Market, pool: str, demand: Demand, zones: pulumi.Output[list[str]], *, bound: bool = False
+    market: Market,
+    pool: str,
+    demand: Demand,
+    here: pulumi.Output[list[str]],
+    volume_zone: pulumi.Output[str] | None,
 ) -> pulumi.Output[list[str]]:
-    """The zones of a pool's nodes, out of `zones`. `bound` means that a volume fixes the only zone.
+    """The zones of a pool's nodes, out of those of the subnets, `here`; with `volume_zone`, only that zone counts.
 
     Raises `pulumi.RunError` if none of the zones offers the pool's instance types. For an existing node group that
     keeps its types, it is only a warning.
     """
+
+    bound = volume_zone is not None
 
     def pick(known: Sequence[Any]) -> list[str]:
         has, offers, groups = known
@@ -109,6 +115,10 @@ def zones_of_pool(
             pulumi.log.warn(f"{reason} Nodes that stop cannot be replaced.")
         return placed
 
+    # Several subnets can be in one zone.
+    zones = here.apply(lambda names: list(dict.fromkeys(names)))
+    if volume_zone is not None:
+        zones = volume_zone.apply(lambda zone: [zone])
     return pulumi.Output.all(zones, market.offers, market.groups).apply(pick)
 
 
