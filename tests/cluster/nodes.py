@@ -35,7 +35,8 @@ def nodes(graph: Graph, *, desired: int | None = None) -> Iterator[Node]:
         count = inputs["scalingConfig"]["desiredSize"]
         if inputs["taints"] and desired is not None:
             count = desired
-        zones = [zone_of[subnet] for subnet in inputs["subnetIds"]]
+        # The subnets of a VPC of yours are not in the graph, and no volume is tied to a zone of theirs.
+        zones = [zone_of.get(subnet, ZONES[0]) for subnet in inputs["subnetIds"]]
         for number in range(count):
             yield node(f"{name}-{number}", graph, inputs, zones[number % len(zones)])
 

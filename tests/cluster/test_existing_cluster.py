@@ -60,9 +60,24 @@ def theirs(cluster: Deployment) -> Iterator[Deployment]:
     subject = {"kind": "ServiceAccount", "name": READER, "namespace": "default"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     cluster.api.apply({**binding, "metadata": {"name": READER}, "subjects": [subject], "roleRef": role})
+    remove_namespaces(cluster)
     install(cluster, ALWAYS)
     yield cluster
     cluster.api.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{READER}")
+
+
+def remove_namespaces(cluster: Deployment) -> None:
+    """Removes the namespaces that other tests left: the rules would find stacks of others in them."""
+
+    def removed() -> bool:
+        found = [one["metadata"] for one in cluster.api.list("v1", "Namespace")]
+        left = [one for one in found if one["name"] != "default" and not one["name"].startswith("kube-")]
+        for namespace in left:
+            if "deletionTimestamp" not in namespace:
+                cluster.api.call("DELETE", f"/api/v1/namespaces/{namespace['name']}")
+        return not left
+
+    cluster.wait_for("the namespaces of other tests were gone", removed)
 
 
 def install(cluster: Deployment, rows: list[Object]) -> None:
