@@ -127,7 +127,7 @@ def _values(shape: Shape, quantization: str, most: str, layer: int) -> str:
         kind = "Q5_K" if layer < 2 else "Q4_K"
     elif quantization == "Q3_K_L" or (quantization == "Q4_K_S" and layer < 4):
         kind = "Q5_K"
-    of_70b = shape.architecture in ("llama", "qwen2") and layers == MOST_HEADS_TOGETHER and grouped
+    of_70b = shape.architecture in ("llama", "qwen2") and layers == MOST_HEADS_TOGETHER
     return "Q5_K" if of_70b and kind in ("Q3_K", "Q4_K") else kind
 
 

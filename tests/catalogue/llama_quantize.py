@@ -20,7 +20,7 @@ from catalogue.tensors import tensors
 MODELS = (
     *("llama2:7b", "llama3.2:1b", "llama3.1:8b", "llama3.1:70b", "mistral:7b", "mixtral:8x7b"),
     *("qwen2.5:0.5b", "qwen2.5:7b", "qwen2.5:72b", "qwen3:0.6b", "qwen3:8b", "qwen3:30b"),
-    *("gemma:7b", "gemma2:2b", "gemma3:4b", "olmo2:7b", "granite3.1-moe:1b"),
+    *("gemma:7b", "gemma2:2b", "gemma3:4b", "gemma3:27b", "olmo2:7b", "granite3.1-moe:1b", "smollm2:135m"),
 )
 ABOUT = (
     "MiB of all tensors, as `llama-quantize --dry-run` of b10454 (llama-cpp-python 0.3.35) prints them for each shape"

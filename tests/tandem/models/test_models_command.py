@@ -107,11 +107,12 @@ def find_quantization(name: str) -> str:
 def test_the_last_column_is_of_the_gpu_that_the_models_fit_on() -> None:
     shown = printed("models", "llama3.2", "--fits", "l4")
     # The pinned engine does not load mllama, so no GPU holds llama3.2-vision.
-    assert [line.split()[0] for line in shown.splitlines()[1:3]] == ["llama3.2:1b", "llama3.2:3b"]
+    assert names("llama3.2", "--fits", "l4") == ["llama3.2:1b", "llama3.2:3b"]
     assert "Last column: GPU memory on one L4 with context 4096" in shown
     assert "Each of these models fits there alone" in shown
     assert report("models", "llama3.2", "--fits", "g6.xlarge")["gpu"] == "l4"
     assert "llama3.3:70b" in names("--fits", "h100")
+    assert "--fits: 'g4ad.xlarge' is unknown." in refused(2, "models", "--fits", "g4ad.xlarge"), "it has an AMD GPU"
 
 
 GUIDE = (ROOT / "docs" / "how-to" / "choose-a-quantization.md").read_text(encoding="utf-8")
