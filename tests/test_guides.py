@@ -135,7 +135,7 @@ def assert_exists(program: str, *given: str) -> None:
     match Path(program).name:
         case "tandem":
             parser(arguments[0]).parse_args(arguments)
-        case "python":
+        case "pip":
             extras = set(re.findall(r"[a-z]+", arguments[-1]))
             assert extras <= set(
                 tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
