@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, blocks
+from tests.pages import INSTALLS, PAGES, ROOT, blocks
 from tests.wheel.conftest import Environment
 
 LINE = "pip install -e '.[all]'"
+BLOCK = f"{INSTALLS} .venv && source .venv/bin/activate\n{LINE}\n"
 LOADS = """
 import importlib, pkgutil, sys
 import catalogue, components, plugin, sandbox, sharing, stacks, tandem
@@ -36,8 +37,10 @@ def fresh(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Environmen
     return environment
 
 
-def test_the_line_is_that_of_the_readme() -> None:
-    assert LINE in [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines()]
+def test_the_line_is_that_of_the_readme_and_of_the_tutorials() -> None:
+    shown = {page: [block.text for block in blocks(page) if block.text.startswith(INSTALLS)] for page in PAGES}
+    assert shown[ROOT / "README.md"] == [BLOCK]
+    assert {text for texts in shown.values() for text in texts} == {BLOCK}
 
 
 def test_every_command_has_its_packages(fresh: Environment) -> None:
