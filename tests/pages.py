@@ -48,6 +48,13 @@ def blocks(page: Path) -> list[Block]:
     return [Block(one["head"], one["text"], one["reason"]) for one in found]
 
 
+def lines(block: Block) -> list[str]:
+    """The commands of a block: those of a terminal's copy begin with a prompt."""
+    text = block.text.replace("\\\n", "")
+    found = re.findall(r"^\$ (.+)$", text, flags=re.MULTILINE) if block.head == "console" else text.splitlines()
+    return [line for line in found if line and not line.startswith(AHEAD)]
+
+
 def commands(page: Path) -> list[Block]:
     """The blocks of commands that a test runs in a shell."""
     shown = [block for block in blocks(page) if not block.head and block.reason is None]
