@@ -1,5 +1,6 @@
 """The commands of the README and the tutorials, as readers copy them."""
 
+import argparse
 import os
 import re
 import shlex
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandem.main import COMMANDS, parser
+
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
@@ -17,8 +20,24 @@ INSTALLS = "python3 -m venv"
 """How a block begins that `tests/wheel/test_install_line.py` runs in a fresh clone."""
 STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
 """What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
-AHEAD = ("tandem run ", "tandem env ", "tandem plan qwen3.5:9b ", "tandem init docs --recipe ")
-"""Lines of commands that do not exist yet."""
+
+
+def is_known(command: str, option: str = "--help") -> bool:
+    """Whether there is a command of ours with this option."""
+    if command not in COMMANDS:
+        return False
+    [rooms] = (action for action in parser(command)._actions if isinstance(action, argparse._SubParsersAction))
+    return option in rooms.choices[command]._option_string_actions
+
+
+BY_NEED = {
+    ("run", "--help"): "tandem run ",
+    ("env", "--help"): 'eval "$(tandem env ',
+    ("plan", "--under"): "tandem plan qwen3.5:9b ",
+    ("init", "--recipe"): "tandem init --recipe ",
+}
+AHEAD = tuple(start for need, start in BY_NEED.items() if not is_known(*need))
+"""How lines begin that the pages have before the command: none, once it is there."""
 EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
 
 

@@ -140,6 +140,9 @@ def assert_exists(program: str, *given: str) -> None:
     match Path(program).name:
         case "tandem":
             parser(arguments[0]).parse_args(arguments)
+        case "eval":
+            [inner] = re.findall(r"^\$\((.+)\)$", arguments[0])
+            assert_exists(*shlex.split(inner))
         case "pip":
             extras = set(re.findall(r"[a-z]+", arguments[-1]))
             assert extras <= set(
