@@ -27,6 +27,11 @@ STACK = {
 SHARED = {"timeslice": "`timeslice`", "mps": "`mps`", MPS_PER_MODEL: "`mps`, `limits: per-model`"}
 
 
+def price(sentence: str) -> str:
+    """The price of the cheapest stack as the first reason."""
+    return f"- **Pay for one GPU instead of two.** {sentence}"
+
+
 def claim(root: Path) -> str:
     """What was measured on a GPU, from the report of the run."""
     text = (root / REPORT).read_text(encoding="utf-8").partition("\n## Memory\n")[2].partition("\nMedian")[0]

@@ -147,7 +147,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ALTERNATIVES, "hosted", _markdown(alternatives.rows()))
     yield _with_table(ALTERNATIVES, "hosted-source", alternatives.source())
     yield _with_table(ALTERNATIVES, "machine", alternatives.machine())
-    yield _with_table(ROOT / "README.md", "first", cost_of_dev() + front.claim(ROOT))
+    yield _with_table(ROOT / "README.md", "first", front.price(cost_of_dev()) + front.claim(ROOT))
     yield _with_table(ROOT / "README.md", "pairs", _markdown(front.pairs()))
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
@@ -236,10 +236,7 @@ def cost_of_dev() -> str:
     bill = judge_fully(_config("dev", _day())).cost
     assert bill is not None
     total, dedicated = bill.usd_per_hour, bill.dedicated_usd_per_hour
-    return (
-        f"- **Pay for one GPU instead of two.** The stack `dev` costs up to ${total:.2f} per hour in total, "
-        f"or ${dedicated:.2f} with a GPU for each model.\n"
-    )
+    return f"The stack `dev` costs up to ${total:.2f} per hour, or ${dedicated:.2f} with a GPU for each model.\n"
 
 
 def costs_table() -> str:

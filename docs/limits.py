@@ -17,6 +17,7 @@ WAYS = {
     "mig-mixed": "`mig`, `strategy: mixed`",
 }
 """The sharing modes that are compared. MIG's equal slices hold these models on the same nodes as its different ones."""
+GUIDE = "docs/how-to/share-a-gpu-by-size.md"
 OWN_CLUSTER = ("control plane", "system nodes")
 """Lines of a bill that a stack on Amazon ECS would not have."""
 
@@ -26,6 +27,18 @@ def find(config: StackConfig) -> dict[str, Cell]:
     planned = [cell for cell in cells(config, ways=WAYS, provisioners=["node-group"]) if cell.plans]
     found = {way: cheapest([cell for cell in planned if cell.way == way], "spot") for way in WAYS}
     return {way: cell for way, cell in found.items() if cell}
+
+
+def sentence(found: dict[str, Cell]) -> str:
+    """The comparison on the first screen of the README."""
+    large, small = (f"`{served.model.name}`" for served in found[MPS_PER_MODEL].config.models)
+    own, equal, exclusive, turns = (_nodes(found[way]) for way in (MPS_PER_MODEL, "mps", "exclusive", "timeslice"))
+    lines = (
+        f"- **Limits that fit each model.** GPU nodes for {large} beside {small}, per hour: {own} with",
+        f"  [a limit for each]({GUIDE}), {equal} with equal limits, {exclusive} with a GPU for each, and "
+        f"{turns} by time-slicing, without limits.",
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def rows(found: dict[str, Cell]) -> list[tuple[str, ...]]:
@@ -55,6 +68,10 @@ def without_cluster(found: dict[str, Cell]) -> str:
         f"The stack `per-model` costs ${whole:.2f} per hour with a {cell.instance.name}. Control plane and system\n"
         f"nodes are ${whole - rest:.2f} of it. ECS needs neither, so about ${rest:.2f} are left.\n"
     )
+
+
+def _nodes(cell: Cell) -> str:
+    return f"${cell.usd_per_hour:.2f} ({cell.nodes} × {cell.instance.name})"
 
 
 def _limits(offers: Sequence[Shares]) -> str:

@@ -166,6 +166,20 @@ def test_the_first_screen_has_the_price_of_a_pair_of_today_beside_the_classic_on
         assert float(alone) > float(together), models
 
 
+def test_the_prices_of_the_ways_are_those_of_aws() -> None:
+    """Half of a T4, 7,680 MiB, is less than the 8.6 GiB of the 14B model's file."""
+    spot = {row["instance_type"]: float(row["usd_per_hour"]) for row in rows("spot_prices") if row["region"] == HOME}
+    page = read("docs/explanation/ways-to-share.md")
+    table = re.findall(r"^\| (`.+) \| .+ \| (\d) × (\S+) \| (\d\.\d\d) \| \d", page, flags=re.MULTILINE)
+    nodes = {way: (int(count), kind, float(usd)) for way, count, kind, usd in table}
+    assert len(nodes) == 5
+    assert [usd for *_, usd in nodes.values()] == [round(count * spot[kind], 2) for count, kind, _ in nodes.values()]
+    own, equal = nodes["`mps`, `limits: per-model`"], nodes["`mps`, equal limits"]
+    assert own[:2] == nodes["`timeslice`"][:2] == (1, "g4dn.xlarge")
+    assert own[2] < min(equal[2], nodes["`exclusive`"][2])
+    assert equal[1] != own[1]
+
+
 def test_the_page_about_alternatives_says_where_a_host_is_cheaper() -> None:
     hosts: dict[str, list[float]] = {}
     for row in rows("hosted_prices"):
