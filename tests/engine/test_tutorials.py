@@ -14,6 +14,7 @@ from tests.engine import command_line
 from tests.engine.emulated import Raise, Stack
 from tests.pages import TUTORIALS, commands
 from tests.shipped import FILES
+from tests.test_guides import HOW_TO
 
 
 def project(nothing: Raise, name: str) -> Stack:
@@ -32,6 +33,16 @@ def test_the_tutorial_of_the_sandbox_deploys_switches_and_leaves_nothing(nothing
     assert '"mps"' in said[4] or "mps" in said[4]  # the outputs, after the switch
     assert "nothing is left" in said[5].lower()
     assert not (stack.folder / "Pulumi.trial.yaml").exists()
+
+
+def test_the_commands_of_the_guides_about_the_sandbox_leave_nothing(nothing: Raise) -> None:
+    stack = project(nothing, "dev")
+    env = {**pages.environment(), "PYTHONPATH": command_line.environment()["PYTHONPATH"]}
+    for page in ("from-wish-to-command.md", "use-the-sandbox.md"):
+        block = next(each for each in pages.blocks(HOW_TO / page) if each.text.startswith("tandem sandbox "))
+        said = block.run(stack.folder, env).stdout
+        assert "state and cloud agree" in said
+    assert "nothing is left" in said.lower()
 
 
 @pytest.mark.real_world(
