@@ -13,7 +13,8 @@ from tests.pages import ROOT, Block, blocks, lines
 from tests.shipped import copy_project
 from tests.test_guides import HOW_TO, mocks
 
-READERS = (*pages.PAGES, *sorted((ROOT / "docs" / "recipes").glob("*.md")), *sorted(HOW_TO.glob("*.md")))
+RECIPES = tuple(sorted((ROOT / "docs" / "recipes").glob("*.md")))
+READERS = (*pages.PAGES, *RECIPES, *sorted(HOW_TO.glob("*.md")))
 MARK = "*Not run by tests: blocks that need an account, a cluster, a network or other programs.*"
 """The last line of a page with such blocks."""
 LOCAL = ("plan", "choose", "modes", "models", "gpus", "init", "images")
@@ -72,6 +73,8 @@ def runs(page: Path, block: Block) -> bool:
         return True
     if page in pages.PAGES:
         return True  # tests/test_tutorials.py, tests/engine/test_tutorials.py, tests/tandem/test_pages.py
+    if page in RECIPES:
+        return True  # tests/tandem/init/test_recipe_pages.py, tests/ollama/test_recipe_requests.py
     if kind(block) == "sh":
         return page.name in ELSEWHERE or all(map(is_local, lines(block)))
     return page.name in ELSEWHERE or kind(block) == "python"
@@ -89,7 +92,7 @@ def test_the_tests_of_their_own_read_these_pages() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in with_blocks("sh") if page not in pages.PAGES], ids=named)
+@pytest.mark.parametrize("page", [page for page in with_blocks("sh") if page.parent == HOW_TO], ids=named)
 def test_commands_that_need_nothing_run(page: Path, tmp_path: Path) -> None:
     copy_project(tmp_path)
     for block in blocks(page):

@@ -44,7 +44,7 @@ OTHERS = {
     "kubectl": {"delete", "describe", "get", "logs", "port-forward"},
     "crane": {"auth"},
     "docker": {"logout"},
-    "git": {"pull"},
+    "git": {"diff", "pull"},
     "sh": {"-c"},
     "sudo": {"journalctl", "systemctl"},
 }
@@ -100,9 +100,9 @@ def blocks(guide: str) -> list[list[list[str]]]:
 
 def one_by_one(line: str) -> Iterator[list[str]]:
     """The commands of a line, without the shell's own words."""
-    for is_and, words in itertools.groupby(shlex.split(line, comments=True), key="&&".__eq__):
+    for is_between, words in itertools.groupby(shlex.split(line, comments=True), key=("&&", "|").__contains__):
         found = list(words)
-        if not is_and and found[0] not in OF_THE_SHELL:
+        if not is_between and found[0] not in OF_THE_SHELL:
             yield found
 
 
