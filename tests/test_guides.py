@@ -45,6 +45,7 @@ OTHERS = {
     "crane": {"auth"},
     "docker": {"logout"},
     "git": {"diff", "pull"},
+    "ollama": {"list", "run"},
     "sh": {"-c"},
     "sudo": {"journalctl", "systemctl"},
 }
