@@ -70,12 +70,12 @@ def test_every_feature_has_a_block() -> None:
 @pytest.mark.parametrize(
     ("models", "ui", "said"),
     [
-        (["llama2:7b"], {}, "on a volume of 4 GiB, which `destroy` deletes"),
-        (["llama2:7b"], {"storage-gib": 0}, "lost with the page's pod"),
+        (["llama2:7b"], {}, "stay on 4 GiB until `destroy` deletes them"),
+        (["llama2:7b"], {"storage-gib": 0}, "are lost with the page's pod"),
         (
             ["llama2:7b", "nomic-embed-text", "all-minilm:22m"],
             {"storage-gib": 9},
-            "on a volume of 9 GiB, which `destroy` deletes; documents are searched with nomic-embed-text",
+            "stay on 9 GiB until `destroy` deletes them; documents are searched with nomic-embed-text",
         ),
     ],
 )

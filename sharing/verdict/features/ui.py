@@ -30,7 +30,7 @@ def _find_contradictions(config: StackConfig) -> Iterator[Problem]:
 def _describe(config: StackConfig) -> str:
     """What keeps accounts and documents, what deletes them, and what searches documents."""
     gib, embedding = config.ui.kept_gib, find_embedding(config)
-    kept = f"on a volume of {gib} GiB, which `destroy` deletes" if gib else "lost with the page's pod"
+    kept = f"stay on {gib} GiB until `destroy` deletes them" if gib else "are lost with the page's pod"
     searched = f"; documents are searched with {embedding.name}" if embedding else ""
     return f"accounts, chats and documents {kept}{searched}"
 
