@@ -272,10 +272,11 @@ def _features(console: Console, config: StackConfig) -> None:
     lines = [(feature.word, feature.line(config)) for feature in features]
     if pages := [page for feature in features for page in feature.pages(config)]:
         lines.append(("Pages", f"{' and '.join(pages)}, reachable through a forwarded port only"))
-    for word, line in lines:
-        if line:
-            console.print()
-            say(console, f"{word}  {line}", "bold", word=word)
+    said = [(word, line) for word, line in lines if line]
+    if said:
+        console.print()
+    for word, line in said:
+        say(console, f"{word}  {line}", "bold", word=word)
 
 
 def _registry(console: Console, config: StackConfig) -> None:
