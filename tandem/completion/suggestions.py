@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tandem.arguments import Parser, all_parsers
-from tandem.lookup import regions, stack_file
+from tandem.lookup import existing, regions, stack_file
+from tandem.terminal import CallError
 
 
 def suggest(parser: Parser) -> None:
@@ -18,6 +19,7 @@ def suggest(parser: Parser) -> None:
         "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
         "INSTANCE-TYPE": lambda **_: _instance_types(),
         **dict.fromkeys(("MODEL", "TAG"), lambda **_: _models()),
+        "MODEL|ID": lambda parsed_args, **_: _models_of(parsed_args.stack),
         "REGION": lambda **_: regions(),
         **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
     }
@@ -46,3 +48,15 @@ def _models() -> list[str]:
     from sharing.models.catalogue import models
 
     return [*models()]
+
+
+def _models_of(stack: str) -> list[str]:
+    """The models of a stack, by tag and id; none while its file is wrong."""
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import RefusedError, judge_file
+
+    try:
+        models = judge_file(existing(stack)).config.models
+    except (CallError, RefusedError, UnreadableError):
+        return []
+    return [word for served in models for word in (served.model.name, served.id)]

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import call
+from tests.command import ROOT, call
 from tests.ollama.test_model_start import OWN, on_a_gpu
 from tests.tandem.deployed.reachable import Reachable, reachable, types
 
@@ -28,7 +29,6 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reachable
         real: Any = SimpleNamespace(url=f"http://{host}")
         with reachable(tmp_path, {"llama2-7b": real}) as found:
             yield found
-            call("env", str(found.file), "--stop")
 
 
 def ollama(host: str, *words: str) -> str:
@@ -49,12 +49,27 @@ def test_one_answer_and_a_conversation(stack: Reachable, monkeypatch: pytest.Mon
     assert "\n2 answers, 10 tokens, " in ended.stderr
 
 
-def test_ollama_itself_finds_the_model_by_the_variables(stack: Reachable) -> None:
-    first, *_ = call("env", str(stack.file), *stack.way).stdout.splitlines()
-    variable, _, url = first.partition("=")
-    assert variable == "export OLLAMA_HOST"
-    shown = ollama(url, "list")
-    assert TAG in shown
+def test_ollama_itself_finds_the_model_by_the_variables_as_in_the_guide(stack: Reachable, tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "how-to" / "connect-to-the-models.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```console\n((?:\$ .*\n)*\$ ollama .*\n)```$", guide, flags=re.MULTILINE)
+    stack.file.rename(tmp_path / "Pulumi.dev.yaml")
+    program = tmp_path / "bin" / "tandem"
+    program.parent.mkdir()
+    # The guide's reader has a kubeconfig from Pulumi.
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@" {" ".join(stack.way)}\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    lines = block.replace("$ ", "") + f"ollama run {TAG} Hello?\n" + "tandem env dev --stop >&2\n"
+    done = subprocess.run(
+        ["sh", "-e", "-c", lines],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert TAG in done.stdout
     # The other model is on another server.
-    assert "mistral" not in shown
-    assert "w0 w1 w2" in ollama(url, "run", TAG, "Hello?")
+    assert "mistral" not in done.stdout
+    assert "w0 w1 w2" in done.stdout
+    assert "The ports of stack dev are closed." in done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ from sharing.files import lock
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.env import background, foreground
 from tandem.env.record import Place
-from tests.command import Ended, call
+from tests.command import ROOT, Ended, call
 from tests.tandem.deployed.pretended import Clock, connected, well
 from tests.tandem.deployed.reachable import PODS, Reachable, reachable
 from tests.tandem.fake_ollama import FakeOllama, ollama
@@ -43,7 +44,8 @@ def stack(mistral: FakeOllama, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         reachable(tmp_path, {"llama2-7b": llama, "mistral-7b": mistral}) as found,
     ):
         yield found
-        call("env", str(found.file), "--stop")
+        if found.file.exists():
+            call("env", str(found.file), "--stop")
 
 
 def env(stack: Reachable, *words: str) -> Ended:
@@ -323,3 +325,15 @@ def test_a_replaced_pod_is_found_by_the_port_that_is_open(stack: Reachable, mist
     pods[0] = json.loads(json.dumps(pods[0]).replace("llama2-7b-0", "llama2-7b-1"))
     stack.kubernetes.leads[f"{PODS}/llama2-7b-1"] = int(mistral.url.rpartition(":")[2])
     assert versions(found) == ["mistral's", "mistral's"]
+
+
+def test_the_guide_shows_what_the_command_prints(stack: Reachable, tmp_path: Path) -> None:
+    """Except for the numbers of the ports."""
+    text = (ROOT / "docs" / "how-to" / "connect-to-the-models.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"^\$ tandem env dev\n(export .*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "Pulumi.yaml").touch()
+    stack.file.rename(tmp_path / "Pulumi.dev.yaml")
+    ended = call("env", "dev", *stack.way, cwd=tmp_path)
+    printed = re.sub(r"(?<=127\.0\.0\.1:)\d+", "PORT", ended.stdout)
+    assert printed == re.sub(r"(?<=127\.0\.0\.1:)\d+", "PORT", shown)
+    assert call("env", "dev", "--stop", cwd=tmp_path).stderr == "The ports of stack dev are closed.\n"
