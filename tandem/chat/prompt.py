@@ -8,7 +8,6 @@ from pathlib import Path
 from tandem.lookup import state_folder
 from tandem.terminal import CallError, print_line
 
-READY, MORE = ">>> ", "... "
 QUOTES = '"""'
 """Around a message of several lines, as in `ollama run`."""
 LEAVE, HELP, CLEAR = "/bye", ("/?", "/help"), "/clear"
@@ -50,12 +49,12 @@ def read_messages(forget: Callable[[], None]) -> Iterator[str]:
 
 
 def _read_message() -> str:
-    line = input(READY)
+    line = input(">>> ")
     if not line.lstrip().startswith(QUOTES):
         return line.strip()
     lines = [line.lstrip().removeprefix(QUOTES)]
     while not lines[-1].rstrip().endswith(QUOTES):
-        lines.append(input(MORE))
+        lines.append(input("... "))
     return "\n".join([*lines[:-1], lines[-1].rstrip().removesuffix(QUOTES)]).strip()
 
 

@@ -53,7 +53,7 @@ def run(stack: Reachable, *words: str) -> Ended:
 
 
 def after(clock: Clock, looks: int, do: Callable[[], object]) -> None:
-    """Does something after so many pauses."""
+    """Does something after this many pauses."""
     sleep = clock.sleep
 
     def pause(seconds: float) -> None:

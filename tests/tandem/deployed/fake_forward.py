@@ -60,7 +60,7 @@ def forward(request: http.server.BaseHTTPRequestHandler, asked: int, port: int) 
                     elif isinstance(event, CloseConnection):
                         return
         except OSError:
-            pass  # either side is gone
+            pass  # either side has closed
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()

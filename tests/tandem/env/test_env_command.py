@@ -272,7 +272,7 @@ def test_two_processes_never_have_the_ports(stack: Reachable, monkeypatch: pytes
     )
 
 
-def test_the_log_has_each_trouble_once_and_a_cluster_that_is_away_for_30_minutes_ends_it(
+def test_the_log_has_each_trouble_once_and_a_cluster_that_does_not_answer_for_30_minutes_ends_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     cluster: Any = well()
