@@ -110,6 +110,7 @@ class _Talk:
                     # Its node may be lost, and it may sleep again.
                     self.waker.wake()
                     self._answer(text)
+                    print_line("", sys.stdout)
                 except KeyboardInterrupt:
                     print_line("", sys.stderr)
                 except CallError as error:

@@ -84,9 +84,9 @@ def test_a_conversation_with_history_that_a_later_one_still_has(stack: Reachable
     terminal = Terminal(*words)
     terminal.shows("/bye to leave.\n>>> ")
     terminal.types(b"Why?\n")
-    assert terminal.shows(">>> ").endswith("Why?\nBecause it is.\n>>> ")
+    assert terminal.shows(">>> ").endswith("Why?\nBecause it is.\n\n>>> ")
     terminal.types(UP + b"!\n")
-    terminal.shows("it is.\n>>> ")
+    terminal.shows("it is.\n\n>>> ")
     terminal.types(CTRL_D)
     assert "2 answers, 4 tokens, 50.0 tokens/s." in terminal.shows("tokens/s.")
     assert terminal.ends() == 0
@@ -94,7 +94,7 @@ def test_a_conversation_with_history_that_a_later_one_still_has(stack: Reachable
     terminal = Terminal(*words)
     terminal.shows(">>> ")
     terminal.types(UP + UP + b"\n")
-    terminal.shows("it is.\n>>> ")
+    terminal.shows("it is.\n\n>>> ")
     terminal.types(b"/bye\n")
     assert terminal.ends() == 0
     assert asked(llama)[2] == "Why?"
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_answer_but_not_the_conversation(stack: Reachable, llama
     terminal.types(CTRL_C)
     terminal.shows("Leave with /bye or Ctrl-D.\n>>> ")
     terminal.types(b"Go on.\n")
-    terminal.shows("it is.\n>>> ")
+    terminal.shows("it is.\n\n>>> ")
     terminal.types(b"/bye\n")
     terminal.shows("1 answer, 2 tokens")
     assert terminal.ends() == 0
