@@ -3,6 +3,7 @@
 The test's small server answers on the forwarded ports; commands in pods run on this machine.
 """
 
+import io
 import json
 import os
 import socket
@@ -144,6 +145,26 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
         answer = client.post(f"{llama.url}/api/generate", json={"model": TAGS[0], "prompt": "x" * 1_000_000})
         assert answer.status_code == 200
         assert len(server.asked[-1][1]["prompt"]) == 1_000_000
+
+
+def test_run_and_env_reach_a_model_through_the_api_server(
+    stack: Stack, server: FakeOllama, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello?"))
+    way = ("--kubeconfig", str(stack.kubeconfig))
+    assert main(["run", "timeslice", "mistral:7b", *way, "--max-tokens", "2"]) == 0
+    assert capfd.readouterr().out.rstrip() == "word0 word1"
+    assert (server.requests[-1]["model"], server.requests[-1]["messages"][-1]["content"]) == ("mistral:7b", "Hello?")
+    try:
+        assert main(["env", "timeslice", "--json", *way]) == 0
+        opened = json.loads(capfd.readouterr().out)
+        delete_pod(stack, "llama2-7b")
+        stack.cluster.wait_for_models("llama2-7b", "mistral-7b")
+        for model in opened["models"]:
+            assert httpx.get(f"{model['ollama_host']}/api/version").json() == {"version": "0.32.15"}
+    finally:
+        assert main(["env", "timeslice", "--stop"]) == 0
 
 
 def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
