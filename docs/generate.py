@@ -56,9 +56,6 @@ WHERE = {
     "stack": "the stack's needs",
     "cluster": "what is deployed",
 }
-# As in tests/shipped.py.
-STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
-
 IN_DEV: dict[str, dict[str, Any]] = {
     "sharing": {"mode": "timeslice"},
     "gpu-nodes": {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]},
@@ -72,12 +69,13 @@ IN_DEV: dict[str, dict[str, Any]] = {
 
 def main(arguments: list[str]) -> int:
     """Writes or checks every document; returns the exit code."""
-    stale = [path for path, text in documents() if not path.is_file() or not _is_current(path, text)]
+    every = list(documents())
+    stale = [path for path, text in every if not path.is_file() or not _is_current(path, text)]
     if "--check" in arguments:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date. Run `make docs`.")
         return 1 if stale else 0
-    for path, text in documents():
+    for path, text in every:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return 0
@@ -202,7 +200,7 @@ def cost_of_dev() -> str:
 def costs_table() -> str:
     """The cost of each stack, on the day of the price table."""
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
-    for stack in STACKS:
+    for stack in samples.STACKS:
         config = _config(stack, _day())
         bill, pool = judge_fully(config).cost, config.pools[0]
         assert bill is not None
