@@ -45,6 +45,7 @@ from tandem.dry_run.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
+HOME = ROOT / "docs" / "index.md"
 REFERENCE = ROOT / "docs" / "reference"
 EMULATION = REFERENCE / "emulation.md"
 REAL_WORLD = REFERENCE / "real-world-behaviours.md"
@@ -69,13 +70,13 @@ IN_DEV: dict[str, dict[str, Any]] = {
 
 def main(arguments: list[str]) -> int:
     """Writes or checks every document; returns the exit code."""
-    every = list(documents())
-    stale = [path for path, text in every if not path.is_file() or not _is_current(path, text)]
     if "--check" in arguments:
-        for path in stale:
+        stale = [path for path, text in documents() if not path.is_file() or not _is_current(path, text)]
+        for path in dict.fromkeys(stale):
             print(f"{path.relative_to(ROOT)} is out of date. Run `make docs`.")
         return 1 if stale else 0
-    for path, text in every:
+    for path, text in documents():
+        # At once, because a document with several generated parts is read again for each.
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return 0
@@ -115,6 +116,9 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
     of_sizes = limits.find(_config("per-model", _day()))
     yield _with_table(ROOT / "README.md", "limits", limits.sentence(of_sizes))
+    yield _with_table(HOME, "limits", limits.sentence(of_sizes).replace("](docs/", "]("))
+    yield _with_table(HOME, "plan", samples.plan("timeslice"))
+    yield _with_table(HOME, "cost", cost_of_dev())
     yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
     yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
     yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))

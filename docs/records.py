@@ -1,8 +1,7 @@
-"""The index of the decision records, which the site's search leaves out: they are half of all words."""
+"""The index of the decision records."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by (\d{4}))\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
 INTRODUCTION = """# Decisions
@@ -44,12 +43,3 @@ def _head(path: Path) -> tuple[str, ...]:
             "`Status: accepted. Date: YYYY-MM-DD.`"
         )
     return head.groups(default="")
-
-
-def on_page_markdown(markdown: str, page: Any, **_: object) -> None:
-    """Takes the decisions out of the site's search. MkDocs calls it for each page (`hooks` in mkdocs.yml).
-
-    Front matter in the files would do the same, but GitHub shows it as a table above the title.
-    """
-    if page.file.src_uri.startswith("decisions/"):
-        page.meta["search"] = {"exclude": True}
