@@ -58,12 +58,18 @@ def _example(command: str, folder: Path) -> str:
     example = EXAMPLES[command]
     if reason := example.get("none"):
         return f"{_block(example['command'], [])}\n*No output here. {reason}*\n"
-    if golden := example.get("golden"):
-        said = COLOURS.sub("", (GOLDENS / golden).read_text(encoding="utf-8"))
-        return f"{FROM_A_TEST}\n\n{_block(example['command'], _shortened(said, example))}"
+    if "golden" in example:
+        return f"{FROM_A_TEST}\n\n{from_a_test(command)}"
     code, said = samples.run(shlex.split(example["run"]), folder)
     shown = _block(example["run"], _shortened(said, example))
     return f"{shown}\nExit code: {code}.\n" if code else shown
+
+
+def from_a_test(command: str) -> str:
+    """The output of a command that needs more than this machine, as a golden has it."""
+    example = EXAMPLES[command]
+    said = COLOURS.sub("", (GOLDENS / example["golden"]).read_text(encoding="utf-8"))
+    return _block(example["command"], _shortened(said, example))
 
 
 def _shortened(said: str, example: Mapping[str, str]) -> list[str]:

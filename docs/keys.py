@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
@@ -81,11 +81,21 @@ ByMode = dict[str, FieldInfo]
 """A key's field, by sharing mode where it has one in each, and else under an empty name."""
 
 
+class Part(NamedTuple):
+    """A section of the page."""
+
+    title: str
+    about: str
+    example: str
+    paths: list[str]
+    """Its keys."""
+
+
 def reference() -> str:
     """A list of all sections, and each with a heading for each key, in the order of a stack file."""
-    said = {title: (about, paths) for title, about, paths in _parts()}
-    links = [f"- [{_code(title)}](#{_anchor(title)})" for title in said]
-    return "\n".join([*links, "", *(line for title in said for line in _part(title, *said[title]))])
+    parts = [*_parts()]
+    rows = [f"| [{_code(part.title)}](#{_anchor(part.title)}) | {_first(part.about)} |\n" for part in parts]
+    return "\n".join(["| section | contents |\n| --- | --- |\n" + "".join(rows), *chain(*map(_part, parts))])
 
 
 @cache
@@ -101,31 +111,39 @@ def keys() -> dict[str, ByMode]:
     return found
 
 
-def _parts() -> Iterator[tuple[str, str, list[str]]]:
-    """Heading, meaning and keys of each section."""
+def _parts() -> Iterator[Part]:
     provider = [path for path in keys() if path.startswith("aws:")]
     ours = [path for path in keys() if path not in provider]
     sections = [path for path in ours if _has_keys(path) and path not in IN_ITS_SECTION]
-    yield AWS, "Keys of the AWS provider for Pulumi that a stack file may have.", provider
+    yield Part(AWS, "Keys of the AWS provider for Pulumi that a stack file may have.", "", provider)
     of_sections: dict[str, list[str]] = defaultdict(list)
     for path in ours:
         if path not in sections:
             above = [section for section in sections if path.startswith((f"{section}.", f"{section}[]."))]
             of_sections[max(above, key=len, default=SINGLE)].append(path)
     for section in sections:
-        yield section, _about(section), of_sections[section]
-    yield SINGLE, "Keys that are in no section.", of_sections[SINGLE]
+        [field] = keys()[section].values()
+        yield Part(section, field.description or "", _examples(section, field), of_sections[section])
+    single = of_sections[SINGLE]
+    yield Part(SINGLE, f"Keys that are in no section: {', '.join(f'`{path}`' for path in single)}.", "", single)
 
 
 def _has_keys(path: str) -> bool:
     return any(other.startswith((f"{path}.", f"{path}[].")) for other in keys())
 
 
-def _part(title: str, about: str, paths: list[str]) -> Iterator[str]:
-    yield f"## {_code(title)}\n"
-    yield f"{about}\n"
-    for path in paths:
+def _part(part: Part) -> Iterator[str]:
+    yield f"## {_code(part.title)}\n"
+    yield f"{_folded(part.about)}\n"
+    if part.example:
+        yield f"```yaml\n{part.example}```\n"
+    for path in part.paths:
         yield from _key(path)
+
+
+def _first(text: str) -> str:
+    """The first sentence, without an example."""
+    return re.split(r", e\.g\. |\. ", text)[0].rstrip(".") + "."
 
 
 def _anchor(title: str) -> str:
@@ -133,13 +151,10 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
 
 
-def _about(section: str) -> str:
-    """What a section is for, and how it looks."""
-    [field] = keys()[section].values()
+def _examples(section: str, field: FieldInfo) -> str:
+    """How a section looks."""
     name = f"{PROJECT}:{section}" if "." not in section else section.rpartition(".")[2]
-    shown = "# or\n".join(f"{name}: {as_yaml(example)}\n" for example in field.examples or [])
-    text = _folded(field.description or "")
-    return f"{text}\n\n```yaml\n{shown}```" if shown else text
+    return "# or\n".join(f"{name}: {as_yaml(example)}\n" for example in field.examples or [])
 
 
 def _key(path: str) -> Iterator[str]:
