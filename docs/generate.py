@@ -116,9 +116,6 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
     of_sizes = limits.find(_config("per-model", _day()))
     yield _with_table(ROOT / "README.md", "limits", limits.sentence(of_sizes))
-    yield _with_table(HOME, "limits", limits.plain_sentence(of_sizes))
-    yield _with_table(HOME, "plan", samples.plan("timeslice"))
-    yield _with_table(HOME, "cost", cost_of_dev())
     yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
     yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
     yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))
@@ -132,6 +129,9 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(REFERENCE / "changes.md", "changes", effects.changes())
     yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", effects.upgrades())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys.reference())
+    yield _with_table(HOME, "plan", samples.plan("timeslice"))
+    yield _with_table(HOME, "cost", cost_of_dev())
+    yield _with_table(HOME, "sizes", _markdown(limits.rows(of_sizes)))
     for name, text in speed_tables().items():
         yield _with_table(ROOT / "docs" / "explanation" / "speed.md", name, text)
 

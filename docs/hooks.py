@@ -21,7 +21,8 @@ BOOSTS |= {"benchmarks/": 0.5, "reference/changes": 0.5}
 """How the search weighs pages, by the start of their paths: guides first, tables of tests and figures last."""
 HIDDEN = {
     "index.md": ["navigation", "toc"],
-    # A table of seven columns, and two headings.
+    # Wide tables, and hardly a heading.
+    "reference/real-world-behaviours.md": ["toc"],
     "reference/sharing-modes.md": ["toc"],
 }
 """Side bars that a page does without, so that its content gets the whole width."""

@@ -41,12 +41,6 @@ def sentence(found: dict[str, Cell]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def plain_sentence(found: dict[str, Cell]) -> str:
-    """The same on the home page, which has its own heading."""
-    _, _, text = sentence(found).partition("** ")
-    return text.replace("](docs/", "](").replace("\n  ", "\n")
-
-
 def rows(found: dict[str, Cell]) -> list[tuple[str, ...]]:
     """The table of the guide: the cheapest first."""
     head = ("sharing mode", "memory limits", "cheapest GPU nodes", "$ per hour, nodes", "$ per hour, stack", "tokens/s")
