@@ -14,11 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import alternatives
 import cli
 import component_page
 import effects
 import emulation
 import errors
+import front
 import keys
 import limits
 import modes
@@ -50,6 +52,7 @@ REFERENCE = ROOT / "docs" / "reference"
 EMULATION = REFERENCE / "emulation.md"
 REAL_WORLD = REFERENCE / "real-world-behaviours.md"
 TWO_SIZES = ROOT / "docs" / "how-to" / "share-a-gpu-by-size.md"
+ALTERNATIVES = ROOT / "docs" / "explanation" / "alternatives.md"
 WAYS = ROOT / "docs" / "explanation" / "ways-to-share.md"
 WHERE = {
     "machine": "this machine",
@@ -115,13 +118,16 @@ def documents() -> Iterator[tuple[Path, str]]:
     found = modes.find(_config("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
     of_sizes = limits.find(_config("per-model", _day()))
-    yield _with_table(ROOT / "README.md", "limits", limits.sentence(of_sizes))
     yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
     yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
     yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))
     yield _with_table(WAYS, "prices", _markdown(limits.rows(of_sizes)))
     yield _with_table(WAYS, "ecs", limits.without_cluster(of_sizes))
-    yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
+    yield _with_table(ALTERNATIVES, "hosted", _markdown(alternatives.rows()))
+    yield _with_table(ALTERNATIVES, "hosted-source", alternatives.source())
+    yield _with_table(ALTERNATIVES, "machine", alternatives.machine())
+    yield _with_table(ROOT / "README.md", "first", front.price(cost_of_dev()) + front.claim(ROOT))
+    yield _with_table(ROOT / "README.md", "pairs", _markdown(front.pairs()))
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
     yield _with_table(ROOT / "docs" / "how-to" / "read-the-models-metrics.md", "metrics", metrics_table())

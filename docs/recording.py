@@ -1,8 +1,7 @@
 """Records `docs/assets/recording.svg`: a plan, then the real `pulumi` in the sandbox. `make recording` runs it.
 
-It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. What is typed shows what is left out: Pulumi's
-tree would cut names, so `up` prints a line for each step; and after a `destroy`, Pulumi warns of the provider's version
-in pulumi-eks (decision 0147), and suggests a command that is wrong in the sandbox.
+It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. The commands are those of the README. `destroy`
+is not among them: after it, Pulumi warns of the provider's version in pulumi-eks (decision 0147).
 """
 
 import fcntl
@@ -24,13 +23,10 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SVG = ROOT / "docs" / "assets" / "recording.svg"
-COLUMNS, ROWS = 110, 24
-"""The longest line of Pulumi has 107 columns."""
-COMMANDS = (
-    "tandem plan dev",
-    "tandem sandbox up dev -- --suppress-outputs --non-interactive",
-    "tandem sandbox destroy dev | grep left",
-)
+STACK = "timeslice"
+COMMANDS = (f"tandem plan {STACK}", f"tandem sandbox up {STACK}", f"tandem sandbox status {STACK}")
+COLUMNS, ROWS = 130, 24
+"""In a narrower terminal, Pulumi cuts names or times."""
 MOST_PAUSE, READ, TYPED, FRAME = 0.2, 3.0, 0.05, 0.2
 """Seconds: the longest pause within a command, the pause after it, one typed letter, and the shortest frame."""
 CELL, LINE, MARGIN = 8.4, 18, 12
@@ -64,7 +60,7 @@ def film() -> Iterator[tuple[float, Frame]]:
     with tempfile.TemporaryDirectory() as folder:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         Path(folder, "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
-        shutil.copy(ROOT / "Pulumi.dev.yaml", folder)
+        shutil.copy(ROOT / f"Pulumi.{STACK}.yaml", folder)
         for pause, text in itertools.chain.from_iterable(scene(command, Path(folder)) for command in COMMANDS):
             now += pause
             if pause >= FRAME or now - shown >= FRAME:

@@ -59,7 +59,7 @@ def install_command(extras: Iterable[str], checkout: Path = CHECKOUT) -> str:
     """The command that installs `extras`. A checkout stays what is imported: without `-e` it would become a copy."""
     names = ",".join(extras)
     if is_checkout(checkout):
-        return f".venv/bin/python -m pip install --no-build-isolation -e '.[{names}]'"
+        return f"pip install -e '.[{names}]'"
     # Never by name: tandem-gpu is not on the package index, where anybody could register it.
     return f"pip install '.[{names}]'"
 

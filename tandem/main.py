@@ -172,7 +172,7 @@ def _warn_of_copy() -> None:
     if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
         terminal.complain(
             f"warning: this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect "
-            "on it. Run `python -m pip install --no-build-isolation -e .` here."
+            "on it. Run `pip install -e .` here."
         )
 
 

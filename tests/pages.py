@@ -1,5 +1,6 @@
 """The commands of the README and the tutorials, as readers copy them."""
 
+import argparse
 import os
 import re
 import shlex
@@ -9,12 +10,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandem.main import COMMANDS, parser
+
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
 BLOCK = re.compile(r"(?:^\*Not tested: (?P<reason>.+)\.\*\n\n)?^```(?P<head>.*)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
+INSTALLS = "python3 -m venv"
+"""How a block begins that `tests/wheel/test_install_line.py` runs in a fresh clone."""
 STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
 """What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
+
+
+def is_known(command: str, option: str = "--help") -> bool:
+    """Whether there is a command of ours with this option."""
+    if command not in COMMANDS:
+        return False
+    [rooms] = (action for action in parser(command)._actions if isinstance(action, argparse._SubParsersAction))
+    return option in rooms.choices[command]._option_string_actions
+
+
+BY_NEED = {
+    ("run", "--help"): "tandem run ",
+    ("env", "--help"): 'eval "$(tandem env ',
+    ("plan", "--under"): "tandem plan qwen3.5:9b ",
+    ("init", "--recipe"): "tandem init --recipe ",
+}
+AHEAD = tuple(start for need, start in BY_NEED.items() if not is_known(*need))
+"""How lines begin that the pages have before the command: none, once it is there."""
 EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
 
 
@@ -31,7 +54,8 @@ class Block:
     def run(self, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Runs the commands in a shell; fails unless they end with the exit code that the block names, or 0."""
         [code] = EXIT_CODE.findall(self.text) or ["0"]
-        command = ["bash", "-e", "-c", self.text]
+        there = "".join(line for line in self.text.splitlines(keepends=True) if not line.startswith(AHEAD))
+        command = ["bash", "-e", "-c", there]
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert done.returncode == int(code), f"{self.text}{done.stdout}{done.stderr}"
         return done
@@ -43,15 +67,22 @@ def blocks(page: Path) -> list[Block]:
     return [Block(one["head"], one["text"], one["reason"]) for one in found]
 
 
+def lines(block: Block) -> list[str]:
+    """The commands of a block: those of a terminal's copy begin with a prompt."""
+    text = block.text.replace("\\\n", "")
+    found = re.findall(r"^\$ (.+)$", text, flags=re.MULTILINE) if block.head == "console" else text.splitlines()
+    return [line for line in found if line and not line.startswith(AHEAD)]
+
+
 def commands(page: Path) -> list[Block]:
     """The blocks of commands that a test runs in a shell."""
     shown = [block for block in blocks(page) if not block.head and block.reason is None]
-    return [block for block in shown if not block.text.startswith(STAND_INS)]
+    return [block for block in shown if not block.text.startswith((INSTALLS, *STAND_INS))]
 
 
 def with_stand_ins() -> list[list[str]]:
-    """The lines that ask an account or a cluster, in all blocks of all pages, as words."""
-    lines = [line for page in PAGES for block in blocks(page) if not block.head for line in block.text.splitlines()]
+    """The lines of the tutorials that ask an account or a cluster, as words; those of the README name another stack."""
+    lines = [line for page in PAGES[1:] for block in blocks(page) if not block.head for line in block.text.splitlines()]
     return [shlex.split(line, comments=True) for line in lines if line.startswith(STAND_INS)]
 
 

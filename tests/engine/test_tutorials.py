@@ -56,10 +56,10 @@ def test_the_recording_in_the_readme_shows_what_the_commands_print_now(nothing: 
     picture = ElementTree.parse(pages.ROOT / "docs" / "assets" / "recording.svg").getroot()
     lines = ["".join(line.itertext()).split() for line in picture.iter("{http://www.w3.org/2000/svg}text")]
     recorded = {without_age(" ".join(words)) for words in lines}
-    plan = [" ".join(line.split()) for line in call("plan", "dev", columns=110).stdout.splitlines()]
+    plan = [" ".join(line.split()) for line in call("plan", "timeslice", columns=130).stdout.splitlines()]
     assert [line for line in plan if line and without_age(line) not in recorded] == []
-    assert f"+ {len(nothing('dev').graph)} created" in recorded
-    assert any("othing is left" in line or "No leftovers" in line for line in recorded)
+    assert f"+ {len(nothing('timeslice').graph)} created" in recorded
+    assert "sandbox: state and cloud agree" in recorded
 
 
 def without_age(line: str) -> str:

@@ -116,6 +116,6 @@ def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (
         0,
         f"warning: this is the copy in {ROOT / 'tandem'}: what you change in this checkout has no effect on "
-        "it. Run `python -m pip install --no-build-isolation -e .` here.\n",
+        "it. Run `pip install -e .` here.\n",
     )
     assert ended.json["schema_version"] == 1

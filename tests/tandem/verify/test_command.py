@@ -27,7 +27,7 @@ def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_p
     program = f"import sys; sys.modules[{package!r}] = None; from tandem.main import main; sys.exit(main({call!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    install = f"`.venv/bin/python -m pip install --no-build-isolation -e '.[{extras}]'`"
+    install = f"`pip install -e '.[{extras}]'`"
     assert done.stderr == f"error: `tandem {command}` needs {package}. Run {install} in the checkout.\n"
 
 
