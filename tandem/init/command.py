@@ -152,7 +152,8 @@ def _pick(found: "Found", parsed: argparse.Namespace, questions: "Questions") ->
     proposed = choices.proposed + 1 if choices.proposed < len(rows) else 1
     if proposed > 1 and not parsed.json:
         done = "proposed" if questions.asks else "written"
-        print_line(f"Setup {proposed} is {done}: as cheap as setup 1, and without a warning.", sys.stdout)
+        calm = "with fewer warnings" if rows[proposed - 1].doubts else "without a warning"
+        print_line(f"Setup {proposed} is {done}: as cheap as setup 1, and {calm}.", sys.stdout)
     return rows[questions.answer("Setup", f"{proposed}", number_of(rows)) - 1]
 
 
@@ -165,7 +166,7 @@ def _report(
 
     stack = written[-1]
     if parsed.json:
-        cell = choice.cell
+        cell, speed = choice.cell, choice.cell.slowest_busy
         print_json(
             {
                 "schema_version": SCHEMA_VERSION,
@@ -178,7 +179,7 @@ def _report(
                 "capacity": cell.pool.capacity,
                 "usd_per_hour": round(choice.bill.usd_per_hour, 4),
                 "usd_per_month": round(choice.bill.usd_per_month, 2),
-                "tokens_per_second": round(cell.tokens_per_s, 1),
+                "tokens_per_second": round(speed.value, 1) if speed else None,
             }
         )
         return

@@ -135,7 +135,7 @@ def _ask_for_stack(parsed: argparse.Namespace, questions: Questions, recipe: Rec
 
 def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.Namespace, recipe: Recipe) -> None:
     """Raises `NothingFitsError` for a program."""
-    smaller = "" if recipe.is_own else SMALLER
+    smaller = SMALLER if choices.over_budget and not recipe.is_own else ""
     if parsed.json:
         raise NothingFitsError(f"{screen.find_reason(base.config, choices)} {smaller}".strip())
     screen.table(base.config, choices, ROWS)
