@@ -26,6 +26,7 @@ import limits
 import modes
 import picture
 import real_world
+import recipe_pages
 import records
 import regions
 import sample_report
@@ -44,6 +45,7 @@ from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import REGION
 from tandem.doctor.checks import CHECKS
 from tandem.dry_run.report import PlanReport
+from tandem.init import recipes
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
@@ -138,8 +140,26 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(HOME, "plan", samples.plan("timeslice"))
     yield _with_table(HOME, "cost", cost_of_dev())
     yield _with_table(HOME, "sizes", _markdown(limits.rows(of_sizes)))
+    yield _with_table(recipe_pages.FOLDER / "index.md", "recipes", _markdown(recipe_pages.overview()))
+    for name in recipes.names():
+        yield from _recipe(name)
+    yield from recipe_pages.pictures()
     for name, text in speed_tables().items():
         yield _with_table(ROOT / "docs" / "explanation" / "speed.md", name, text)
+
+
+def _recipe(name: str) -> Iterator[tuple[Path, str]]:
+    """The page of a recipe, with three generated parts."""
+    page = recipe_pages.FOLDER / f"{name}.md"
+    parts = {
+        "figures": _markdown(recipe_pages.figures(name)),
+        "plan": recipe_pages.plan(name),
+        "stack": recipe_pages.stack(name),
+    }
+    text = page.read_text(encoding="utf-8")
+    for part, table in parts.items():
+        text = _replace(text, page.name, part, table)
+    yield page, text
 
 
 def dev_stack() -> str:
@@ -161,11 +181,15 @@ def dev_stack() -> str:
 
 def _with_table(path: Path, name: str, table: str) -> tuple[Path, str]:
     """The document with its table written again; two comments mark its place."""
-    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: generated -->\n")
+    return path, _replace(path.read_text(encoding="utf-8"), path.name, name, table)
+
+
+def _replace(text: str, page: str, name: str, table: str) -> str:
+    before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
     _, closing, after = rest.partition(f"<!-- /{name} -->")
-    assert opening, f"{path.name} has no place for the table {name}"
-    assert closing, f"{path.name} does not end the table {name}"
-    return path, f"{before}{opening}{table}{closing}{after}"
+    assert opening, f"{page} has no place for the table {name}"
+    assert closing, f"{page} does not end the table {name}"
+    return f"{before}{opening}{table}{closing}{after}"
 
 
 def checks_table() -> str:
