@@ -21,6 +21,7 @@ KINDS = {
     "home": "index.html",
     "guides": "how-to/index.html",
     "guide": "how-to/verify-a-stack.html",
+    "recipe": "recipes/rag.html",
     "commands": "reference/cli.html",
     "stack-file": "reference/stack-file.html",
     "sharing-modes": "reference/sharing-modes.html",

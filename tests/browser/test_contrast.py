@@ -16,6 +16,7 @@ PAGES = (
     "how-to/park-at-night.html",
     "how-to/troubleshoot.html",
     "tutorials/own-program.html",
+    "recipes/rag.html",
     "reference/cli.html",
     "reference/components.html",
     "reference/errors.html",
