@@ -45,6 +45,8 @@ class Parser(argparse.ArgumentParser):
         """Ends the error about an option that is not known."""
         self.word_hint = ""
         """Ends the error about a word that is not known, which replaces `{}`."""
+        self.word_option = ""
+        """The option whose value is a first word that is no command."""
 
     def format_usage(self) -> str:
         """One line: the help below it lists the options."""
@@ -64,6 +66,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What `tandem`'s own parser calls for a command. It would complain with its own usage about what is left."""
+        if self.word_option and args and not args[0].startswith("-") and not self._is_like_command(args[0]):
+            args = [self.word_option, *args]
         parsed, left = super().parse_known_args(args, namespace)
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), "")
         if option:
@@ -72,6 +76,13 @@ class Parser(argparse.ArgumentParser):
         if left:
             self.error(f"unknown argument `{short(left[0])}`. {self.word_hint.format(short(left[0])) or 'Remove it.'}")
         return parsed, left
+
+    def _is_like_command(self, word: str) -> bool:
+        """Whether the word is a command below this one, or probably a wrong spelling of one."""
+        from sharing.problems import near
+
+        below = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return bool(near(word, [name for action in below for name in action.choices]))
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`: the command says what it says to people or to programs."""

@@ -156,10 +156,25 @@ def full_name(name: str) -> str:
     return f"{place}{model}" if ":" in model else f"{place}{model}:{DEFAULT_TAG}"
 
 
+@cache
+def quantized() -> dict[str, Model]:
+    """The catalogue's models in other quantizations, by every such tag of Ollama's library.
+
+    Their sizes follow from the shape, by the rules of llama.cpp's quantization. `catalogue/` builds the table.
+    """
+    found: dict[str, Model] = {}
+    for row in tables.read("quantizations").rows:
+        own = models()[row["model"]]
+        size = "derived" if row["weights_known"] == "derived" else "rounded, from Ollama's library"
+        model = replace(own, **tables.cells_of(row, Model), source=f"size: {size}; shape: that of {own.name}")
+        found |= dict.fromkeys(row["names"].split(), model)
+    return found
+
+
 def find(name: str) -> Model | None:
     """The model that Ollama serves for `name`, with `name` as its name; None if the catalogue lacks the file."""
     full = full_name(name)
-    model = models().get(_names().get(full, full))
+    model = models().get(_names().get(full, full)) or quantized().get(full)
     return model and replace(model, name=full)
 
 
@@ -167,8 +182,18 @@ def find_model(model: Model | str) -> Model:
     """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
     in_catalogue = find(model) if isinstance(model, str) else model
     if in_catalogue is None:
-        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a `Model`.")
+        raise ValueError(f"unknown model '{model}'. {nearest_names(str(model))} Or pass a `Model`.")
     return in_catalogue
+
+
+def nearest_names(name: str) -> str:
+    """A sentence with names that an unknown one may have meant: other quantizations of that model, or similar names."""
+    stem = full_name(name).rpartition("-")[0]
+    same = [each for each in (*_names(), *quantized()) if each.rpartition("-")[0] == stem]
+    if ":" in stem and any(each in quantized() for each in same):
+        *others, last = sorted(each.removeprefix(f"{stem}-") for each in same)
+        return f"Ollama's library has {stem} in {', '.join(others)}{' and ' if others else ''}{last}."
+    return did_you_mean(name, models())
 
 
 def largest_vocabulary() -> int:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from sharing.aws.principals import judge_principal
 from sharing.aws.tags import NODE, STACK, judge_tags
-from sharing.models.catalogue import DEFAULT_TAG, full_name, models
+from sharing.models.catalogue import DEFAULT_TAG, full_name, nearest_names
 from sharing.models.served import OF_CUSTOM
-from sharing.problems import LIMIT, OBJECT, Problem, did_you_mean
+from sharing.problems import LIMIT, OBJECT, Problem
 from sharing.section import kebab
 from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
 from sharing.stack.config import StackConfig
@@ -114,7 +114,7 @@ def _model_contradictions(config: StackConfig) -> Iterator[Problem]:
         wrong = list(judge_served(served, served.path))
         yield from wrong
         if not wrong and served.find_model() is None:
-            fix = f"{did_you_mean(served.name, models())} {OF_CUSTOM}"
+            fix = f"{nearest_names(served.name)} {OF_CUSTOM}"
             yield Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix, OBJECT)
 
 

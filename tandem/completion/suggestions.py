@@ -17,7 +17,9 @@ def suggest(parser: Parser) -> None:
     by_metavar: dict[object, Callable[..., Iterable[str]]] = {
         "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
         "INSTANCE-TYPE": lambda **_: _instance_types(),
-        **dict.fromkeys(("MODEL", "TAG"), lambda **_: _models()),
+        **dict.fromkeys(("MODEL", "TAG"), lambda prefix, **_: offered_models(prefix)),
+        "GPU|TYPE": lambda **_: [*_gpus(), *_instance_types()],
+        "QUANT": lambda **_: _quantizations(),
         "REGION": lambda **_: regions(),
         **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
     }
@@ -42,7 +44,20 @@ def _instance_types() -> list[str]:
     return [*instance_types()]
 
 
-def _models() -> list[str]:
-    from sharing.models.catalogue import models
+def _gpus() -> list[str]:
+    from sharing.hardware.gpus import gpus
 
-    return [*models()]
+    return [name for name, gpu in gpus().items() if gpu.vendor == "nvidia" and not gpu.is_slice]
+
+
+def offered_models(prefix: str) -> list[str]:
+    """The catalogue's models; with a dash after the size also other quantizations, which are too many to be shown."""
+    from sharing.models.catalogue import models, quantized
+
+    return [*models(), *(quantized() if "-" in prefix.partition(":")[2] else ())]
+
+
+def _quantizations() -> list[str]:
+    from sharing.models.catalogue import models, quantized
+
+    return sorted({model.quant.lower() for model in (*models().values(), *quantized().values())})

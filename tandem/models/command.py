@@ -17,9 +17,22 @@ def add(commands: Commands) -> None:
         description="List the models whose memory needs `tandem plan` knows. For any other model, use `inspect`.",
         exit_codes={1: ""},
     )
-    parser.word_hint = "Write `tandem models inspect {0}` or `tandem models --filter {0}`."
+    parser.word_hint = "Write `tandem models {0}` or `tandem models inspect {0}`."
+    parser.word_option = "--filter"
     parser.add_argument(
-        "--filter", default="", metavar="TEXT", help="only models with TEXT in their name or architecture"
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="only models with TEXT in their name or architecture; `tandem models TEXT` means the same",
+    )
+    parser.add_argument(
+        "--fits", metavar="GPU|TYPE", help="only models that fit alone on this GPU, or on one of this instance type"
+    )
+    parser.add_argument(
+        "--quant",
+        default="",
+        metavar="QUANT",
+        help="only models in this quantization, e.g. q8_0, and those of Ollama's library whose size is derived",
     )
     inspect = parser.add_subparsers(metavar="COMMAND", title="commands").add_parser(
         "inspect",

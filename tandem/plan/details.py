@@ -14,6 +14,7 @@ from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
+from sharing.models.catalogue import MIB
 from sharing.modes.base import Shares
 from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
@@ -123,12 +124,14 @@ def _needs(fit: Fit) -> str:
     # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
+    more = served.model.weights_spread / MIB
+    derived = f" (derived; up to {more:,.0f} more)" if more else ""
     threads = ""
     if fit.placement.shares.own_limits and share is not None:
         limit = f" of its limit of {share:,}, {share - round(need.bound):,} left"
         threads = f"; {_threads(fit.placement.shares)}"
     return (
-        f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
+        f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}{derived}, KV cache {need.kv:,.0f}, "
         f"CUDA and buffers {rest:,}, margin {need.margin:,.0f}; "
         f"context {served.effective_context:,}, slots {served.effective_slots}{threads}"
     )

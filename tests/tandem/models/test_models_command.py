@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sharing.models.catalogue import models
+from sharing.models.catalogue import find, models
 from sharing.models.served import OWN_KEYS
+from stacks.stack_file.check import check
 from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge_file
 from tandem.deployed.ollama import Ollama
@@ -52,10 +53,84 @@ def test_the_list_is_sorted_by_memory_and_explains_a_large_buffer() -> None:
     # Logits of 4,096 tokens: 151,669 entries of four bytes each (llama.cpp: n_outputs = n_tokens for embeddings).
     _, files, _, needed, *_ = by_name["qwen3-embedding:0.6b"]
     assert float(needed) - float(files) == pytest.approx(151_669 * 4096 * 4 / 2**30 + 0.5, abs=0.2)
-    assert "+ For each token of the context, the engine keeps one value per entry" in printed("models")
+    assert "151,669 × 4,096 tokens are 2.3 GiB. A shorter `context` needs less." in printed("models")
     assert "+" not in printed("models", "--filter", "llama3")
     [one] = report("models", "--filter", "llama3.2:1b")["models"]
     assert one["quantization"] == "Q8_0"
+
+
+def names(*arguments: str) -> list[str]:
+    return [model["name"] for model in report("models", *arguments)["models"]]
+
+
+def test_a_word_or_a_quantization_selects_models() -> None:
+    assert names("QWEN3:8b") == names("--filter", "qwen3:8b") == ["qwen3:8b"]
+    # ollama.com/library/qwen3/tags: besides q4_K_M, the tag qwen3:8b, there are these two.
+    assert names("qwen3:8b-") == ["qwen3:8b-q8_0", "qwen3:8b-fp16"]
+    assert names("llama3.2:1b", "--quant", "q8_0") == ["llama3.2:1b", "llama3.2:1b-text-q8_0"]
+    assert names("--quant", "fp16", "--filter", "llama3.2:1b") == ["llama3.2:1b-instruct-fp16", "llama3.2:1b-text-fp16"]
+    assert {"gpt-oss:20b", "gpt-oss:120b"} == {*names("--quant", "mxfp4")}
+
+
+def test_a_size_that_is_derived_is_marked_and_has_its_source() -> None:
+    shown = printed("models", "qwen3:8b-q")
+    assert shown.splitlines()[1].endswith(" ~")
+    assert "~ The size is derived from the model's shape" in shown
+    assert "~" not in printed("models", "qwen3:8b")
+    [one] = report("models", "qwen3:8b-q")["models"]
+    assert (one["source"], one["quantization"]) == ("size: derived; shape: that of qwen3:8b", "Q8_0")
+    assert one["weights_spread"] == one["weights_bytes"] // 100
+
+
+@pytest.mark.parametrize("place", ["t4", "g4dn.xlarge", "G4DN.12xlarge"])
+def test_models_that_fit_are_those_that_a_plan_accepts_alone(place: str) -> None:
+    """llama2:7b in F16 needs 14.5 GiB of the 14.6 that CUDA can use: only the margin refuses it."""
+    asked = ["llama2:7b-chat-fp16", "llama2:7b-chat-q8_0", "mistral-nemo:12b-instruct-2407-q8_0", "llama3.3:70b"]
+    accepted = {
+        name
+        for name in asked
+        if check(
+            models=[{"name": name, "context": 4096}], sharing={"mode": "exclusive"}, instance_types=["g4dn.xlarge"]
+        )
+    }
+    assert accepted == {"llama2:7b-chat-q8_0", "mistral-nemo:12b-instruct-2407-q8_0"}
+    listed = {name for name in asked if name in names("--fits", place, "--quant", find_quantization(name))}
+    assert listed == accepted
+
+
+def find_quantization(name: str) -> str:
+    found = find(name)
+    assert found
+    return found.quant
+
+
+def test_the_last_column_is_of_the_gpu_that_the_models_fit_on() -> None:
+    shown = printed("models", "llama3.2", "--fits", "l4")
+    # The pinned engine does not load mllama, so no GPU holds llama3.2-vision.
+    assert names("llama3.2", "--fits", "l4") == ["llama3.2:1b", "llama3.2:3b"]
+    assert "Last column: GPU memory on one L4 with context 4096" in shown
+    assert "Each of these models fits there alone" in shown
+    assert report("models", "llama3.2", "--fits", "g6.xlarge")["gpu"] == "l4"
+    assert "llama3.3:70b" in names("--fits", "h100")
+    assert "--fits: 'g4ad.xlarge' is unknown." in refused(2, "models", "--fits", "g4ad.xlarge"), "it has an AMD GPU"
+
+
+GUIDE = (ROOT / "docs" / "how-to" / "choose-a-quantization.md").read_text(encoding="utf-8")
+BLOCKS = [block.strip() for block in GUIDE.split("```")[1::2]]
+COMMANDS = [line.split()[1:] for block in BLOCKS if block.startswith("tandem ") for line in block.splitlines()]
+
+
+def test_the_guide_shows_what_its_first_command_prints() -> None:
+    shown = printed(*COMMANDS[0]).splitlines()
+    lines = BLOCKS[1].removeprefix("text\n").splitlines()
+    assert [line for line in lines if line != "…"] == [line for line in lines if line in shown]
+    assert (len(lines), lines[3], shown[len(shown) - 5]) == (6, "…", lines[-1])
+
+
+@pytest.mark.parametrize("arguments", COMMANDS[1:], ids=" ".join)
+def test_the_other_commands_of_the_guide_list_models_that_fit(arguments: list[str]) -> None:
+    assert len(COMMANDS) == 4
+    assert "Each of these models fits there alone" in printed(*arguments)
 
 
 @pytest.fixture

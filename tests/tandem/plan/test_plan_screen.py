@@ -176,6 +176,16 @@ def test_a_gpus_bar_is_as_full_as_the_gpu(stack: str, bars: int) -> None:
     assert sum(float(re.findall(r"([\d.]+) of", line)[0]) for line in found) == pytest.approx(needed, abs=0.1 * bars)
 
 
+def test_the_details_say_that_a_size_is_derived_and_how_much_larger_it_may_be(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.large.yaml"
+    dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
+    file.write_text(dev.replace("llama2:7b", "llama3.1:8b-instruct-q8_0"), encoding="utf-8")
+    done = call("plan", str(file), "--verbose")
+    # 7,605 MiB: the file of llama3.1:8b in Q8_0 on Hugging Face, 8,540,775,840 bytes, without its header and embedding.
+    assert "weights 7,605 (derived; up to 81 more), KV cache" in " ".join(done.stdout.split())
+    assert "derived" not in call("plan", "dev", "--verbose").stdout
+
+
 def test_one_model_is_compared_with_no_other(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
     stack = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())
