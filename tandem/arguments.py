@@ -69,6 +69,10 @@ class Parser(argparse.ArgumentParser):
         if self.word_option and args and not args[0].startswith("-") and not self._is_like_command(args[0]):
             args = [self.word_option, *args]
         parsed, left = super().parse_known_args(args, namespace)
+        # Before an option, it takes a missing word for an omitted one (Python 3.11, 3.12.0): `run dev --yes llama2:7b`.
+        omitted = [action for action in self._actions if action.nargs == "?" and not action.option_strings]
+        while left and not left[0].startswith("-") and (action := _first_omitted(omitted, parsed)):
+            setattr(parsed, action.dest, self._get_value(action, left.pop(0)))
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), "")
         if option:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
@@ -110,6 +114,10 @@ def _unknown(kind: str, word: str, known: Sequence[str], hint: str = "") -> str:
 
     fix = hint.format(short(word)) if hint and not near(word, known) else did_you_mean(word, known)
     return f"unknown {kind} `{short(word)}`. {fix}"
+
+
+def _first_omitted(words: Sequence[argparse.Action], parsed: argparse.Namespace) -> argparse.Action | None:
+    return next((action for action in words if getattr(parsed, action.dest) is None), None)
 
 
 def _usage_of_words(parser: Parser) -> Iterator[str]:

@@ -24,6 +24,9 @@ NEEDED = {
     "prices": ("aws", "cluster"),
     "verify": ("cluster",),
     "watch": ("cluster",),
+    # It wakes a parked stack, too.
+    "run": ("ollama", "cluster", "aws"),
+    "env": ("ollama", "cluster"),
     "open": ("cluster",),
     "metrics": ("ollama", "cluster"),
     "chat": ("ollama", "cluster"),

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tandem.arguments import Parser, all_parsers
-from tandem.lookup import regions, stack_file
+from tandem.lookup import existing, regions, stack_file
+from tandem.terminal import CallError
 
 
 def suggest(parser: Parser) -> None:
@@ -20,6 +21,7 @@ def suggest(parser: Parser) -> None:
         **dict.fromkeys(("MODEL", "TAG"), lambda prefix, **_: offered_models(prefix)),
         "GPU|TYPE": lambda **_: [*_gpus(), *_instance_types()],
         "QUANT": lambda **_: _quantizations(),
+        "MODEL|ID": lambda parsed_args, **_: _models_of(parsed_args.stack),
         "REGION": lambda **_: regions(),
         **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
     }
@@ -61,3 +63,15 @@ def _quantizations() -> list[str]:
     from sharing.models.catalogue import models, quantized
 
     return sorted({model.quant.lower() for model in (*models().values(), *quantized().values())})
+
+
+def _models_of(stack: str) -> list[str]:
+    """The models of a stack, by tag and id; none while its file is wrong."""
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import RefusedError, judge_file
+
+    try:
+        models = judge_file(existing(stack)).config.models
+    except (CallError, RefusedError, UnreadableError):
+        return []
+    return [word for served in models for word in (served.model.name, served.id)]

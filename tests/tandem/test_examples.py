@@ -3,7 +3,9 @@
 docs/cli.yaml names the golden of each. The commands are the real ones; what they ask is emulated.
 """
 
+import io
 import re
+import sys
 import webbrowser
 from contextlib import nullcontext
 from functools import partial
@@ -24,6 +26,7 @@ from tests.shipped import copy_project
 from tests.tandem.aws.creation import TRUST, Creation
 from tests.tandem.aws.emulated import CLUSTER, ENOUGH, OURS, Emulated
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
+from tests.tandem.deployed.reachable import reachable
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import mps
 from tests.tandem.test_pages import G_SPOT, case, cleaning, creation, emulated, machine, play, reader
@@ -132,3 +135,29 @@ def test_open_until_ctrl_c(llama: FakeOllama, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(page, "sleep", interrupt)
     monkeypatch.setattr(webbrowser, "open", lambda url: True)
     golden("examples/open.txt", shown(call("open", "dev", cwd=tmp_path, columns=80)).replace("11434", str(PORT)))
+
+
+def test_run_of_one_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with (
+        ollama("llama2:7b", pieces=["A daemon", " that lets processes share a GPU."]) as llama,
+        reachable(tmp_path, {"llama2-7b": llama}) as stack,
+    ):
+        ended = call("run", str(stack.file), "llama2:7b", "What is MPS?", *stack.way, columns=80)
+    golden("examples/run.txt", shown(ended))
+
+
+def test_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with (
+        ollama("llama2:7b") as llama,
+        ollama("mistral:7b") as mistral,
+        reachable(tmp_path, {"llama2-7b": llama, "mistral-7b": mistral}) as stack,
+    ):
+        ended = call("env", str(stack.file), *stack.way, columns=80)
+        call("env", str(stack.file), "--stop")
+    said = ended.stdout.replace(str(stack.file), "dev")
+    for number, port in enumerate(dict.fromkeys(re.findall(r"127\.0\.0\.1:(\d+)", said)), 41181):
+        said = said.replace(port, str(number))
+    golden("examples/env.txt", said)

@@ -90,9 +90,10 @@ def test_help_groups_the_commands() -> None:
         title: re.findall(r"^  (\w+) ", body, re.MULTILINE)
         for title, body in zip(groups[::2], groups[1::2], strict=True)
     }
-    assert [*named] == ["Plan", "Operate", "Measure", "Try", "Shell"]
-    assert named["Operate"] == ["verify", "park", "wake", "watch", "open", "metrics", "leftovers"]
-    assert named["Measure"] == ["chat", "bench", "report"]
+    assert [*named] == ["Plan", "Use", "Operate", "Measure", "Try", "Shell"]
+    assert named["Use"] == ["run", "env", "open", "chat"]
+    assert named["Operate"] == ["verify", "park", "wake", "watch", "metrics", "leftovers"]
+    assert named["Measure"] == ["bench", "report"]
     assert {name for names in named.values() for name in names} == COMMANDS.keys()
 
 

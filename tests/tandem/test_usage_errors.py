@@ -15,6 +15,8 @@ from tests.shipped import copy_project
 VPC = "aws:ec2/vpc:Vpc vpc-1"
 VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {VPC}")
 MANY = " ".join(["llama2:7b"] * 65)
+REACHING = ("verify", "watch", "metrics", "env --foreground", "chat", "bench")
+"""The commands that reach a cluster without any other word."""
 CALLS = (
     *(
         "pln",
@@ -50,6 +52,17 @@ CALLS = (
         "metrics",
         "metrics timeslise",
         "metrics --url a=http://h:1 --listen x",
+        "run",
+        "run timeslise",
+        "run dev lama2:7b",
+        "run dev gpt Why?",
+        "run dev llama2:7b Why? more",
+        "run dev --yes llama2:7b --seed 1 Why? more",
+        "env",
+        "env timeslise",
+        "env timeslise --stop",
+        "env dev lama2:7b",
+        "env dev --shell fsh",
         "chat timeslise",
         "chat",
         "chat --url a=http://h:1",
@@ -59,8 +72,8 @@ CALLS = (
     ),
     *(f"{command} --region us-east-11" for command in ("doctor", "leftovers", "quota", "prices")),
     *(f"{command} --region any" for command in ("modes", "gpus", "prices")),
-    *(f"{name} dev --context x" for name in ("verify", "watch", "metrics", "chat", "bench")),
-    *(f"{name} dev --kubeconfig nowhere" for name in ("verify", "watch", "metrics", "chat", "bench")),
+    *(f"{name} dev --context x" for name in REACHING),
+    *(f"{name} dev --kubeconfig nowhere" for name in REACHING),
     *(f"verify --wait={seconds}" for seconds in ("-1", "inf", "nan", "soon")),
     *("bench --concurrency 0", "bench --rate -1", "bench --requests x", "bench --usd-per-hour inf"),
     *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
@@ -68,7 +81,7 @@ CALLS = (
     *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
     f"sandbox delete timeslice {VPC} -- --refresh",
     *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
-    *(f"{command} dev" for command in ("verify", "watch", "metrics", "chat", "bench", "plan --running")),
+    *(f"{command} dev" for command in (*REACHING, "plan --running")),
     *("open timeslise", "open dev", "open dev --port 65536"),
     *(
         f"sandbox {verb.format(stack)}"
@@ -84,6 +97,7 @@ def test_every_usage_error_is_reported_as_in_the_golden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     copy_project(tmp_path)
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")

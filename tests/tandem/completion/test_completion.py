@@ -47,6 +47,10 @@ OFFERED = {
     "tandem models --fits l4": {"l4", "l40s"},
     "tandem models --quant q5_k": {"q5_k_s", "q5_k_m"},
     "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
+    "tandem run good m": {"mistral:7b", "mistral-7b"},
+    "tandem env good l": {"llama2:7b", "llama2-7b"},
+    "tandem run my-first l": set(),
+    "tandem run nowhere l": set(),
 }
 """The exact completions of the shell for the line. Names are from AWS's and Ollama's lists."""
 
@@ -59,6 +63,7 @@ def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str,
     for name in ("Pulumi.yaml", *(f"Pulumi.{stack}.yaml" for stack in stacks), "dir/Pulumi.other.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    shutil.copy(ROOT / "Pulumi.timeslice.yaml", tmp_path / "Pulumi.good.yaml")
     program = tmp_path / "bin" / "tandem"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@"\n', encoding="utf-8")
