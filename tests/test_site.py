@@ -17,7 +17,7 @@ import hooks  # noqa: E402
 
 NAV: list[dict[str, Any]] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
 TABS: dict[str, Any] = {title: content for entry in NAV for title, content in entry.items()}
-MOST_IN_A_GROUP = 7
+MOST_IN_A_GROUP = 8
 """Lines that a reader takes in at a glance."""
 
 
