@@ -15,7 +15,7 @@ PLACES = re.compile(r"(?<=[/,_:])(?=\w)")
 """Where both may break."""
 
 BACK = "\n\n[All decisions](README.md)\n"
-"""The way out of a page that is not in the navigation."""
+"""The link on a page that is not in the navigation."""
 BOOSTS = {
     "how-to/": 4,
     "recipes/": 2,
