@@ -16,7 +16,14 @@ PLACES = re.compile(r"(?<=[/,_:])(?=\w)")
 
 BACK = "\n\n[All decisions](README.md)\n"
 """The link on a page that is not in the navigation."""
-BOOSTS = {"how-to/": 4, "tutorials/": 2, "explanation/": 2, "reference/emulation": 0.5, "reference/real-world": 0.5}
+BOOSTS = {
+    "how-to/": 4,
+    "recipes/": 2,
+    "tutorials/": 2,
+    "explanation/": 2,
+    "reference/emulation": 0.5,
+    "reference/real-world": 0.5,
+}
 BOOSTS |= {"benchmarks/": 0.5, "reference/changes": 0.5}
 """How the search weighs pages, by the start of their paths: guides first, tables of tests and figures last."""
 HIDDEN = {
