@@ -14,14 +14,12 @@ from components.containers import NOBODY
 from sharing import versions
 from sharing.aws import tags
 from sharing.names import MODE_TAINT, OWNER_LABEL, POOL_LABEL
-from sharing.stack.config import StackConfig
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
 from tests.rows import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = "us-east-1"
-REFERENCE = ROOT / "docs" / "reference"
 ALTERNATIVES = "docs/explanation/alternatives.md"
 DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
@@ -72,12 +70,6 @@ def test_the_stack_file_of_a_guide_has_no_warning(guide: str, tmp_path: Path) ->
     path = tmp_path / "Pulumi.example.yaml"
     path.write_text(example, encoding="utf-8")
     assert judge_file(path).plan().verdict.warnings == ()
-
-
-def test_every_section_of_a_stack_file_is_in_the_reference() -> None:
-    reference = (REFERENCE / "stack-file.md").read_text(encoding="utf-8")
-    for key in (field.alias or name for name, field in StackConfig.model_fields.items()):
-        assert re.search(rf"^\| `{key}[.\[`]", reference, flags=re.MULTILINE), key
 
 
 def test_links_of_documents_have_a_target() -> None:

@@ -122,7 +122,7 @@ class Choices:
 
     @property
     def proposed(self) -> int:
-        """The place of the first setup, or, if that has a warning, of one that is as cheap or fast and has none."""
+        """The place of the first setup, or, if it has warnings, of the first that is as cheap or fast and has least."""
         return _proposed(self.fitting, self.by)
 
     @property
@@ -198,7 +198,7 @@ def _ranked(choices: Sequence[Choice], by: By) -> tuple[Choice, ...]:
 def _proposed(ranked: Sequence[Choice], by: By) -> int:
     best = ranked[0].rank(by)[:2] if ranked else ()
     alike = takewhile(lambda place: ranked[place].rank(by)[:2] == best, range(len(ranked)))
-    return next((place for place in alike if not ranked[place].doubts), 0)
+    return min(alike, key=lambda place: len(ranked[place].doubts), default=0)
 
 
 def _best_of_regions(choices: Sequence[Choice], by: By) -> tuple[Choice, ...]:

@@ -2,6 +2,7 @@
 
 import argparse
 import ipaddress
+import os
 import re
 import sys
 import textwrap
@@ -9,17 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.models.catalogue import find
-from sharing.models.served import ServedModel
 from sharing.printable import printable
+from sharing.problems import did_you_mean
 from sharing.schedule.week import judge_timezone
 from sharing.section import is_email
 from tandem import arguments
+from tandem.init import recipes
+from tandem.init.recipes import SPARE_PERCENT, Recipe
 from tandem.lookup import require_region
 from tandem.search import base_stack
 from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
+SPARE = f"price + {SPARE_PERCENT} %"
+"""The budget of a recipe, unless the user names one."""
+LOCAL_TIME = "/etc/localtime"
 ALWAYS = "always"
 HOURS_PER_DAY = 24
 HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
@@ -35,21 +40,27 @@ class Questions:
 
     asks: bool
 
-    def answer(self, question: str, default: str, read: Callable[[str], Answer], given: str | None = None) -> Answer:
+    def answer(
+        self, question: str, default: str | None, read: Callable[[str], Answer], given: str | None = None
+    ) -> Answer:
         """What was given, or else the user's answer, or else the default, as `read` reads it.
 
         The user is asked again after a wrong answer. Raises `CallError` for any other that `read` does not take.
         """
         if given is not None or not self.asks:
-            return read(default if given is None else given)
+            return read((default or "") if given is None else given)
+        proposed = f"{question}:" if default is None else f"{question} [{default}]:"
         while True:
             try:
-                text = input(printable(_folded(f"{question} [{default}]:"))).strip()
+                text = input(printable(_folded(proposed))).strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
+            if not text and default is None:
+                complain("the answer is empty, and there is no default. Write one.")
+                continue
             try:
-                return read(text or default)
+                return read(text or default or "")
             except InputEndedError:
                 raise
             except CallError as error:
@@ -76,7 +87,7 @@ def budget(text: str) -> str:
 def limits(text: str) -> base_stack.Values:
     """The budget as keys of a stack file; empty for no limit."""
     try:
-        return {} if text == NO_LIMIT else {**arguments.budget(text).settings}
+        return {} if text in (NO_LIMIT, SPARE) else {**arguments.budget(text).settings}
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}") from None
 
@@ -89,11 +100,6 @@ def context(text: str) -> int:
         raise CallError(f"the context {error}") from None
 
 
-def models(text: str, context: int) -> list[base_stack.Values]:
-    """The models with that context, or with the nearest one that Ollama gives them."""
-    return [{"name": name, "context": _nearest(name, context)} for name in words(text)]
-
-
 def lowered(chosen: list[base_stack.Values], context: int) -> str:
     """The models that have fewer tokens than the user asked for, in words; empty if none has."""
     fewer = [f"{model['name']} {model['context']:,}" for model in chosen if model["context"] < context]
@@ -102,11 +108,6 @@ def lowered(chosen: list[base_stack.Values], context: int) -> str:
         if fewer
         else ""
     )
-
-
-def _nearest(name: str, context: int) -> int:
-    model = find(name)
-    return ServedModel.of(model, context=context).effective_context if model else context
 
 
 def hours(text: str) -> dict[str, dict[str, str]]:
@@ -121,6 +122,21 @@ def hours(text: str) -> dict[str, dict[str, str]]:
     if wrong := judge_timezone(timezone):
         raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
     return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
+
+
+def time_zone() -> str:
+    """The time zone of this machine; UTC where it has no name."""
+    linked = os.path.realpath(LOCAL_TIME).rpartition("/zoneinfo/")[2]
+    name = (os.environ.get("TZ", "").removeprefix(":") or linked).removeprefix("Etc/")
+    return "UTC" if judge_timezone(name) else name
+
+
+def recipe(text: str) -> Recipe:
+    """A recipe by name."""
+    known = [*recipes.names(), recipes.OWN]
+    if text not in known:
+        raise CallError(f"unknown recipe '{text}'. {did_you_mean(text, known)}")
+    return recipes.read(text)
 
 
 def page(text: str) -> dict[str, dict[str, object]]:

@@ -11,6 +11,7 @@ from sharing.models.served import OF_CUSTOM
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
+from sharing.stack.budget import Budget
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
@@ -27,6 +28,7 @@ OF_POOLS = ("pool", "spill")
 ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 LIMITS = (PER_HOUR, PER_MONTH)
+TYPES = "gpu-nodes.instance-types"
 OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
 Values = dict[str, Any]
 
@@ -46,10 +48,15 @@ class BaseStack:
         """The same stack in another region."""
         return replace(self, provider={**self.provider, REGION: region}, config=self.config.changed(region=region))
 
-    def written(self, chosen: StackConfig, comments: Sequence[str]) -> str:
-        """The stack file of a setup that was chosen, with comments as its first lines."""
+    def with_limits(self, limits: Values) -> "BaseStack":
+        """The same stack with these keys of `budget`."""
+        sections = {**self.sections, **_with_limits(self.sections, limits)}
+        return replace(self, sections=sections, config=self.config.changed(budget=Budget.model_validate(limits)))
+
+    def written(self, chosen: StackConfig, comments: Sequence[str], about_types: str) -> str:
+        """The stack file of a setup that was chosen, with comments as its first lines and on its instance types."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
-        return stack_file(values, comments)
+        return stack_file(values, comments, notes={TYPES: about_types})
 
     def sections_of(self, chosen: StackConfig) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen.
@@ -75,13 +82,16 @@ def of_models(
 ) -> BaseStack:
     """Models of the catalogue, each with its `name` and other keys of a stack file, on the cheapest cluster.
 
-    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections.
+    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections,
+    and more keys of `cluster`.
     """
+    others = others or {}
+    cluster = {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}}
     sections: Values = {
-        "cluster": {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}},
+        **others,
+        "cluster": {**cluster, **others.get("cluster", {})},
         "models": [*models],
         **_with_limits({}, limits),
-        **(others or {}),
     }
     try:
         return of_values(sections, region, today)

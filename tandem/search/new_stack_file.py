@@ -45,15 +45,14 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
     ]
     if base.config.cluster.public_access_cidrs == [*ANYWHERE]:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
-    head += _tip(base, choice)
-    return save(path, base.written(choice.config, head))
+    return save(path, base.written(choice.config, head, f"EC2 types with the same GPU.{_tip(base, choice)}"))
 
 
-def _tip(base: BaseStack, choice: Choice) -> list[str]:
+def _tip(base: BaseStack, choice: Choice) -> str:
     """The cheapest second instance type, where spot capacity is at stake and the budget allows it."""
     pool = choice.cell.pool
     if pool.capacity != "spot":
-        return []
+        return ""
     limited = choice.config.changed(budget=base.config.budget)
     bills: dict[str, float] = {}
     for name, instance in instance_types().items():
@@ -64,11 +63,9 @@ def _tip(base: BaseStack, choice: Choice) -> list[str]:
         if verdict.accepted and verdict.cost and not verdict.cost.unpriced:
             bills[name] = verdict.cost.usd_per_hour
     if not bills:
-        return []
+        return ""
     second = min(bills, key=lambda name: bills[name])
-    return [
-        f"With {second} as a second instance type, spot capacity is more likely: up to ${bills[second]:.3f} per hour."
-    ]
+    return f" With {second} as a second one, spot capacity is more likely: up to ${bills[second]:.3f} per hour."
 
 
 def save(path: Path, text: str) -> Path:

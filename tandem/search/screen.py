@@ -185,22 +185,29 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
 
 
 def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
+    say(console, f"error: {find_reason(config, choices)}")
+    if _is_about_money(choices):
+        _unpriced(console, config, choices)
+
+
+def _is_about_money(choices: Choices) -> bool:
+    """Whether setups hold the models, fast enough, for more than the budget, or at a price that is not known."""
+    return bool(choices.over_budget or choices.not_judged) and not (choices.regions and not choices.over_budget)
+
+
+def find_reason(config: StackConfig, choices: Choices) -> str:
+    """Why there is no setup, with the next step."""
     nearest = choices.over_budget or choices.not_judged
     if choices.too_slow and not nearest:
         reason = f"no setup gives every model {choices.least_tokens_per_s:g} tokens/s while all are busy."
-        say(console, f"error: {reason}{_fastest(choices.too_slow[0], limits_of(config))}")
-        return
+        return f"{reason}{_fastest(choices.too_slow[0], limits_of(config))}"
     if choices.regions and not choices.over_budget and (nearest or not choices.refused):
         price = "spot price" if choices.not_judged else "price"
-        reason = f"no region has a known offer with a known {price} for these models."
-        say(console, f"error: {reason} Name one with --region.")
-        return
+        return f"no region has a known offer with a known {price} for these models. Name one with --region."
     if not nearest:
         refusal = choices.refusal
         miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
-        reason = f"these models cannot run: {refusal}" if refusal else miss
-        say(console, f"error: {reason}")
-        return
+        return f"these models cannot run: {refusal}" if refusal else miss
     limits = limits_of(config)
     hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
     bill = choices.over_budget[0].bill if choices.over_budget else None
@@ -212,8 +219,7 @@ def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
         reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
         if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
             reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
-    say(console, f"error: {reason}")
-    _unpriced(console, config, choices)
+    return reason
 
 
 def _fastest(nearest: Choice, limits: Limits) -> str:

@@ -52,11 +52,12 @@ def written(folder: Path) -> list[str]:
 
 
 def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
-    said = ("", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
+    said = ("", "", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
     questions = answers(*said, "400/month", "2")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert [re.split(r"[,:(\[]", question)[0].strip() for question in questions] == [
+        "A recipe",
         "Name of the stack",
         "AWS region",
         "Networks",
@@ -92,7 +93,7 @@ def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster
     project: Path, answers: Answers
 ) -> None:
     """MPS is faster and not officially supported (ollama#9765)."""
-    questions = answers(*[""] * 9)
+    questions = answers(*[""] * 10)
     _, screen = on_screen("init", cwd=project)
     assert re.search(r"^1 +(\d+\.\d{3})  1 × \S+ +mps .*\n2 +\1  1 × \S+ +timeslice ", screen, re.MULTILINE)
     assert "\nSetup 2 is proposed: as cheap as setup 1, and without a warning.\n" in screen
@@ -110,7 +111,7 @@ def test_without_questions_the_setup_that_is_written_has_its_reason_too(project:
 
 def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answers: Answers) -> None:
     """8.4 and 1.8 GiB of weights (Ollama's library) on a T4 with 14.6: equal shares would be too small."""
-    answers(*[""] * 5, "qwen2.5:14b qwen2.5:3b", "", "", "1")
+    answers(*[""] * 6, "qwen2.5:14b qwen2.5:3b", "", "", "1")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert re.search(r"^1 +\d+\.\d{3}  1 × g4dn.xlarge +mps-per-model ", screen, re.MULTILINE)
@@ -123,7 +124,7 @@ def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answ
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
     (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
-    wrong = ["a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
+    wrong = ["rga", "own", "a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
     wrong += ["20-8", "8-24", "8-20 Paris", "always", "me", "none", "lama2:7b", "llama2:7b", "much", "100", ""]
     questions = answers(*wrong, "-1", "1/year", "none", "0", "4", "x", "1")
     code, screen = on_screen("init", cwd=project, columns=200)
@@ -134,18 +135,19 @@ def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path,
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
     for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
         assert hint in screen
+    assert "unknown recipe 'rga'. Did you mean rag?" in screen
     for hint in ("the hours must be like 8-20 Europe/Paris", "Europe/Paris?", "must be an e-mail", "at least 256"):
         assert hint in screen
     assert judge_file(project / "Pulumi.new.yaml").config.cluster.public_access_cidrs == []
 
 
 def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path, answers: Answers) -> None:
-    questions = answers("", "", "qwen2.5:32b", "", "0.1", "llama3.2:1b", "", "2", "1")
+    questions = answers("", "", "", "qwen2.5:32b", "", "0.1", "llama3.2:1b", "", "2", "1")
     code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
-    assert (code, len(questions)) == (0, 9)
+    assert (code, len(questions)) == (0, 10)
     assert "no setup fits" in screen
-    assert questions[5] == "Models, separated by spaces [qwen2.5:32b]: "
-    assert questions[7] == "Budget in dollars: `1` per hour, `350/month`, or `none` [0.1]: "
+    assert questions[6] == "Models, separated by spaces [qwen2.5:32b]: "
+    assert questions[8] == "Budget in dollars: `1` per hour, `350/month`, or `none` [0.1]: "
     assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 
@@ -181,7 +183,7 @@ def test_a_context_that_a_model_does_not_support_is_lowered_and_said(project: Pa
     assert "is more than" not in call("init", "fits", "--yes", cwd=project).stdout
 
 
-@pytest.mark.parametrize("place", [0, 8])
+@pytest.mark.parametrize("place", [0, 9])
 def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
     answers(*[""] * place, KeyboardInterrupt)
     assert on_screen("init", cwd=project)[0] == 130
@@ -201,10 +203,10 @@ def test_a_file_is_kept_and_nothing_else_asked_if_the_input_ends(
 ) -> None:
     path = project / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
-    questions = answers(*["mine"] * (not stack), EOFError)
+    questions = answers(*["", "mine"] * (not stack), EOFError)
     code, screen = on_screen("init", *stack, cwd=project, columns=200)
     assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
-    assert len(questions) == 2 - len(stack)
+    assert len(questions) == (1 if stack else 3)
     assert screen.endswith(f"{path} exists. Use --force to overwrite it.\n")
 
 
@@ -330,7 +332,7 @@ def test_the_stack_file_names_a_second_instance_type_that_the_budget_allows(proj
     """A g4dn.2xlarge has the T4 of a g4dn.xlarge, and $0.327 instead of $0.216 per hour (spot, us-east-1)."""
     path, tip = (
         project / "Pulumi.mine.yaml",
-        r"^# With g4dn\.2xlarge as a second instance type, .*: up to \$(\S+) per hour\.$",
+        r"# EC2 types with the same GPU\. With g4dn\.2xlarge as a second one, .*: up to\s+(?:# )?\$(\S+) per hour\.$",
     )
     assert call("init", "--yes", "--budget", "400/month", cwd=project).returncode == 0
     text = path.read_text(encoding="utf-8")

@@ -1,0 +1,148 @@
+"""The setups for what the user wants: each answer is checked before the next question."""
+
+import argparse
+import datetime
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
+from sharing.verdict.rules.budget import PER_MONTH
+from tandem.arguments import ISOLATION
+from tandem.init import questions as ask
+from tandem.init.questions import Questions
+from tandem.init.recipes import Recipe, limit
+from tandem.search import base_stack, screen
+from tandem.search.base_stack import BaseStack, Values
+from tandem.terminal import FAILED, CallError, print_line, status
+
+REGION = "us-east-1"
+ROWS = 3
+"""Setups to pick from."""
+SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
+"""Where a stack file has what the user said: there is no file yet."""
+ANYWHERE = "0.0.0.0/0"
+ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
+HOURS = "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`, or `always`"
+PAGE = "E-mail address of the administrator of a chat page, or `none`"
+CONTEXT = "Context in tokens, at most"
+BUDGET = "Budget in dollars: `1` per hour, `350/month`, or `none`"
+SMALLER = "For less, name smaller models: --model TAG, once per model. `tandem models` lists all."
+
+
+class NothingFitsError(CallError):
+    """No setup holds the models within the budget."""
+
+    exit_code = FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The setups, the best first, and the rest of the stack."""
+
+    base: BaseStack
+    choices: Choices
+    spares: bool
+    """Whether the stack gets a limit of its own: the user names none."""
+
+    def base_for(self, choice: Choice) -> BaseStack:
+        """The rest of the stack for a setup, with that limit; without one where its price is not known."""
+        if not self.spares or choice.bill.unpriced:
+            return self.base
+        return self.base.with_limits({PER_MONTH: limit(choice.bill.usd_per_month)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stack:
+    """What every setup has: all answers but those about models and money."""
+
+    region: str
+    allowed: list[str]
+    others: Values
+    today: datetime.date
+
+    def of(self, models: list[Values], limits: Values) -> BaseStack:
+        return base_stack.of_models(models, self.region, limits, self.today, self.allowed, self.others)
+
+    def check(self, name: str, models: list[Values]) -> None:
+        """Raises `CallError` about the flag or question of that name."""
+        try:
+            self.of(models, {})
+        except CallError as error:
+            raise CallError(SETTING.sub(f"{name}:", str(error))) from None
+
+
+def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe) -> Found:
+    """The setups for the answers; the user is asked again while nothing fits, where other answers may help."""
+    stack = _ask_for_stack(parsed, questions, recipe)
+    tags, context = recipe.tags, None
+    money = ask.NO_LIMIT if recipe.is_own else ask.SPARE
+    given, given_context, given_budget = joined(parsed.model), parsed.context, parsed.budget
+    if not recipe.is_own:
+        given = given or recipe.tags
+
+    def named(text: str) -> str:
+        stack.check("--model" if given else "Models", recipe.serve(ask.words(text), None))
+        return text
+
+    def sized(text: str) -> int:
+        count = ask.context(text)
+        stack.check("--context" if given_context else "Context", recipe.serve(ask.words(tags), count))
+        return count
+
+    while True:
+        tags = questions.answer("Models, separated by spaces", tags, named, given)
+        if recipe.is_own or given_context:
+            context = questions.answer(CONTEXT, str(context or recipe.context), sized, given_context)
+        money = questions.answer(BUDGET, money, ask.budget, given_budget)
+        chosen = recipe.serve(ask.words(tags), context)
+        if context and (lowered := ask.lowered(chosen, context)):
+            print_line(lowered, sys.stderr if parsed.json else sys.stdout)
+        base = stack.of(chosen, ask.limits(money))
+        with status("Comparing setups"):
+            choices = choose(base.config, ("spot", "on-demand"), isolated=ISOLATION.get(parsed.isolation, ISOLATIONS))
+        if choices.fitting:
+            if recipe.is_own and not parsed.json:
+                screen.table(base.config, choices, ROWS, numbered=True)
+            return Found(base, choices, money == ask.SPARE)
+        _say_that_nothing_fits(base, choices, parsed, recipe)
+        if not questions.asks or not (recipe.is_own or choices.over_budget):
+            return Found(base, choices, False)
+        print_line("Change the models or the budget." if recipe.is_own else "Change the budget.", sys.stdout)
+        given = None if recipe.is_own else given
+        given_context = given_budget = None
+
+
+def _ask_for_stack(parsed: argparse.Namespace, questions: Questions, recipe: Recipe) -> _Stack:
+    today = datetime.date.today()
+    region = questions.answer("AWS region", REGION, ask.region, parsed.region)
+
+    def allowed_to(text: str) -> list[str]:
+        allowed = ask.networks(text)
+        name = "--allow-cidr" if parsed.allow_cidr else "Networks"
+        _Stack(region=region, allowed=allowed, others={}, today=today).check(name, recipe.models)
+        return allowed
+
+    needed = dict.fromkeys(recipe.needs)
+    allowed = questions.answer(ACCESS, needed.get("allow-cidr", ANYWHERE), allowed_to, joined(parsed.allow_cidr))
+    hours = recipe.hours if recipe.hours == ask.ALWAYS else f"{recipe.hours} {ask.time_zone()}"
+    park = questions.answer(HOURS, hours, ask.hours, parsed.hours)
+    page = questions.answer(PAGE, needed.get("ui", ask.NO_PAGE), ask.page, parsed.ui)
+    return _Stack(region=region, allowed=allowed, others=recipe.sections(park, page), today=today)
+
+
+def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.Namespace, recipe: Recipe) -> None:
+    """Raises `NothingFitsError` for a program."""
+    smaller = SMALLER if choices.over_budget and not recipe.is_own else ""
+    if parsed.json:
+        raise NothingFitsError(f"{screen.find_reason(base.config, choices)} {smaller}".strip())
+    screen.table(base.config, choices, ROWS)
+    if smaller:
+        print_line(f"hint: {smaller}", sys.stdout)
+
+
+def joined(given: Iterable[Any] | None) -> str | None:
+    """A flag that may be passed several times, as the answer to its question."""
+    return None if given is None else " ".join(given)
