@@ -268,7 +268,7 @@ def test_the_plan_of_a_written_file_has_no_warning_of_its_own(
 
 
 def test_a_recipe_is_a_file_and_a_page() -> None:
-    """Whoever adds a recipe adds these two; the package data of the wheel has the first."""
+    """A new recipe is these two; the package data of the wheel has the first."""
     pages = {path.stem for path in (ROOT / "docs" / "recipes").glob("*.md")} - {"index"}
     files = {path.stem for path in (ROOT / "tandem" / "init" / "data").iterdir()}
     assert files == pages == set(WANTED)
