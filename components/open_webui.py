@@ -39,8 +39,8 @@ API = "/api"
 SECRET_LENGTH = 32
 """Characters; bcrypt takes 72 bytes (Open WebUI 0.11.4 open_webui/utils/auth.py, `validate_password`)."""
 CPU_MILLIS, MEMORY_MIB = 100, 1536
-"""Requests of the pod, and its limit of memory. Users report 500 to 650 MiB of an idle page
-(open-webui/open-webui#2582, #4188)."""
+"""Requests of the pod, and its limit of memory. It took 1,153 MiB after a start, and 1,283 MiB with two documents of
+0.8 MB (docs/decisions/0192)."""
 PROBE_SECONDS, START_PROBES = 5, 60
 """The first start migrates a database, and imports take most of a minute."""
 

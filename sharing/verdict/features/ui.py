@@ -31,7 +31,7 @@ def _describe(config: StackConfig) -> str:
     """What keeps accounts and documents, what deletes them, and what searches documents."""
     gib, embedding = config.ui.kept_gib, find_embedding(config)
     kept = f"on a volume of {gib} GiB, which `destroy` deletes" if gib else "lost with the page's pod"
-    searched = f"; documents are searched with {embedding.model.name}" if embedding else ""
+    searched = f"; documents are searched with {embedding.name}" if embedding else ""
     return f"accounts, chats and documents {kept}{searched}"
 
 
