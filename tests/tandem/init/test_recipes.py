@@ -162,6 +162,8 @@ def test_the_budget_that_the_error_names_is_the_smallest_that_works(project: Pat
     ("arguments", "said"),
     [
         (["rag"], "the recipe `rag` needs --ui EMAIL. Pass it,"),
+        (["chat"], "the recipe `chat` needs --ui EMAIL. Pass it,"),
+        (["vision"], "the recipe `vision` needs --ui EMAIL. Pass it,"),
         (["private"], "needs --ui EMAIL and --allow-cidr CIDR."),
         (["private", "--ui", "none"], "needs --allow-cidr CIDR."),
         (["rga"], "--recipe: unknown value `rga`. Did you mean rag?"),
