@@ -25,7 +25,7 @@ class Recipe:
 
     name: str
     title: str
-    """What it is, to go on with after its name."""
+    """What it is, in a list after its name."""
     models: list[dict[str, Any]]
     """As a stack file has them."""
     hours: str

@@ -119,6 +119,15 @@ def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warn
     assert whole.value / nodes.value == pytest.approx(hour)
 
 
+def test_where_every_setup_has_a_warning_the_one_with_the_fewest_is_proposed() -> None:
+    """No table has the price of sa-east-1, so each setup has a warning about its price."""
+    found = choose(TWO.changed(region="sa-east-1"), ["on-demand"])
+    first, second = found.fitting[:2]
+    assert (first.cell.way, second.cell.way) == ("mps", "timeslice")
+    assert len(first.doubts) > len(second.doubts) > 0
+    assert found.proposed == 1
+
+
 # qwen2.5:14b has 8.4 GiB (its page in Ollama's library) and a share of a T4 by two 7.5; an L4 has 11.2.
 SIZES = setup(models=tenants(served("qwen2.5:14b", context=4096), served("qwen2.5:3b", context=4096)))
 
