@@ -8,6 +8,7 @@
 
 import datetime
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.verdict.full import judge_fully
+from stacks.model_files.web import OFFLINE
 from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import HONOURED, REGION
@@ -306,4 +308,5 @@ def plan_schema() -> str:
 
 
 if __name__ == "__main__":
+    os.environ[OFFLINE] = "1"  # the same pages on every machine
     sys.exit(main(sys.argv[1:]))

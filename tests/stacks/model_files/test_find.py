@@ -1,16 +1,19 @@
 """Which of the catalogue, the cache, a registry and a file describes a model."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 import tandem
 from sharing.models.catalogue import models
 from stacks.model_files import cache, web
 from stacks.model_files.errors import UnreadableModelError
 from stacks.model_files.find import find_model
+from stacks.stack_file.judge import judge_file
 from tests.stacks.model_files.gguf_files import LAYERS, write
 from tests.stacks.model_files.local_registry import Registry, running
 
@@ -109,3 +112,30 @@ def test_nothing_is_kept_of_a_model_that_was_not_found(registry: Registry) -> No
     with pytest.raises(UnreadableModelError):
         find_model("nothing:1b")
     assert not cache.home().exists()
+
+
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "use-a-model-of-your-own.md"
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_the_names_of_the_guide_are_planned(registry: Registry, gguf: Path, tmp_path: Path) -> None:
+    [section] = blocks("yaml")
+    models = yaml.safe_load(section)["tandem:models"]
+    registry.push(models[0]["name"], ("model", gguf.read_bytes()))
+    file = tmp_path / "Pulumi.x.yaml"
+    settings = {"aws:region": "us-east-1", "tandem:sharing": {"mode": "exclusive"}, "tandem:models": models}
+    file.write_text(yaml.safe_dump({"config": settings}))
+    assert [served.model.name for served in judge_file(file).config.models] == [each["name"] for each in models]
+
+
+def test_the_program_of_the_guide_runs_with_its_description(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [description], [program] = blocks("json"), blocks("python")
+    (tmp_path / "my-model.json").write_text(description)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "guide", "exec"), {})
+    assert capsys.readouterr().out == "no errors and no warnings\n"
