@@ -1,5 +1,6 @@
 """Finds the model behind a name or a file, for every command and for programs of your own: one way for all."""
 
+import os
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -43,10 +44,11 @@ def describe_place(place: str, folder: Path | None = None) -> Description:
     try:
         with path.open("rb") as file:
             start = file.read(MOST_JSON + 1)
-    except OSError as error:
-        if path.is_dir():
+    except (OSError, ValueError) as error:  # `ValueError` for a path with a null character
+        if os.path.isdir(path):
             raise MissingFileError(f"{place} is a folder", "Choose a file in it.") from None
-        raise MissingFileError(f"{place} cannot be read ({error.strerror})", "Write the path of a file.") from None
+        reason = error.strerror if isinstance(error, OSError) else "no file has that name"
+        raise MissingFileError(f"{place} cannot be read ({reason})", "Write the path of a file.") from None
     if start.lstrip()[:1] == b"{":
         return _read_json(place, start)
     from stacks.model_files.registry import describe

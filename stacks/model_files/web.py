@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import httpx
 
 OFFLINE = "TANDEM_OFFLINE"
-"""Variable that forbids all of these requests, for machines without a way out, and for tests."""
+"""Variable that forbids all of these requests, for machines without a network, and for tests."""
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
 WHOLE_SECONDS = 180.0

@@ -268,6 +268,17 @@ def under_pulumi(values: dict[str, str]) -> StackConfig:
     return contextvars.copy_context().run(read)
 
 
+def test_under_the_sandbox_a_description_is_relative_to_the_users_stack_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [{"name": "mine", "gguf": write_description(tmp_path, layers=7)}]
+    values = {"tandem:sharing": json.dumps({"mode": "timeslice"}), "tandem:models": json.dumps(models)}
+    with pytest.raises(RefusedError, match=r"own\.json cannot be read"):
+        under_pulumi({"aws:region": "us-east-1", **values})
+    monkeypatch.setenv("TANDEM_STACK_FOLDER", str(tmp_path))
+    assert under_pulumi({"aws:region": "us-east-1", **values}).models[0].model.layers == 7
+
+
 @pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools.stack_file()])
 def test_the_config_is_the_same_from_pulumi_and_from_the_file(text: str, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
