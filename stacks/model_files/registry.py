@@ -126,7 +126,8 @@ def _check_status(reference: Reference, response: Any) -> None:
     if status == MISSING:
         raise UnreadableModelError(f"{host} has no {reference.namespace}/{reference.model}:{reference.tag}", OTHER)
     if status in (NO_LOGIN, FORBIDDEN):
-        # Hugging Face answers 401 for a repository that does not exist, too.
+        # Hugging Face answers 401 for a repository that does not exist, too: huggingface_hub src/huggingface_hub/
+        # utils/_http.py, hf_raise_for_status.
         what = f"{host} wants a login for {reference.namespace}/{reference.model}:{reference.tag}"
         raise UnreadableModelError(what, f"Correct the name, or {BY_FILE[0].lower()}{BY_FILE[1:]}")
     reason = f"{status} {one_line(response.reason_phrase)}".strip()
