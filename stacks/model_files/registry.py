@@ -28,6 +28,7 @@ MOST_ERROR = 2**16
 FOUND, BAD_REQUEST, NO_LOGIN, FORBIDDEN, MISSING = 200, 400, 401, 403, 404
 BY_FILE = "Download its GGUF file, and write `gguf: FILE.gguf`."
 OTHER = "Correct the name, or write `gguf: FILE.gguf` for a model of your own."
+ANOTHER = "Choose another tag, or write `gguf: FILE.gguf`."
 LATER = "Try again later, or write `gguf: FILE.gguf`."
 
 
@@ -161,14 +162,19 @@ def _only_model(reference: Reference, manifest: _Manifest) -> str:
         raise UnreadableModelError(what, "Merge it into the model, and write `gguf: FILE.gguf`.")
     if manifest.digests(TENSOR):
         what = f"{reference} is stored as safetensors, which llama.cpp cannot load"
-        raise UnreadableModelError(what, "Choose a tag with a GGUF file.")
+        raise UnreadableModelError(what, ANOTHER)
     if len(models) == 1:
         return models[0]
     if models:
-        raise UnreadableModelError(f"{reference} has {len(models)} GGUF files", "Choose a tag with one.")
+        raise UnreadableModelError(f"{reference} has {len(models)} GGUF files", ANOTHER)
     what = f"{reference} has no GGUF file: it runs in Ollama's cloud, not on your GPU"
     raise UnreadableModelError(what, "Choose a tag that you can pull.")
 
 
 def _read_layer(reference: Reference, digest: str) -> Contents:
-    return read_url(reference.url("blobs", digest), str(reference))
+    try:
+        return read_url(reference.url("blobs", digest), str(reference))
+    except UnreachableError:
+        raise
+    except UnreadableModelError as error:
+        raise UnreadableModelError(error.what, ANOTHER) from None

@@ -109,8 +109,8 @@ FAILURES: dict[str, tuple[str, int, bytes, str]] = {
         b'{"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "../../x"}]}',
         "answered with no manifest of Ollama (layers.0.digest: String should match",
     ),
-    "a layer that is missing": ("blobs", 404, b"", f"{NAME} answered with 404 Not Found."),
-    "a layer behind a login": ("blobs", 401, b"", f"{NAME} answered with 401 Unauthorized. It needs a login. Download"),
+    "a layer that is missing": ("blobs", 404, b"", f"{NAME} answered with 404 Not Found. Choose another tag, or"),
+    "a layer behind a login": ("blobs", 401, b"", f"{NAME} answered with 401 Unauthorized. Choose another tag, or"),
 }
 
 
@@ -132,10 +132,14 @@ def cut(content: bytes) -> bytes:
 
 
 WRONG_LAYERS: dict[str, tuple[tuple[str, ...], Callable[[bytes], bytes], str]] = {
-    "a cut header": (("model",), cut, f"{NAME} ends at byte 300, in the middle of its metadata. Download it again."),
-    "another file": (("model",), lambda content: b"PK" + content, f"{NAME} is not a GGUF file. It is an archive."),
+    "a cut header": (
+        ("model",),
+        cut,
+        f"{NAME} ends at byte 300, in the middle of its metadata. Choose another tag, or write `gguf: FILE.gguf`.",
+    ),
+    "another file": (("model",), lambda content: b"PK" + content, f"{NAME} is not a GGUF file. Choose another tag, or"),
     "an adapter": (("model", "adapter"), bytes, f"{NAME} has an adapter, which no rule covers. Merge it into the mod"),
-    "two models": (("model", "model"), bytes, f"{NAME} has 2 GGUF files. Choose a tag with one."),
+    "two models": (("model", "model"), bytes, f"{NAME} has 2 GGUF files. Choose another tag, or"),
     "a model of the cloud": ((), bytes, f"{NAME} has no GGUF file: it runs in Ollama's cloud, not on your GPU. Choose"),
     "safetensors": (("tensor", "tensor"), bytes, f"{NAME} is stored as safetensors, which llama.cpp cannot load. Ch"),
 }
