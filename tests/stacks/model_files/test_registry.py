@@ -80,6 +80,7 @@ def test_the_weights_are_not_downloaded(registry: Registry, gguf: bytes) -> None
     assert registry.sent < 6 * 2**20
 
 
+SAID = b'{"error": "no."}'
 FAILURES: dict[str, tuple[str, int, bytes, str]] = {
     "a tag that does not exist": ("manifests", 404, b"", "hf.co has no me/mine-GGUF:Q8_0. Correct the name, or write"),
     "a login": (
@@ -99,7 +100,8 @@ FAILURES: dict[str, tuple[str, int, bytes, str]] = {
         "Correct the name, or",
     ),
     "a refusal without a reason": ("manifests", 400, b"<html>", f"hf.co refuses {NAME}: 400 Bad Request. Correct"),
-    "a refusal without an end": ("manifests", 400, b" " * 70_000, f"hf.co refuses {NAME}: 400 Bad Request. Correct"),
+    "a refusal of 64 KiB": ("manifests", 400, SAID.ljust(2**16), f"hf.co refuses {NAME}: no. Correct"),
+    "a refusal that is too long": ("manifests", 400, SAID.ljust(2**16 + 1), f"hf.co refuses {NAME}: 400 Bad Request. "),
     "a registry that is down": ("manifests", 503, b"", "hf.co answered with 503 Service Unavailable. Try again later,"),
     "no manifest": ("manifests", 200, b"<html>", "hf.co answered with no manifest of Ollama (Invalid JSON: "),
     "a huge manifest": ("manifests", 200, b" " * (2**20 + 1), "hf.co answered with a manifest of more than 1 MiB. Dow"),
