@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sharing.files import write_whole
+from sharing.fit.memory import need
+from sharing.hardware.gpus import gpus
 from sharing.models.catalogue import Model, find
-from sharing.models.served import MODEL_NAME
+from sharing.models.served import MODEL_NAME, ServedModel
 from sharing.names import model_id
 from sharing.printable import address, as_json, printable
 from stacks.model_files import cache, gguf_file
@@ -24,7 +26,7 @@ from stacks.stack_file.edit import describe_model
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_yaml
 from tandem.lookup import existing
-from tandem.models.listing import CONTEXT, GPU, needs
+from tandem.models.listing import CONTEXT, GPU
 from tandem.terminal import FAILED, FINE, CallError, print_json, say, short, status
 
 UNNAMED = "NAME"
@@ -103,6 +105,7 @@ def show(inspected: Inspected, parsed: argparse.Namespace, written: Path | None)
 
 def _rows(inspected: Inspected) -> list[tuple[str, str]]:
     model, digest = inspected.model, inspected.description.digest
+    needed = need(ServedModel.of(model, context=CONTEXT), gpus()[GPU]).total * MIB / GIB
     kind = " ".join(filter(None, (model.architecture or "unknown", model.quant)))
     rows = [
         ("model", inspected.name),
@@ -112,7 +115,7 @@ def _rows(inspected: Inspected) -> list[tuple[str, str]]:
         ("files", f"{model.file_bytes / GIB:.2f} GiB"),
         ("layers", f"{model.layers}"),
         ("longest context", f"{model.max_context:,} tokens" if model.max_context else "unknown"),
-        ("GPU memory", f"{needs(model).total * MIB / GIB:.2f} GiB on one {GPU} with context {CONTEXT}"),
+        ("GPU memory", f"{needed:.2f} GiB on one {GPU} with context {CONTEXT}"),
     ]
     return [(label, value) for label, value in rows if value]
 
