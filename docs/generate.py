@@ -8,6 +8,7 @@
 
 import datetime
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ from plugin import schema as package_schema
 from sharing import tables
 from sharing.stack.config import StackConfig
 from sharing.verdict.full import judge_fully
+from stacks.model_files.web import OFFLINE
 from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import REGION
@@ -267,4 +269,5 @@ def plan_schema() -> str:
 
 
 if __name__ == "__main__":
+    os.environ[OFFLINE] = "1"  # the same pages on every machine
     sys.exit(main(sys.argv[1:]))

@@ -25,6 +25,7 @@ from sharing.models.architectures import (
     WINDOWS,
 )
 from sharing.models.catalogue import Model
+from sharing.models.file_types import FILE_TYPES
 from sharing.printable import visible
 
 AGAIN = "Convert the model again, or download it again."
@@ -92,6 +93,7 @@ def derive_model(
     return Model(
         name=name,
         architecture=facts.architecture,
+        quant=_quantization(metadata),
         weights_bytes=weights,
         embedding_bytes=embedding,
         expert_bytes=sum(tensor.bytes for tensor in by_name.values() if EXPERTS in tensor.name),
@@ -119,6 +121,12 @@ def derive_model(
         encoder=facts.architecture in ENCODERS or facts.has("pooling_type"),
         source=source,
     )
+
+
+def _quantization(metadata: Mapping[str, object]) -> str:
+    """The name of the file's quantization; empty if the file does not say."""
+    number = metadata.get("general.file_type")
+    return FILE_TYPES.get(number, "") if isinstance(number, int) else ""
 
 
 class _Facts:
@@ -152,8 +160,7 @@ class _Facts:
             raise UnclearModelError("It is an adapter, not a language model. Pass the file of the model.")
         if name not in KNOWN:
             raise UnclearModelError(
-                f"Its architecture `{visible(name[:40])}` is unknown. Describe it with the custom-model keys of the "
-                "stack file."
+                f"Its architecture `{visible(name[:40])}` is unknown. Describe it by hand, and write `gguf: FILE.json`."
             )
         return name
 
@@ -285,7 +292,7 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
     if any(len(different) > 1 for different in by_kind.values()) or not any(by_kind.values()):
         raise UnclearModelError(
             f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
-            "rule covers. Describe the model with the custom-model keys of the stack file."
+            "rule covers. Describe it by hand with the largest one, and write `gguf: FILE.json`."
         )
     full, windowed = (different.pop() if different else 0 for different in by_kind.values())
     return full or windowed, windowed

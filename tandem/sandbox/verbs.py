@@ -51,6 +51,7 @@ class Sandbox:
 
     def __init__(self, place: Place, world: "World", pulumi: Pulumi) -> None:
         self.place, self.world, self.pulumi = place, world, pulumi
+        pulumi.stack_folder = place.stack_file.parent
 
     def prepare(self, *, fresh: bool) -> None:
         """Prepares `pulumi`, and cleans up after a crash; `fresh` copies the current stack file."""

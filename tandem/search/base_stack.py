@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sharing.cost.bill import cost
-from sharing.models.served import OF_CUSTOM
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
@@ -29,7 +28,6 @@ ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 LIMITS = (PER_HOUR, PER_MONTH)
 TYPES = "gpu-nodes.instance-types"
-OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
 Values = dict[str, Any]
 
 
@@ -93,10 +91,7 @@ def of_models(
         "models": [*models],
         **_with_limits({}, limits),
     }
-    try:
-        return of_values(sections, region, today)
-    except CallError as error:
-        raise CallError(str(error).replace(OF_CUSTOM, OF_TAGS)) from None
+    return of_values(sections, region, today)
 
 
 def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
@@ -170,7 +165,8 @@ def _read(
 
     `folders` may have a stack file of that `name`.
     """
-    judged = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
+    source = Source({**sections, "sharing": {"mode": "exclusive"}}, provider, folder=next(iter(folders), Path()))
+    judged = judge(source, name, today=today)
     said_by_rules = judged.decided.verdict.problems if judged.decided else ()
     of_rules = {(problem.path, problem.rule) for problem in said_by_rules}
     wrong = [problem for problem in judged.problems if (problem.path, problem.rule) not in of_rules]

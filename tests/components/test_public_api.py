@@ -71,6 +71,7 @@ OTHERS = (
     "Verdict",
     "VolumeCheckpoints",
     "check",
+    "find_model",
 )
 PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""

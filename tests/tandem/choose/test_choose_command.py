@@ -17,6 +17,7 @@ from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
 from tandem.search import base_stack
 from tests.command import call, on_screen
+from tests.descriptions import write_description
 from tests.sharing.builders import TODAY
 
 pytestmark = pytest.mark.slow
@@ -311,14 +312,14 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
             "tandem:gpu-nodes": [{"name": "a", "instance-types": ["g6.xlarge"]}, {"name": "b"}],
             "tandem:cluster": {"nat": "single", "public-access-cidrs": ["203.0.113.7/32"]},
             "tandem:models": [
-                {"name": "mine", "weights-gib": 3.0, "layers": 16, "kv-heads": 8, "head-dim": 64, "pool": "a"},
+                {"name": "mine", "gguf": write_description(tmp_path), "pool": "a"},
                 {"name": "llama3.2:1b", "pool": "b", "context": 1024},
             ],
         }
     }
     (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
     found = report("--stack", "own", "--write", "chosen")
-    assert (found["region"], found["models"]) == ("us-west-2", ["mine", "llama3.2:1b"])
+    assert (found["region"], found["models"]) == ("us-west-2", ["mine:latest", "llama3.2:1b"])
     reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
     assert reading.problems == ()
     assert reading.config.cluster.nat == "single"

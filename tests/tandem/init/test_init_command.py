@@ -223,7 +223,7 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
     [
         (("--region", "us-est-1"), "Did you mean us-west-1, us-east-1"),
         (("--model", "lama2:7b"), "--model: unknown model 'lama2:7b'. Did you mean llama2:7b"),
-        (("--model", "foo:1b"), "`tandem models` lists all. For another model, `tandem models inspect`"),
+        (("--model", "foo:1b"), "Connect once and run `tandem models inspect foo:1b`"),
         (("--allow-cidr", "1.2.3"), "--allow-cidr: must be a CIDR block, as in 203.0.113.7/32, not '1.2.3'"),
         (("../x.yaml",), "ends in Pulumi.NAME.yaml"),
         (("--allow-cidr", "10.0.0.0/8"), "private range"),

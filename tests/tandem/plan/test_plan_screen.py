@@ -12,6 +12,7 @@ import yaml
 from tandem import terminal
 from tests import several_pools
 from tests.command import ROOT, call, on_screen
+from tests.descriptions import OWN_FILE
 from tests.shipped import STACKS
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -302,7 +303,7 @@ def test_long_work_reports_progress_in_a_pipe_until_it_ends(
     assert capsys.readouterr() == ("", "")
 
 
-OWN_MODEL = {"weights-gib": 3.6, "layers": 32, "kv-heads": 32, "head-dim": 128, "id": "own"}
+OWN_MODEL = {"gguf": OWN_FILE, "id": "own"}
 
 
 @pytest.mark.parametrize(

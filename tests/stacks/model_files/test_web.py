@@ -1,15 +1,18 @@
 """Reading the header of a GGUF file at a URL: how much is downloaded, and errors of the server."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
-from tandem.models.gguf_file import UnreadableModelError, read
-from tandem.models.gguf_url import read_url, shown
-from tandem.terminal import CallError
-from tests.tandem.models.gguf_files import write
+from stacks.model_files import web
+from stacks.model_files.errors import UnreadableModelError
+from stacks.model_files.gguf_file import Contents, read
+from stacks.model_files.web import shown
+from tests.stacks.model_files.gguf_files import write
 
 URL = "https://files.example/me/m.gguf?signature=secret#x"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -24,9 +27,17 @@ def answers(status: int, **headers: str) -> Answer:
     return lambda request: httpx.Response(status, headers=headers, content=b"<html>")
 
 
+def read_url(url: str, answer: Answer) -> Contents:
+    """Reads the URL from a server that answers so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(web.OFFLINE)
+        patch.setattr(web, "open_client", lambda: httpx.Client(transport=httpx.MockTransport(answer)))
+        return web.read_url(url)
+
+
 def refusal(answer: Answer) -> str:
     with pytest.raises(UnreadableModelError) as refused:
-        read_url(URL, httpx.MockTransport(answer))
+        read_url(URL, answer)
     return str(refused.value)
 
 
@@ -40,12 +51,12 @@ def test_a_url_is_read_like_the_file_however_it_arrives(size: int, path: Path) -
     content, asked = path.read_bytes(), []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append((request.headers["range"], request.headers["accept-encoding"]))
+        asked.append(request.headers["range"])
         pieces = (content[place : place + size] for place in range(0, len(content), size))
         return starts(pieces, len(content))
 
-    assert read_url(URL, httpx.MockTransport(answer)) == read(path)
-    assert asked == [("bytes=0-268435455", "identity")]
+    assert read_url(URL, answer) == read(path)
+    assert asked == ["bytes=0-268435455"]
 
 
 def test_only_the_header_is_downloaded(path: Path) -> None:
@@ -56,7 +67,7 @@ def test_only_the_header_is_downloaded(path: Path) -> None:
         sent.append("more")
         yield b""
 
-    assert read_url(URL, httpx.MockTransport(lambda request: starts(pieces(), 2**40))).tensors
+    assert read_url(URL, lambda request: starts(pieces(), 2**40)).tensors
     assert sent == []
 
 
@@ -66,7 +77,7 @@ def test_a_redirect_is_followed(path: Path) -> None:
             return httpx.Response(302, headers={"location": "https://cdn.example/blob"})
         return starts(path.read_bytes(), 2**20)
 
-    assert read_url(URL, httpx.MockTransport(redirected)).tensors
+    assert read_url(URL, redirected).tensors
 
 
 def away(request: httpx.Request) -> httpx.Response:
@@ -106,6 +117,8 @@ REFUSED: dict[str, tuple[Answer, str]] = {
         lambda request: starts(b"<html>" + b" " * 99, 105),
         "is not a GGUF file. It is a web page. For a file on Hugging Face, write the URL with `/resolve/`",
     ),
+    "a redirect out of TLS": (answers(302, location="http://cdn.example/blob"), "was redirected to an address without"),
+    "a circle of redirects": (answers(302, location="/m.gguf"), "was redirected more than 10 times. Download the file"),
     "nothing that answers": (away, "cannot be reached (no route[2J). Correct the URL."),
 }
 
@@ -122,5 +135,32 @@ def test_a_server_that_does_not_return_the_header_is_named_without_secrets(case:
 def test_passwords_and_signatures_are_not_shown() -> None:
     assert shown("https://me:word@x.example/a%20b.gguf?token=1") == "https://x.example/a%20b.gguf"
     assert shown("https://me:1/word@x.example/b.gguf") == "https://…@x.example/b.gguf"
-    with pytest.raises(CallError, match="the URL is invalid"):
-        read_url("https://[::1", httpx.MockTransport(away))
+    with pytest.raises(UnreadableModelError, match="the URL is invalid"):
+        shown("https://[::1")
+
+
+def test_no_request_is_made_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "open_client", lambda: pytest.fail("it opens a connection"))
+    with pytest.raises(web.UnreachableError, match=r"is not read: TANDEM_OFFLINE is set\. Unset it\."):
+        web.read_url(URL)
+
+
+def test_an_answer_that_trickles_in_ends_at_the_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, web.WHOLE_SECONDS - 1, web.WHOLE_SECONDS + 1])
+    monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    content = path.read_bytes()
+    pieces = iter([content[:50], content[50:60], content[60:]])
+    assert "did not arrive within 180 s. Run the command again" in refusal(lambda request: starts(pieces, 2**30))
+
+
+def test_the_client_waits_half_a_minute_and_takes_nothing_compressed() -> None:
+    with web.open_client() as client:
+        assert client.timeout == httpx.Timeout(30, connect=10)
+        assert (client.follow_redirects, client.headers["accept-encoding"]) == (False, "identity")
+
+
+def test_the_package_httpx_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(web.OFFLINE)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(UnreadableModelError, match=r"without the package httpx\. Run `pip install httpx`"):
+        web.read_url(URL)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.models.metadata import Tensor
-from tandem.models import gguf_file
-from tandem.models.gguf_file import UnreadableModelError, read
-from tandem.models.tensor_types import BY_NAME, TYPES, tensor_bytes
-from tandem.terminal import CallError
-from tests.tandem.models.gguf_files import (
+from stacks.model_files import gguf_file
+from stacks.model_files.errors import MissingFileError, UnreadableModelError
+from stacks.model_files.gguf_file import read
+from stacks.model_files.tensor_types import BY_NAME, TYPES, tensor_bytes
+from tests.stacks.model_files.gguf_files import (
     BLOCK,
     EMBEDDING,
     LAYERS,
@@ -203,10 +203,9 @@ def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["", "none.gguf"])
-def test_a_path_without_a_file_is_a_usage_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(CallError, match=r"(is a folder|No such file or directory)") as refusal:
+def test_a_path_without_a_file_is_another_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"(is a folder|No such file or directory)"):
         read(tmp_path / name)
-    assert refusal.value.exit_code == 2
 
 
 @settings(max_examples=150)

@@ -1,0 +1,158 @@
+"""Reads the start of a file at a URL, and small answers, with limits of time and size. All requests go through here."""
+
+import io
+import os
+import re
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from sharing.printable import address, printable
+from stacks.model_files.errors import UnreadableModelError
+from stacks.model_files.gguf_file import MOST_HEADER, Contents, read_header
+
+if TYPE_CHECKING:
+    import httpx
+
+OFFLINE = "TANDEM_OFFLINE"
+"""Variable that forbids all of these requests, for machines without a network, and for tests."""
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 30.0
+WHOLE_SECONDS = 180.0
+"""For one answer. 20 MiB, the largest header of 2026, take 160 s at 1 Mbit/s."""
+CONTENT_RANGE = re.compile(r"bytes 0-\d{1,20}/(\d{1,20})")
+BY_HAND = "Download the file, and pass its path instead."
+WHY = {
+    401: f"It needs a login. {BY_HAND}",
+    403: f"It needs a login. {BY_HAND}",
+    404: "The file does not exist. Correct the URL.",
+    200: f"It sends the whole file instead of the requested range. {BY_HAND}",
+}
+"""The fix for an answer that is not a range."""
+PARTIAL = 206
+MOST_REDIRECTS = 10
+"""As Ollama (v0.32.15 server/images.go, makeRequest)."""
+IDENTITY = {"Accept-Encoding": "identity"}
+
+
+class UnreachableError(UnreadableModelError):
+    """No server answers."""
+
+
+def open_client() -> "httpx.Client":
+    """A client with a limit for each silence. A proxy is that of the environment."""
+    import httpx  # 150 ms, which a plan without such a model does without
+
+    timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+    # The certificates of the system, which may include a company's own.
+    return httpx.Client(timeout=timeout, verify=ssl.create_default_context(), headers=IDENTITY)
+
+
+def read_url(url: str, name: str = "") -> Contents:
+    """The content of the GGUF file at `url` before its tensors; `name` is for messages.
+
+    Raises `UnreadableModelError`.
+    """
+    name = name or shown(url)
+    with open_answer(url, name, {"Range": f"bytes=0-{MOST_HEADER - 1}"}) as response:
+        size = _size(name, response)
+        return read_header(name, io.BufferedReader(_Body(name, response)), size)
+
+
+@contextmanager
+def open_answer(url: str, name: str, headers: Mapping[str, str]) -> "Iterator[httpx.Response]":
+    """The answer to a GET request, whose body arrives while the block runs; raises `UnreadableModelError`."""
+    if os.environ.get(OFFLINE):
+        raise UnreachableError(f"{name} is not read: {OFFLINE} is set", "Unset it.")
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        what = f"{name} cannot be read without the package httpx"
+        raise UnreadableModelError(what, "Run `pip install httpx`.") from None
+    try:
+        with open_client() as client:
+            yield from _follow(client, client.build_request("GET", url, headers=headers), name)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = printable(str(error)) or type(error).__name__
+        raise UnreachableError(f"{name} cannot be reached ({reason})", "Correct the URL.") from None
+
+
+def _follow(client: "httpx.Client", request: "httpx.Request", name: str) -> "Iterator[httpx.Response]":
+    """The first answer that is no redirect. Nobody reads the bodies of the others, as httpx itself would."""
+    secure = request.url.scheme == "https"
+    for _ in range(MOST_REDIRECTS + 1):
+        response = client.send(request, stream=True)
+        try:
+            # httpx would unpack a part as a whole: a few kilobytes may become gigabytes.
+            if not response.is_error and response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise UnreadableModelError(f"{name} answered with a compressed body, which nobody asked for", BY_HAND)
+            if response.next_request is None:
+                yield response
+                return
+            request = response.next_request
+        finally:
+            response.close()
+        if secure and request.url.scheme != "https":
+            raise UnreadableModelError(f"{name} was redirected to an address without TLS", BY_HAND)
+    raise UnreadableModelError(f"{name} was redirected more than {MOST_REDIRECTS} times", BY_HAND)
+
+
+def shown(url: str) -> str:
+    """The URL without possible secrets: a password, a signature. Raises `UnreadableModelError` if it is none."""
+    try:
+        parts = urlsplit(url)
+        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
+    except ValueError:
+        # Its text repeats a part of a password with `/`, `?` or `#` in it.
+        raise UnreadableModelError("the URL is invalid", "Correct its host or port.") from None
+    return printable(address(f"{parts.scheme}://{host or ''}{parts.path}"))
+
+
+def _size(name: str, response: "httpx.Response") -> int:
+    """The size of the whole file; raises `UnreadableModelError` unless the answer is its start."""
+    status = response.status_code
+    if status != PARTIAL:
+        why = WHY.get(status, "Try again later.")
+        raise UnreadableModelError(f"{name} answered with {status} {response.reason_phrase}", why)
+    start = CONTENT_RANGE.fullmatch(response.headers.get("content-range", ""))
+    if not start:
+        raise UnreadableModelError(f"{name} answered with another range than requested", BY_HAND)
+    return int(start[1])
+
+
+def parts_of(name: str, response: "httpx.Response") -> Iterator[bytes]:
+    """The parts of a body as they arrive, within the limit of time."""
+    late = time.monotonic() + WHOLE_SECONDS
+    for part in response.iter_bytes():
+        if time.monotonic() > late:
+            what = f"{name} did not arrive within {WHOLE_SECONDS:g} s"
+            raise UnreadableModelError(what, "Run the command again with a faster connection.")
+        yield part
+
+
+class _Body(io.RawIOBase):
+    """An answer as a file; reading raises `UnreadableModelError` if it ends early."""
+
+    def __init__(self, name: str, response: "httpx.Response") -> None:
+        self._name, self._parts = name, self._arriving(response)
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._rest = self._rest or next(self._parts)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+    def _arriving(self, response: "httpx.Response") -> Iterator[bytes]:
+        received = 0
+        for part in parts_of(self._name, response):
+            received += len(part)
+            if part:
+                yield part
+        raise UnreadableModelError(f"{self._name} stopped at byte {received:,}", "Run the command again.")
