@@ -192,6 +192,16 @@ def add_isolation(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_write(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--write` and `--force`, which `tandem.search.new_stack_file` reads; `what` is written."""
+    parser.add_argument(
+        "--write",
+        metavar="STACK|FILE",
+        help=f"write {what} as this stack file, beside the Pulumi.yaml of a project",
+    )
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
+
+
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """The argument that names results whose figures replace forecasts: `tandem.bench_results.measurements`."""
     parser.add_argument(

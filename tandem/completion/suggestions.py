@@ -16,6 +16,7 @@ def suggest(parser: Parser) -> None:
     files = FilesCompleter()
     by_metavar: dict[object, Callable[..., Iterable[str]]] = {
         "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
+        "STACK|FILE|MODEL": lambda prefix, **_: files(prefix) if "/" in prefix else [*_stacks(), *_models()],
         "INSTANCE-TYPE": lambda **_: _instance_types(),
         **dict.fromkeys(("MODEL", "TAG"), lambda **_: _models()),
         "REGION": lambda **_: regions(),

@@ -69,7 +69,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--hours",
         metavar="FROM-TO",
-        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris' (default: always)",
+        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris', by default in the time zone of the "
+        "region (default: always)",
     )
     parser.add_argument("--ui", metavar="EMAIL", help="add a chat page with this administrator (default: none)")
     parser.add_argument(
@@ -141,6 +142,8 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
     from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.init import questions as ask
     from tandem.search import base_stack, screen
+    from tandem.search.contexts import describe_lowered
+    from tandem.search.hours import ALWAYS, read_hours
 
     today = datetime.date.today()
     region = questions.answer("AWS region", REGION, ask.region, parsed.region)
@@ -168,7 +171,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
 
     access = questions.answer(ACCESS, ANYWHERE, allowed_to, _joined(parsed.allow_cidr))
     others = {
-        **questions.answer(HOURS, ask.ALWAYS, ask.hours, parsed.hours),
+        **questions.answer(HOURS, ALWAYS, lambda text: read_hours(text, region), parsed.hours),
         **questions.answer(PAGE, ask.NO_PAGE, ask.page, parsed.ui),
     }
     models, context, budget = MODELS, CONTEXTS, ask.NO_LIMIT
@@ -178,7 +181,7 @@ def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseSt
         context = questions.answer(CONTEXT, str(context), sized, given_context)
         budget = questions.answer(BUDGET, budget, ask.budget, given_budget)
         chosen = ask.models(models, context)
-        if lowered := ask.lowered(chosen, context):
+        if lowered := describe_lowered(chosen, context):
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = base_stack.of_models(chosen, region, ask.limits(budget), today, access, others)
         with status("Comparing setups"):

@@ -9,21 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.models.catalogue import find
-from sharing.models.served import ServedModel
 from sharing.printable import printable
-from sharing.schedule.week import judge_timezone
 from sharing.section import is_email
 from tandem import arguments
 from tandem.lookup import require_region
 from tandem.search import base_stack
+from tandem.search.contexts import with_context
 from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
-ALWAYS = "always"
-HOURS_PER_DAY = 24
-HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
-"""Hours of a working day and a time zone, e.g. `8-20 Europe/Paris`."""
 WIDTH = 79
 """Columns of a question, so that the answer begins on the same line of a narrow terminal."""
 Answer = TypeVar("Answer")
@@ -91,36 +85,7 @@ def context(text: str) -> int:
 
 def models(text: str, context: int) -> list[base_stack.Values]:
     """The models with that context, or with the nearest one that Ollama gives them."""
-    return [{"name": name, "context": _nearest(name, context)} for name in words(text)]
-
-
-def lowered(chosen: list[base_stack.Values], context: int) -> str:
-    """The models that have fewer tokens than the user asked for, in words; empty if none has."""
-    fewer = [f"{model['name']} {model['context']:,}" for model in chosen if model["context"] < context]
-    return (
-        f"A context of {context:,} is more than some models support; they get less: {', '.join(fewer)}."
-        if fewer
-        else ""
-    )
-
-
-def _nearest(name: str, context: int) -> int:
-    model = find(name)
-    return ServedModel.of(model, context=context).effective_context if model else context
-
-
-def hours(text: str) -> dict[str, dict[str, str]]:
-    """The section `park` of a stack that runs in these hours of working days; empty for one that always runs."""
-    if text == ALWAYS:
-        return {}
-    given = HOURS.fullmatch(text)
-    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
-    if not given or not begin < end < HOURS_PER_DAY:
-        raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
-    timezone = given[3] or "UTC"
-    if wrong := judge_timezone(timezone):
-        raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
-    return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
+    return with_context(words(text), context)
 
 
 def page(text: str) -> dict[str, dict[str, object]]:

@@ -41,6 +41,7 @@ OFFERED = {
     "tandem modes --type p5.": {"p5.4xlarge", "p5.48xlarge"},
     "tandem modes --mode mig-": {"mig-single", "mig-mixed"},
     "tandem choose mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
+    "tandem plan my-first mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
     "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
 }
 """The exact completions of the shell for the line. Names are from AWS's and Ollama's lists."""
