@@ -74,9 +74,12 @@ def test_the_plan_without_a_file_is_that_of_the_files_that_keep_it(words: tuple[
     assert kept["choice"] is begun["choice"] is None
     assert without_names(found) == without_names(written) == without_names(kept) == without_names(begun)
     files = [yaml.safe_load(path.read_text()) for path in (Path("Pulumi.kept.yaml"), empty / "Pulumi.mine.yaml")]
-    schedules = [file["config"].get("tandem:park") for file in files]
-    assert schedules[0] == schedules[1]
-    assert (schedules[0] is None) is (found["choice"]["hours"] is None)
+    (schedule, budget), begun_with = (
+        [file["config"].get(f"tandem:{key}") for key in ("park", "budget")] for file in files
+    )
+    assert [schedule, budget] == begun_with
+    assert (schedule is None) is (found["choice"]["hours"] is None)
+    assert (budget is None) is ("--under" not in words)
 
 
 def test_nights_off_are_the_nights_and_weekends_of_the_region() -> None:
