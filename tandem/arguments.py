@@ -31,12 +31,21 @@ ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware
 Number = TypeVar("Number", int, float)
 
 
+class _Help(argparse.HelpFormatter):
+    """Keeps names such as us-east-1 on one line."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        import textwrap
+
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """Reads the arguments of a command, or of one below it."""
 
     def __init__(self, **options: Any) -> None:
         # An abbreviation that works today would be ambiguous with the next option.
-        super().__init__(allow_abbrev=False, **options)
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **options)
         self._positionals.title = "arguments"
         self.exit_codes: Mapping[int, str] = {}
         self.tables: Mapping[str, Mapping[str, str]] = {}
@@ -209,6 +218,16 @@ def add_isolation(parser: argparse.ArgumentParser) -> None:
         help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
         "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
     )
+
+
+def add_write(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--write` and `--force`, which `tandem.search.new_stack_file` reads; `what` is written."""
+    parser.add_argument(
+        "--write",
+        metavar="STACK|FILE",
+        help=f"write {what} as this stack file, beside the Pulumi.yaml of a project",
+    )
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:

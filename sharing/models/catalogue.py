@@ -98,6 +98,11 @@ class Model:
     """Where these figures come from."""
 
     @property
+    def short_name(self) -> str:
+        """Its name as users write it: without the tag that Ollama adds."""
+        return self.name.removesuffix(f":{DEFAULT_TAG}")
+
+    @property
     def file_bytes(self) -> int:
         """Size of its files on a disk, without headers of a few MB."""
         return self.weights_bytes + self.projector_bytes

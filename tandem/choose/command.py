@@ -1,7 +1,6 @@
 """`tandem choose`: the cheapest setups that hold given models, and the best of them as a stack file."""
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,12 @@ from tandem.arguments import (
     add_isolation,
     add_measured,
     add_region,
+    add_write,
     amount,
     budget,
     count,
 )
-from tandem.lookup import ANY_REGION, called, existing, require_region, resolve_path
+from tandem.lookup import ANY_REGION, called, existing, require_region
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: help and completion do without them.
@@ -34,8 +34,6 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
-SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
-"""Where an error about a model's setting begins."""
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -92,13 +90,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     add_measured(parser)
-    parser.add_argument(
-        "--write",
-        metavar="STACK|FILE",
-        help="write the first setup, or one that is as good and has no warning, as this stack file, beside the "
-        "Pulumi.yaml of a project",
-    )
-    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
+    add_write(parser, "the first setup, or one that is as good and has no warning,")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -107,7 +99,7 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
 
-    target = _target(parsed)
+    target = new_stack_file.find_target(parsed)
     base = _base(parsed)
     least = parsed.min_tokens_per_second or 0.0
     if least and all(served.model.encoder for served in base.config.models):
@@ -205,13 +197,15 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     from dataclasses import replace
 
     from tandem.search import base_stack
+    from tandem.search.contexts import describe_lowered, with_context
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
     if not parsed.models and not parsed.stack:
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
     today = datetime.date.today()
-    settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
+    slots = {} if parsed.slots is None else {"slots": parsed.slots}
+    settings = slots if parsed.context is None else {"context": parsed.context, **slots}
     limits = parsed.budget.settings if parsed.budget else {}
     region = None if parsed.region == ANY_REGION else parsed.region
     if region:
@@ -222,11 +216,13 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
         if parsed.stack:
             base = base_stack.of_file(existing(parsed.stack), settings, region, limits, today)
         else:
-            models = [{"name": name, **settings} for name in parsed.models]
+            models = [{**model, **slots} for model in with_context(parsed.models, parsed.context)]
+            if lowered := describe_lowered(models, parsed.context):
+                print_line(lowered, sys.stderr if parsed.json else sys.stdout)
             base = base_stack.of_models(models, region or HOME_REGION, limits, today)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
-        raise CallError(_about_arguments(str(error), names)) from None
+        raise CallError(base_stack.about_arguments(str(error), names)) from None
     around = base.config.circumstances
     if parsed.live_prices:
         from tandem import price_cache
@@ -237,34 +233,3 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
 
         around = replace(around, measured=read_measured(parsed.measured))
     return replace(base, config=base.config.under(around))
-
-
-def _about_arguments(message: str, names: dict[str, str]) -> str:
-    """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
-
-    def name(line: str) -> str:
-        setting = SETTING.match(line)
-        if not setting or setting[1] not in names:
-            return line
-        return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
-
-    return "\n".join(dict.fromkeys(map(name, message.splitlines())))
-
-
-def _target(parsed: argparse.Namespace) -> Path | None:
-    """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
-    from tandem.search import new_stack_file
-
-    if parsed.write:
-        path = resolve_path(parsed.write)
-        if not (path.parent / "Pulumi.yaml").is_file():
-            raise CallError(
-                f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "
-                "project, or run `tandem init` there."
-            )
-        asks = not parsed.json and sys.stdin.isatty() and sys.stdout.isatty()
-        new_stack_file.check(path, force=parsed.force, asks=asks)
-        return path
-    if parsed.force:
-        raise CallError("--force is for --write. Write both.")
-    return None

@@ -17,6 +17,9 @@ def suggest(parser: Parser) -> None:
     files = FilesCompleter()
     by_metavar: dict[object, Callable[..., Iterable[str]]] = {
         "STACK|FILE": lambda prefix, **_: files(prefix) if "/" in prefix else _stacks(),
+        "STACK|FILE|MODEL": lambda prefix, **_: (
+            files(prefix) if "/" in prefix else [*_stacks(), *offered_models(prefix)]
+        ),
         "INSTANCE-TYPE": lambda **_: _instance_types(),
         **dict.fromkeys(("MODEL", "TAG"), lambda prefix, **_: offered_models(prefix)),
         "GPU|TYPE": lambda **_: [*_gpus(), *_instance_types()],

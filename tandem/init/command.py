@@ -60,7 +60,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--hours",
         metavar="FROM-TO",
-        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris' (default: always)",
+        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris', by default in the time "
+        "zone of the region (default: always)",
     )
     parser.add_argument("--ui", metavar="EMAIL", help="add a chat page with this administrator (default: none)")
     parser.add_argument(

@@ -2,7 +2,6 @@
 
 import argparse
 import ipaddress
-import os
 import re
 import sys
 import textwrap
@@ -12,7 +11,6 @@ from typing import TypeVar
 
 from sharing.printable import printable
 from sharing.problems import did_you_mean
-from sharing.schedule.week import judge_timezone
 from sharing.section import is_email
 from tandem import arguments
 from tandem.init import recipes
@@ -24,11 +22,6 @@ from tandem.terminal import CallError, InputEndedError, complain
 NOBODY = NO_LIMIT = NO_PAGE = "none"
 SPARE = f"price + {SPARE_PERCENT} %"
 """The budget of a recipe, unless the user names one."""
-LOCAL_TIME = "/etc/localtime"
-ALWAYS = "always"
-HOURS_PER_DAY = 24
-HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
-"""Hours of a working day and a time zone, e.g. `8-20 Europe/Paris`."""
 WIDTH = 79
 """Columns of a question, so that the answer begins on the same line of a narrow terminal."""
 Answer = TypeVar("Answer")
@@ -98,37 +91,6 @@ def context(text: str) -> int:
         return arguments.count(text)
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the context {error}") from None
-
-
-def lowered(chosen: list[base_stack.Values], context: int) -> str:
-    """The models that have fewer tokens than the user asked for, in words; empty if none has."""
-    fewer = [f"{model['name']} {model['context']:,}" for model in chosen if model["context"] < context]
-    return (
-        f"A context of {context:,} is more than some models support; they get less: {', '.join(fewer)}."
-        if fewer
-        else ""
-    )
-
-
-def hours(text: str) -> dict[str, dict[str, str]]:
-    """The section `park` of a stack that runs in these hours of working days; empty for one that always runs."""
-    if text == ALWAYS:
-        return {}
-    given = HOURS.fullmatch(text)
-    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
-    if not given or not begin < end < HOURS_PER_DAY:
-        raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
-    timezone = given[3] or "UTC"
-    if wrong := judge_timezone(timezone):
-        raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
-    return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
-
-
-def time_zone() -> str:
-    """The time zone of this machine; UTC where it has no name."""
-    linked = os.path.realpath(LOCAL_TIME).rpartition("/zoneinfo/")[2]
-    name = (os.environ.get("TZ", "").removeprefix(":") or linked).removeprefix("Etc/")
-    return "UTC" if judge_timezone(name) else name
 
 
 def recipe(text: str) -> Recipe:

@@ -52,9 +52,11 @@ class Recipe:
 
     def serve(self, tags: Sequence[str], context: int | None) -> list[dict[str, Any]]:
         """The models by tag, with the keys of the recipe's, and that context or the nearest one that Ollama gives."""
+        from tandem.search.contexts import nearest_context
+
         known = {model["name"]: model for model in self.models}
         models = [known.get(tag, {"name": tag, "context": self.context}) for tag in tags]
-        return [{**model, "context": _nearest(model["name"], context or model["context"])} for model in models]
+        return [{**model, "context": nearest_context(model["name"], context or model["context"])} for model in models]
 
     def sections(self, park: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
         """More sections of the stack file, with those of the answers."""
@@ -79,14 +81,6 @@ CLASSIC = Recipe(
     stack={},
 )
 """Without a recipe: the pair of the first tutorial, with the default context of a stack file."""
-
-
-def _nearest(name: str, context: int) -> int:
-    from sharing.models.catalogue import find
-    from sharing.models.served import ServedModel
-
-    model = find(name)
-    return ServedModel.of(model, context=context).effective_context if model else context
 
 
 def names() -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sharing.schedule.week import timezone_of
 from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
 from sharing.verdict.rules.budget import PER_MONTH
 from tandem.arguments import ISOLATION
@@ -16,6 +17,8 @@ from tandem.init.questions import Questions
 from tandem.init.recipes import Recipe, limit
 from tandem.search import base_stack, screen
 from tandem.search.base_stack import BaseStack, Values
+from tandem.search.contexts import describe_lowered
+from tandem.search.hours import ALWAYS, read_hours
 from tandem.terminal import FAILED, CallError, print_line, status
 
 REGION = "us-east-1"
@@ -98,7 +101,7 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
             context = questions.answer(CONTEXT, str(context or recipe.context), sized, given_context)
         money = questions.answer(BUDGET, money, ask.budget, given_budget)
         chosen = recipe.serve(ask.words(tags), context)
-        if context and (lowered := ask.lowered(chosen, context)):
+        if context and (lowered := describe_lowered(chosen, context)):
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = stack.of(chosen, ask.limits(money))
         with status("Comparing setups"):
@@ -127,8 +130,8 @@ def _ask_for_stack(parsed: argparse.Namespace, questions: Questions, recipe: Rec
 
     needed = dict.fromkeys(recipe.needs)
     allowed = questions.answer(ACCESS, needed.get("allow-cidr", ANYWHERE), allowed_to, joined(parsed.allow_cidr))
-    hours = recipe.hours if recipe.hours == ask.ALWAYS else f"{recipe.hours} {ask.time_zone()}"
-    park = questions.answer(HOURS, hours, ask.hours, parsed.hours)
+    hours = recipe.hours if recipe.hours == ALWAYS else f"{recipe.hours} {timezone_of(region)}"
+    park = questions.answer(HOURS, hours, lambda text: read_hours(text, region), parsed.hours)
     page = questions.answer(PAGE, needed.get("ui", ask.NO_PAGE), ask.page, parsed.ui)
     return _Stack(region=region, allowed=allowed, others=recipe.sections(park, page), today=today)
 
@@ -137,7 +140,7 @@ def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.N
     """Raises `NothingFitsError` for a program."""
     smaller = SMALLER if choices.over_budget and not recipe.is_own else ""
     if parsed.json:
-        raise NothingFitsError(f"{screen.find_reason(base.config, choices)} {smaller}".strip())
+        raise NothingFitsError(f"{screen.describe_nothing(base.config, choices)} {smaller}".strip())
     screen.table(base.config, choices, ROWS)
     if smaller:
         print_line(f"hint: {smaller}", sys.stdout)

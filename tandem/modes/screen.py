@@ -215,7 +215,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 
 def _head(console: Console, config: StackConfig, cells: Sequence[Cell], by: By = "price") -> None:
-    models = in_words([served.model.name for served in config.models])
+    models = in_words([served.model.short_name for served in config.models])
     say(console, f"Models: {models}{context_of(config)}, on as many nodes as they need", "bold", word="Models:")
     prices = _prices(config.region, cells)
     shown, what = {

@@ -57,7 +57,7 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     daemon = f"; the MPS daemon takes {gpu.cuda_mib - offers[0].unit_mib}" * offers[0].own_limits
     usable = f"{gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}{daemon}"
     say(console, f"  {gpu.title}: {usable}; {each} per GPU")
-    print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
+    print_rows(console, [(fit.served.model.short_name, _needs(fit)) for fit in fits])
     if any(not fit.served.given_limit_mib for fit in fits) and offers[0].own_limits:
         say(console, "  A limit without `memory-gib` is what the model needs, and an equal part of what is left.")
     if not offers[0].enforced:
@@ -85,7 +85,7 @@ def _speed(console: Console, plan: Plan) -> None:
     _title(console, f"Speed: {'; '.join(parts)}")
     rows = [
         (
-            fit.served.model.name,
+            fit.served.model.short_name,
             f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use",
         )
         for (fit, speed), stands in zip(known, marks, strict=True)
@@ -95,7 +95,7 @@ def _speed(console: Console, plan: Plan) -> None:
     for load, words in ((1.0, "full load"), (0.1, "a tenth of it")):
         if usd := usd_per_million_tokens(speeds, plan.verdict.cost, load):
             say(console, f"  ${in_range(usd, 2)} per million output tokens at {words}")
-    names = list(dict.fromkeys(fit.served.model.name for fit, _ in known))
+    names = list(dict.fromkeys(fit.served.model.short_name for fit, _ in known))
     for name in names:
         if offer := hosted_price(name):
             usd_range = dollars(offer.lowest, offer.highest, 2)

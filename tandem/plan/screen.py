@@ -44,13 +44,13 @@ FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
 
-def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: str) -> None:
-    """Prints the plan of an accepted stack; `more` ends the screen.
+def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: str, named: bool = True) -> None:
+    """Prints the plan of an accepted stack; `more` ends the screen. A stack without a file is not `named`.
 
     For a deployed stack (`is_up`) the startup time is left out: the switch shows how long the change takes.
     """
     starts = not is_up and planned.starts_models
-    _verdict(console, plan)
+    _verdict(console, plan, named=named)
     ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
     _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.config.pools:
@@ -95,13 +95,14 @@ def mark(speed: Speed, figure: str) -> str:
     return MEASURED * (figure in speed.measured)
 
 
-def _verdict(console: Console, plan: Plan) -> None:
+def _verdict(console: Console, plan: Plan, *, named: bool) -> None:
     """Which models run on which nodes, in one sentence."""
-    config, names = plan.config, [served.model.name for served in plan.config.models]
+    config, names = plan.config, [served.model.short_name for served in plan.config.models]
     models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
     pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
-    say(console, f"✓ {plan.stack}: {models} on {nodes}", "bold green", word=f"✓ {plan.stack}:")
+    word = f"✓ {plan.stack}:" if named else "✓"
+    say(console, f"{word} {models} on {nodes}", "bold green", word=word)
 
 
 def _price(console: Console, plan: Plan, ready: str) -> None:
@@ -170,7 +171,7 @@ def _placement(console: Console, config: StackConfig) -> None:
 
 
 def _listed(tenants: Sequence[ServedModel]) -> str:
-    return ", ".join(served.model.name for served in tenants)
+    return ", ".join(served.model.short_name for served in tenants)
 
 
 def _spilled(config: StackConfig, pool: GpuPool, guests: Sequence[ServedModel]) -> str:
@@ -216,7 +217,7 @@ def _model_row(fit: Fit) -> tuple[str, ...]:
             in_range(speed.busy_tokens_per_s) + mark(speed, "busy_tokens_per_s"),
             f"{in_range(speed.first_token_ms.times(0.001), 1)} s{mark(speed, 'first_token_ms')}",
         )
-    return served.model.name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
+    return served.model.short_name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
 
 
 def _gib(mib: float) -> str:

@@ -1,7 +1,8 @@
-"""The stack for which `choose` and `modes` try setups: the models of the call, or those of a stack file."""
+"""The stack for which commands try setups: the models of the call, or those of a stack file."""
 
 import datetime
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 LIMITS = (PER_HOUR, PER_MONTH)
 TYPES = "gpu-nodes.instance-types"
+SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
+"""Where an error about a model's setting begins."""
 Values = dict[str, Any]
 
 
@@ -117,6 +120,18 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
         sections["gpu-nodes"] = {}
     provider = {**file.provider, **({REGION: region} if region else {})}
     return _read(sections, provider, today, path.name, [path.parent])
+
+
+def about_arguments(message: str, names: Mapping[str, str]) -> str:
+    """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
+
+    def name(line: str) -> str:
+        setting = SETTING.match(line)
+        if not setting or setting[1] not in names:
+            return line
+        return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
+
+    return "\n".join(dict.fromkeys(map(name, message.splitlines())))
 
 
 def context_of(config: StackConfig) -> str:

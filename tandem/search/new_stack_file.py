@@ -1,5 +1,6 @@
-"""Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
+"""Turns a chosen setup into a stack file: `tandem init`, and `--write` of `tandem choose` and `tandem plan`."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -9,11 +10,29 @@ from sharing.printable import printable
 from sharing.verdict.choices import Choice
 from sharing.verdict.quick import judge_quickly
 from stacks.stack_file import schema
+from tandem.lookup import resolve_path
 from tandem.search.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError, InputEndedError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
 """Places of the schema relative to a stack file: in a checkout, and in a project that `tandem init` made."""
+
+
+def find_target(parsed: argparse.Namespace) -> Path | None:
+    """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
+    if parsed.write:
+        path = resolve_path(parsed.write)
+        if not (path.parent / "Pulumi.yaml").is_file():
+            raise CallError(
+                f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "
+                "project, or run `tandem init` there."
+            )
+        asks = not parsed.json and sys.stdin.isatty() and sys.stdout.isatty()
+        check(path, force=parsed.force, asks=asks)
+        return path
+    if parsed.force:
+        raise CallError("--force is for --write. Write both.")
+    return None
 
 
 def check(path: Path, *, force: bool, asks: bool) -> None:

@@ -62,11 +62,13 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not choices.fitting:
-        _nothing(console, config, choices)
+        say(console, f"error: {describe_nothing(config, choices)}")
+        if choices.over_budget or (choices.not_judged and not choices.regions):
+            _unpriced(console, config, choices)
         return
     shown = choices.fitting[:most]
     tenants = config.models
-    names = [served.model.name for served in tenants[:3]]
+    names = [served.model.short_name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     place = "by region" if choices.regions else f"in {config.region}"
     head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {len(choices.fitting)}"
@@ -184,19 +186,8 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
 
 
-def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
-    say(console, f"error: {find_reason(config, choices)}")
-    if _is_about_money(choices):
-        _unpriced(console, config, choices)
-
-
-def _is_about_money(choices: Choices) -> bool:
-    """Whether setups hold the models, fast enough, for more than the budget, or at a price that is not known."""
-    return bool(choices.over_budget or choices.not_judged) and not (choices.regions and not choices.over_budget)
-
-
-def find_reason(config: StackConfig, choices: Choices) -> str:
-    """Why there is no setup, with the next step."""
+def describe_nothing(config: StackConfig, choices: Choices) -> str:
+    """Why nothing fits, and the nearest setup: a sentence for an error."""
     nearest = choices.over_budget or choices.not_judged
     if choices.too_slow and not nearest:
         reason = f"no setup gives every model {choices.least_tokens_per_s:g} tokens/s while all are busy."
@@ -209,17 +200,22 @@ def find_reason(config: StackConfig, choices: Choices) -> str:
         miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
         return f"these models cannot run: {refusal}" if refusal else miss
     limits = limits_of(config)
-    hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
     bill = choices.over_budget[0].bill if choices.over_budget else None
-    month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
     least = choices.least_tokens_per_s
     fast = f" with {least:g} tokens/s of every model while all are busy" * (least > 0)
-    reason = f"no setup{fast} fits within the budget of {' and '.join(filter(None, (hour, month)))}."
+    reason = f"no setup{fast} fits within the budget of {describe_limits(limits, bill)}."
     if choices.over_budget:
         reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
         if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
             reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
     return reason
+
+
+def describe_limits(limits: Limits, bill: Cost | None = None) -> str:
+    """A budget in words, with the digits that tell it from a bill above it."""
+    hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
+    month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
+    return " and ".join(filter(None, (hour, month)))
 
 
 def _fastest(nearest: Choice, limits: Limits) -> str:

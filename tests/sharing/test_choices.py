@@ -11,6 +11,7 @@ from sharing.hardware.offerings import family, regions_beside
 from sharing.models.share import Share
 from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
 from sharing.stack.pools import Capacity
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
@@ -207,3 +208,27 @@ def test_regions_without_any_price_of_their_own_have_no_setup() -> None:
     # China: no price in dollars is known.
     found = choose(replace(TWO, region="cn-north-1"), ANY, regions=regions_beside("cn-north-1"))
     assert (found.fitting, found.over_budget, found.refusal, found.nearest_miss) == ((), (), None, None)
+
+
+LARGER = (setup(models=tenants(weighing(10_000), weighing(10_000))), ANY)
+"""One GPU of 24 GiB costs less than two of the cheapest type, which hold them, too."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*WANTED, "larger"])
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_search_for_the_cheapest_finds_what_the_whole_search_finds(name: str, parked: bool) -> None:
+    config, capacities = WANTED.get(name, LARGER)
+    if parked:
+        park = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "UTC"}
+        config = replace(config, park=ParkSettings.model_validate(park))
+    whole, quick = choose(config, capacities), choose(config, capacities, every=False)
+    assert bool(whole.fitting) is bool(quick.fitting)
+    if not whole.fitting:
+        assert [*map(row, quick.over_budget)] == [*map(row, whole.over_budget)]
+        if not whole.over_budget:
+            assert (quick.refusal, quick.nearest_miss) == (whole.refusal, whole.nearest_miss)
+    else:
+        assert row(quick.fitting[quick.proposed]) == row(whole.fitting[whole.proposed])
+        priced = not whole.fitting[0].bill.unpriced
+        assert (len(quick.refused) < len(whole.refused)) is priced

@@ -52,6 +52,7 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes() -> No
         ended = call(*name.split()[1:], "--help", columns=80)
         assert (ended.returncode, ended.stderr, ended.stdout.isascii()) == (0, "", True), name
         assert max(map(len, ended.stdout.splitlines())) <= 80, name
+        assert not re.search(r"\w-$", ended.stdout, flags=re.MULTILINE), name  # such as `us-` and `east-1`
         assert ended.stdout.startswith(f"usage: {name}")
         if name not in ("tandem", "tandem sandbox"):
             codes = ended.stdout.partition("\nexit codes:\n")[2]

@@ -46,6 +46,7 @@ OFFERED = {
     "tandem models --fits g4dn.x": {"g4dn.xlarge"},
     "tandem models --fits l4": {"l4", "l40s"},
     "tandem models --quant q5_k": {"q5_k_s", "q5_k_m"},
+    "tandem plan my-first mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
     "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
     "tandem run good m": {"mistral:7b", "mistral-7b"},
     "tandem env good l": {"llama2:7b", "llama2-7b"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sharing.models.catalogue import find
 from stacks.stack_file.judge import judge_file
-from tandem.init import questions, recipes
+from tandem.init import recipes
 from tandem.lookup import regions
 from tests.command import ROOT, call, on_screen
 from tests.tandem.init.test_init_command import Answers, answers, project, written
@@ -227,28 +227,6 @@ def test_a_recipe_ends_where_no_budget_would_help(project: Path, answers: Answer
     flags = ("--recipe=rag", "--region=ap-southeast-4", "--allow-cidr=none", "--hours=always", "--ui=none")
     assert on_screen("init", "mine", *flags, cwd=project)[0] == 1
     assert written(project) == []
-
-
-@pytest.mark.parametrize(
-    ("variable", "linked", "zone"),
-    [
-        ("Europe/Rome", "/usr/share/zoneinfo/Asia/Tokyo", "Europe/Rome"),
-        (":Europe/Rome", "/nothing", "Europe/Rome"),
-        ("", "/usr/share/zoneinfo/Asia/Tokyo", "Asia/Tokyo"),
-        ("", "/usr/share/zoneinfo/Etc/UTC", "UTC"),
-        ("", "/nothing", "UTC"),
-        ("CET-1CEST,M3.5.0,M10.5.0", "/nothing", "UTC"),
-    ],
-)
-def test_the_hours_are_those_of_the_machine(
-    variable: str, linked: str, zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """TZ may begin with a colon, and may be a rule instead of a name (POSIX.1-2017, 8.3)."""
-    link = tmp_path / "localtime"
-    link.symlink_to(linked)
-    monkeypatch.setattr(questions, "LOCAL_TIME", str(link))
-    monkeypatch.setenv("TZ", variable)
-    assert questions.time_zone() == zone
 
 
 TAGS = ["qwen3:8b", "nomic-embed-text", "gemma3:4b", "llama2:7b", "mistral:7b", "qwen3.5:4b", "qwen3-vl:4b", "bge-m3"]

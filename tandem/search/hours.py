@@ -1,0 +1,30 @@
+"""Hours in which GPU nodes run, as users write them: `8-20 Europe/Paris`, from Monday to Friday."""
+
+import re
+from typing import Any
+
+from sharing.schedule.week import judge_timezone, timezone_of
+from tandem.terminal import CallError, short
+
+DAYTIME = "8-20"
+"""The hours that stay when the nights are off."""
+ALWAYS = "always"
+HOURS_PER_DAY = 24
+HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
+
+
+def read_hours(text: str, region: str) -> dict[str, dict[str, Any]]:
+    """The section `park` of a stack that runs in these hours of working days; empty for one that always runs.
+
+    Without a time zone, they are those of the place of the region. Raises `CallError`.
+    """
+    if text == ALWAYS:
+        return {}
+    given = HOURS.fullmatch(text.strip())
+    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
+    if not given or not begin < end < HOURS_PER_DAY:
+        raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{short(text)}'.")
+    timezone = given[3] or timezone_of(region)
+    if wrong := judge_timezone(timezone):
+        raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
+    return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
