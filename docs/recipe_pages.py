@@ -160,12 +160,12 @@ def draw(written: Written, scheme: str) -> str:
     """Who asks whom, and how the models share the memory of the GPU, to scale."""
     total = written.fits[0].pool.smallest.gpu.cuda_mib
     parts = [(fit.served.model.name, fit.placement.need.bound) for fit in written.fits]
-    used = sum(mib for _, mib in parts)
+    used = sum(round(mib / GIB, 1) for _, mib in parts)  # as the plan adds them up
     says = f"{written.title}: {' and '.join(tag for tag, _ in parts)} on {written.gpu}"
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img"})
     root.set("aria-labelledby", "title description")
     svg.add(root, "title", says, id="title")
-    svg.add(root, "desc", f"Together they need {used / GIB:.1f} of {total / GIB:.1f} GiB.", id="description")
+    svg.add(root, "desc", f"Together they need {used:.1f} of {total / GIB:.1f} GiB.", id="description")
     svg.add(root, "style", picture.style(scheme))
     marker = svg.add(root, "marker", id="head", markerWidth=9, markerHeight=8, refX=8, refY=4, orient="auto")
     svg.add(marker, "path", d="M0 0 9 4 0 8z")
@@ -175,7 +175,7 @@ def draw(written: Written, scheme: str) -> str:
         Box(10, 134, 200, 64, "node", "chat page", ("on the system node",)).draw(root)
         svg.add(root, "line", kind="arrow", x1=110, y1=74, x2=110, y2=134)
     Box(282, 10, 466, 188, "gpu", written.gpu, align="start").draw(root)
-    free = f"memory, to scale: {used / GIB:.1f} of {total / GIB:.1f} GiB"
+    free = f"memory, to scale: {used:.1f} of {total / GIB:.1f} GiB"
     svg.add(root, "text", free, kind="line", x=296, y=104)
     left, top, width, height = BAR
     svg.add(root, "rect", kind="aws", x=left, y=top, width=width, height=height, rx=4)

@@ -90,5 +90,7 @@ def test_the_memory_in_the_picture_is_to_scale(name: str) -> None:
     parts = [float(rect.get("width", "0")) for rect in root.iter(f"{SVG}rect") if rect.get("class") == "model"]
     [whole] = [float(rect.get("width", "0")) for rect in root.iter(f"{SVG}rect") if rect.get("class") == "aws"]
     page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    said = " ".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
     used, total = map(float, re.findall(r"GPU memory .* (\d+\.\d) of (\d+\.\d) GiB", page)[0])
+    assert f"{used} of {total} GiB" in said
     assert sum(parts) / whole == pytest.approx(used / total, abs=0.01)
