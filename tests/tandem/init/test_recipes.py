@@ -183,10 +183,7 @@ def test_without_a_page_the_section_is_left_out(project: Path) -> None:
     assert "tandem:ui" not in config
 
 
-def test_a_recipe_asks_only_what_it_leaves_open(
-    project: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
+def test_a_recipe_asks_only_what_it_leaves_open(project: Path, answers: Answers) -> None:
     asked = answers("private", "", "eu-central-1", "", "203.0.113.7", "", "", "ops@example.com", "")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
@@ -196,7 +193,7 @@ def test_a_recipe_asks_only_what_it_leaves_open(
         "AWS region [us-east-1]:",
         "Networks (CIDR) that may reach the Kubernetes API, or `none`:",
         "Networks (CIDR) that may reach the Kubernetes API, or `none`:",
-        "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`, or `always` [8-20 Asia/Tokyo]:",
+        "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`, or `always` [8-20 Europe/Berlin]:",
         "E-mail address of the administrator of a chat page, or `none`:",
         "E-mail address of the administrator of a chat page, or `none`:",
         "Budget in dollars: `1` per hour, `350/month`, or `none` [price + 20 %]:",
@@ -208,8 +205,8 @@ def test_a_recipe_asks_only_what_it_leaves_open(
     config = judge_file(project / "Pulumi.private.yaml").config
     assert (config.region, config.cluster.public_access_cidrs) == ("eu-central-1", ["203.0.113.7/32"])
     assert config.park is not None
-    assert config.park.timezone == "Asia/Tokyo"
-    assert "Asia/Tokyo; --hours changes them." in " ".join(screen.split())
+    assert config.park.timezone == "Europe/Berlin"
+    assert "Europe/Berlin; --hours changes them." in " ".join(screen.split())
     assert "`tandem choose --stack private`" in screen
 
 
