@@ -18,7 +18,7 @@ from sharing.verdict.rules.budget import Limits, least_per_hour, least_per_month
 from stacks.stack_file.judge import Judged, judge, stack_name
 from stacks.stack_file.yaml import Source
 from tandem.lookup import called, require_region, stack_file
-from tandem.search import base_stack, new_stack_file
+from tandem.search import base_stack
 from tandem.search.base_stack import BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_context
 from tandem.search.hours import DAYTIME, read_hours
@@ -65,6 +65,8 @@ class Found:
     def foot(self) -> str:
         """How to keep it, or what to do with the file."""
         if self.written:
+            from tandem.search import new_stack_file
+
             name = called(self.written)
             deploy = f"`tandem sandbox up {name}`, or `pulumi stack init {name}`"
             return f"Wrote {new_stack_file.shown(self.written)}. Next: {deploy}"
@@ -73,6 +75,8 @@ class Found:
 
     def write(self, target: Path) -> "Found":
         """The same, in a stack file."""
+        from tandem.search import new_stack_file
+
         base = self.base.in_region(self.choice.config.region)
         return replace(self, written=new_stack_file.write(base, self.choice, target, "plan"))
 

@@ -136,9 +136,8 @@ def _run(parsed: argparse.Namespace) -> int:
 def _plan_models(parsed: argparse.Namespace, models: list[str]) -> int:
     """Plans the cheapest setup for models, without a file."""
     from tandem.plan.cheapest import find_cheapest
-    from tandem.search import new_stack_file
 
-    target = new_stack_file.find_target(parsed)
+    target = _target(parsed) if parsed.write or parsed.force else None
     book = _live_prices(parsed.region or HOME_REGION) if parsed.live_prices else None
     found = find_cheapest(parsed, models, book, _measured(parsed))
     if parsed.measured:
@@ -148,6 +147,12 @@ def _plan_models(parsed: argparse.Namespace, models: list[str]) -> int:
     if found.lowered:
         print_line(found.lowered, sys.stderr if parsed.json else sys.stdout)
     return _answer(parsed, found.judged, found=found)
+
+
+def _target(parsed: argparse.Namespace) -> Path | None:
+    from tandem.search import new_stack_file
+
+    return new_stack_file.find_target(parsed)
 
 
 def _answer(
