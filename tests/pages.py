@@ -1,6 +1,5 @@
 """The commands of the README and the tutorials, as readers copy them."""
 
-import argparse
 import os
 import re
 import shlex
@@ -9,8 +8,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from tandem.main import COMMANDS, parser
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -22,22 +19,6 @@ STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
 """What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
 
 
-def is_known(command: str, option: str = "--help") -> bool:
-    """Whether there is a command of ours with this option."""
-    if command not in COMMANDS:
-        return False
-    [rooms] = (action for action in parser(command)._actions if isinstance(action, argparse._SubParsersAction))
-    return option in rooms.choices[command]._option_string_actions
-
-
-BY_NEED = {
-    ("run", "--help"): "tandem run ",
-    ("env", "--help"): 'eval "$(tandem env ',
-    ("plan", "--under"): "tandem plan qwen3.5:9b ",
-    ("init", "--recipe"): "tandem init --recipe ",
-}
-AHEAD = tuple(start for need, start in BY_NEED.items() if not is_known(*need))
-"""How lines begin that the pages have before the command: none, once it is there."""
 EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
 
 
@@ -54,8 +35,7 @@ class Block:
     def run(self, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Runs the commands in a shell; fails unless they end with the exit code that the block names, or 0."""
         [code] = EXIT_CODE.findall(self.text) or ["0"]
-        there = "".join(line for line in self.text.splitlines(keepends=True) if not line.startswith(AHEAD))
-        command = ["bash", "-e", "-c", there]
+        command = ["bash", "-e", "-c", self.text]
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert done.returncode == int(code), f"{self.text}{done.stdout}{done.stderr}"
         return done
@@ -71,7 +51,7 @@ def lines(block: Block) -> list[str]:
     """The commands of a block: those of a terminal's copy begin with a prompt."""
     text = block.text.replace("\\\n", "")
     found = re.findall(r"^\$ (.+)$", text, flags=re.MULTILINE) if block.head == "console" else text.splitlines()
-    return [line for line in found if line and not line.startswith(AHEAD)]
+    return [line for line in found if line]
 
 
 def commands(page: Path) -> list[Block]:
