@@ -1,7 +1,8 @@
 """Names of quantizations by the number in `general.file_type` of a GGUF file.
 
 Source: `enum llama_ftype` in include/llama.h of llama.cpp b10488; 4, which it no longer uses, is MXFP4 in files of
-Ollama's converter (ollama fs/ggml/type.go). A test compares them with the package gguf.
+Ollama's converter (ollama fs/ggml/type.go). A test compares them with the package gguf, which
+lacks Q2_0 (0.19).
 """
 
 FILE_TYPES = {
@@ -41,4 +42,5 @@ FILE_TYPES = {
     38: "MXFP4",
     39: "NVFP4",
     40: "Q1_0",
+    41: "Q2_0",
 }

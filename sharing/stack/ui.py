@@ -5,9 +5,7 @@ from pydantic import Field
 from sharing.section import Email, Section
 
 LARGEST_GIB = 16384
-"""The largest volume that this accepts. Amazon EC2 API reference, CreateVolume, `Size` of gp3: from 1 GiB to 16 TiB,
-and more only in some regions.
-"""
+"""The largest volume that this accepts: 16 TiB. gp3 has 1 GiB to 64 TiB (Amazon EC2 API reference, CreateVolume)."""
 
 
 class UiSettings(Section):

@@ -22,7 +22,7 @@ OFFLINE = "TANDEM_OFFLINE"
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
 WHOLE_SECONDS = 180.0
-"""For one answer. 20 MiB, the largest header of 2026, take 160 s at 1 Mbit/s."""
+"""For one answer. 16 MB, the largest header that we met, take 128 s at 1 Mbit/s."""
 CONTENT_RANGE = re.compile(r"bytes 0-\d{1,20}/(\d{1,20})")
 BY_HAND = "Download the file, and pass its path instead."
 WHY = {
@@ -34,7 +34,7 @@ WHY = {
 """The fix for an answer that is not a range."""
 PARTIAL = 206
 MOST_REDIRECTS = 10
-"""As Ollama (v0.32.15 server/images.go, makeRequest)."""
+"""As Ollama for layers (v0.32.15 server/download.go)."""
 IDENTITY = {"Accept-Encoding": "identity"}
 
 

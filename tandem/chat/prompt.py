@@ -80,6 +80,6 @@ def history() -> Iterator[None]:
 def _write(path: Path, write: Callable[[Path], None]) -> None:
     """A history that cannot be kept is no reason to fail."""
     with suppress(OSError):
-        # It may hold what nobody else should read. GNU readline makes it so; libedit would follow the umask.
+        # It may hold what nobody else should read. libedit restricts the file only after it has opened it.
         path.touch(mode=0o600)
         write(path)

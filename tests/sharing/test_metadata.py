@@ -50,7 +50,7 @@ def described(metadata: dict[str, object], *more: Tensor, dense: bool = True, **
 def test_the_quantization_is_that_of_the_file_type() -> None:
     theirs = {each.value: each.name.partition("_")[2].removesuffix("_MOE") for each in gguf.LlamaFileType}
     # 4 is MXFP4 in files of Ollama's converter (ollama fs/ggml/type.go); 1024 is no type.
-    assert {**theirs, 4: "MXFP4"} == {**FILE_TYPES, 1024: ""}
+    assert {**theirs, 4: "MXFP4", 41: "Q2_0"} == {**FILE_TYPES, 1024: ""}
     assert described({**LLAMA, "general.file_type": 7}).quant == "Q8_0"
     assert described(LLAMA).quant == described({**LLAMA, "general.file_type": "7"}).quant == ""
 

@@ -88,7 +88,8 @@ def test_a_file_of_the_other_byte_order_is_read(tmp_path: Path) -> None:
 
 def test_the_library_has_the_same_types_of_tensors() -> None:
     theirs = {int(kind): (kind.name, *sizes) for kind, sizes in gguf.GGML_QUANT_SIZES.items()}
-    assert {number: tuple(kind) for number, kind in TYPES.items()} == theirs
+    # ggml-common.h: block_q2_0 has 64 values in 18 bytes. The package gets it with a later version.
+    assert {number: tuple(kind) for number, kind in TYPES.items()} == {**theirs, 42: ("Q2_0", 64, 18)}
 
 
 @pytest.mark.parametrize(("name", "shape", "size"), [("Q4_K", (512, 3), 864), ("MXFP4", (32, 2, 5), 170)])
