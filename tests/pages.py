@@ -15,7 +15,7 @@ PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
 BLOCK = re.compile(r"(?:^\*Not tested: (?P<reason>.+)\.\*\n\n)?^```(?P<head>.*)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
 INSTALLS = "python3 -m venv"
 """How a block begins that `tests/wheel/test_install_line.py` runs in a fresh clone."""
-STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
+STAND_INS = ("tandem doctor", "tandem verify", "tandem run", "tandem leftovers")
 """What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
 
 

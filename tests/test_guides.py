@@ -150,7 +150,7 @@ def assert_exists(program: str, *given: str) -> None:
                 tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             )
         case "curl":
-            assert any(re.match(r"https://|http://127\.0\.0\.1:|localhost:", word) for word in arguments)
+            assert any(re.match(r"https://|http://127\.0\.0\.1:|localhost:|\$OLLAMA_HOST/", word) for word in arguments)
         case "python":
             assert arguments[-1].endswith(".py") or arguments[:2] == ["-m", "pytest"]
         case "aws":

@@ -53,17 +53,11 @@ def test_ollama_itself_finds_the_model_by_the_variables_as_in_the_guide(stack: R
     guide = (ROOT / "docs" / "how-to" / "connect-to-the-models.md").read_text(encoding="utf-8")
     [block] = re.findall(r"^```console\n((?:\$ .*\n)*\$ ollama .*\n)```$", guide, flags=re.MULTILINE)
     stack.file.rename(tmp_path / "Pulumi.dev.yaml")
-    program = tmp_path / "bin" / "tandem"
-    program.parent.mkdir()
-    # The guide's reader has a kubeconfig from Pulumi.
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@" {" ".join(stack.way)}\n', encoding="utf-8")
-    program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
     lines = block.replace("$ ", "") + f"ollama run {TAG} Hello?\n" + "tandem env dev --stop >&2\n"
     done = subprocess.run(
         ["sh", "-e", "-c", lines],
         cwd=tmp_path,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        env=stack.environment(),
         capture_output=True,
         text=True,
         check=True,

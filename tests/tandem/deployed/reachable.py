@@ -1,5 +1,6 @@
 """A stack that a command reaches through the Kubernetes API: its pods' ports lead to servers of this machine."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,14 @@ class Reachable:
     def way(self) -> tuple[str, ...]:
         """The words that lead a command to the cluster."""
         return ("--kubeconfig", str(self.kubeconfig))
+
+    def environment(self) -> dict[str, str]:
+        """The environment of a reader whose `tandem` has the way to the cluster, as Pulumi's outputs would show it."""
+        program = self.file.parent / "bin" / "tandem"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@" {" ".join(self.way)}\n', encoding="utf-8")
+        program.chmod(0o755)
+        return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
     def runs(self, *models: str, replicas: int = 1) -> None:
         """Only these models have a ready pod, of all that are deployed."""

@@ -21,7 +21,8 @@ __all__ = ["project"]
 FOLDER = ROOT / "docs" / "recipes"
 PAGES = sorted(FOLDER.glob("*.md"))
 NAMES = [page.stem for page in PAGES if page.stem != "index"]
-REQUEST = "curl http://127.0.0.1:"
+ASKS = ("tandem run ", "tandem env ", 'eval "$(tandem env ')
+"""How blocks begin that need the models."""
 
 
 def lines(block: pages.Block) -> list[list[str]]:
@@ -30,7 +31,7 @@ def lines(block: pages.Block) -> list[list[str]]:
 
 def plain(page: Path, *, tested: bool) -> list[pages.Block]:
     found = [block for block in pages.blocks(page) if not block.head and (block.reason is None) == tested]
-    return [block for block in found if not block.text.startswith(REQUEST)] if tested else found
+    return [block for block in found if not block.text.startswith(ASKS)]
 
 
 @pytest.mark.slow
@@ -50,23 +51,26 @@ def test_the_commands_of_a_page_write_stacks_whose_plan_has_no_warning(page: Pat
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_that_are_not_tested_exist(page: Path) -> None:
     for block in plain(page, tested=False):
-        for words in lines(block) if not block.text.startswith(("curl", "echo")) else []:
-            assert_exists(*(word for word in words if word != "&"))
+        for words in lines(block):
+            assert_exists(*words)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ports_are_forwarded_to_the_services_of_the_models_and_requests_name_these(name: str) -> None:
-    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+def test_requests_ask_the_model_that_their_block_selects(name: str) -> None:
+    """Also those that no test sends."""
+    page = FOLDER / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
     [stack] = re.findall(r"<!-- stack: generated -->\n```yaml\n(.*?)```", text, re.DOTALL)
     tags = re.findall(r"name: \"?([^\",]+)\"?", stack)
     assert len(tags) == 2
-    services = dict(re.findall(r"service/(\S+) (\d+):11434", text))
-    assert list(services) == [re.sub("[.:]", "-", tag) for tag in tags]
-    requests = re.findall(r"127\.0\.0\.1:(\d+)/(?:v1|api)/\S+[^`]*?\"model\": \"([^\"]+)\"", text)
+    requests = [block.text for block in pages.blocks(page) if "curl " in block.text]
     assert requests
-    ports = dict(zip(tags, services.values(), strict=True))
-    assert [(port, tag) for port, tag in requests if ports[tag] != port] == []
-    assert f"pulumi destroy --stack {name}" in text
+    for request in requests:
+        [tag] = re.findall(r"\"model\": \"([^\"]+)\"", request)
+        assert tag in tags
+        assert request.startswith(f'eval "$(tandem env {name} {tag})"\n')
+    assert f"`tandem env {name} --stop`" in text
+    assert f"`pulumi destroy --stack {name}`" in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
