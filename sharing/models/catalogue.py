@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from sharing import tables
 from sharing.arguments import name_arguments
 from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
-from sharing.problems import did_you_mean
+from sharing.problems import ask_for, did_you_mean
 
 MIB = 2**20
 LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
@@ -193,12 +193,57 @@ def find_model(model: Model | str) -> Model:
 
 def nearest_names(name: str) -> str:
     """A sentence with names that an unknown one may have meant: other quantizations of that model, or similar names."""
-    stem = full_name(name).rpartition("-")[0]
-    same = [each for each in (*_names(), *quantized()) if each.rpartition("-")[0] == stem]
-    if ":" in stem and any(each in quantized() for each in same):
-        *others, last = sorted(each.removeprefix(f"{stem}-") for each in same)
-        return f"Ollama's library has {stem} in {', '.join(others)}{' and ' if others else ''}{last}."
-    return did_you_mean(name, models())
+    full = full_name(name)
+    if alike := ":" in name and _with_the_parts_of(full):
+        return ask_for(alike)
+    stem, _, ending = full.rpartition("-")
+    siblings = [each for each in (*_names(), *quantized()) if each.rpartition("-")[0] == stem]
+    if ":" not in stem or not siblings:
+        return did_you_mean(name, models())
+    if ending.lower() not in _quantization_endings():
+        return did_you_mean(full, siblings)
+    *others, last = sorted(each.removeprefix(f"{stem}-") for each in siblings)
+    return f"Ollama's library has {stem} in {', '.join(others)}{' and ' if others else ''}{last}."
+
+
+def _with_the_parts_of(name: str) -> list[str]:
+    """Tags of that model with every part of this one, e.g. `7b-instruct-q8_0` for `7b-Q8-0`; the nearest first."""
+    family, parts = name.partition(":")[0].lower(), _parts(name)
+    every = {**models(), **{other: models()[own] for other, own in _names().items()}, **quantized()}
+    found = [each for each in every if each.partition(":")[0] == family and parts <= _parts(each)]
+
+    def distance(each: str) -> tuple[int, bool, int]:
+        # Of two variants, that of the catalogue's own file comes first: `instruct` before `base`.
+        return len(_parts(each)), each.rpartition("-")[0] not in _names(), every[each].weights_bytes
+
+    found.sort(key=distance)
+    return [each for each in found if _parts(each) == parts] or found[:3]
+
+
+def _parts(name: str) -> set[str]:
+    return set(name.lower().partition(":")[2].replace("_", "-").split("-"))
+
+
+@cache
+def quantized_stems() -> dict[str, list[str]]:
+    """By each model of the catalogue, its tags without their quantization; first the stem of the catalogue's own file.
+
+    E.g. `qwen2.5-coder:7b-instruct` and `qwen2.5-coder:7b-base` for `qwen2.5-coder:7b`.
+    """
+    found: dict[str, set[str]] = {}
+    for name, model in quantized().items():
+        stem, _, ending = name.rpartition("-")
+        if ":" in stem and ending.lower() in _quantization_endings():
+            found.setdefault(model.name, set()).add(stem)
+    own = {name.rpartition("-")[0] for name in _names()}
+    return {model: sorted(stems, key=lambda stem: (stem not in own, stem)) for model, stems in found.items()}
+
+
+@cache
+def _quantization_endings() -> set[str]:
+    """How tags end that name a quantization, e.g. `q8_0` or `fp16`."""
+    endings = ((name.rpartition("-")[2], model.quant) for name, model in quantized().items())
+    return {ending.lower() for ending, quant in endings if ending.upper() in (quant, "FP16")}
 
 
 def largest_vocabulary() -> int:

@@ -144,6 +144,13 @@ class _Facts:
         if not 1 <= self.layers <= MOST_LAYERS:
             raise UnclearModelError(f"It has {self.layers} layers, outside of 1 to {MOST_LAYERS}. {AGAIN}")
         missing = {*range(self.layers)} - {int(match[1]) for each in tensors if (match := BLOCK.match(each))}
+        # Also the first part of a split model may have no tensors: `--no-tensor-first-split` of llama.cpp's
+        # tools/gguf-split/gguf-split.cpp.
+        if len(missing) == self.layers:
+            raise UnclearModelError(
+                "It has no layers: it is a vocabulary, or the first part of a split model. Download the model itself, "
+                "or merge the parts with `llama-gguf-split --merge` first."
+            )
         if missing:
             raise UnclearModelError(
                 f"It lacks the tensors of {len(missing)} of its {self.layers} layers: it is a part of a model. "

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sharing.printable import address, printable
 from stacks.model_files.errors import UnreadableModelError
 from stacks.model_files.gguf_file import MOST_HEADER, Contents, read_header
+from stacks.network_errors import reason_of
 
 if TYPE_CHECKING:
     import httpx
@@ -24,6 +25,8 @@ SILENCE_SECONDS = 30.0
 WHOLE_SECONDS = 180.0
 """For one answer. 16 MB, the largest header that we met, take 128 s at 1 Mbit/s."""
 CONTENT_RANGE = re.compile(r"bytes 0-\d{1,20}/(\d{1,20})")
+ELSEWHERE = "Check the URL and the network, or download the file elsewhere and pass its path."
+HUGGING_FACE = ("huggingface.co", "www.huggingface.co", "hf.co")
 BY_HAND = "Download the file, and pass its path instead."
 WHY = {
     401: f"It needs a login. {BY_HAND}",
@@ -57,6 +60,7 @@ def read_url(url: str, name: str = "") -> Contents:
     Raises `UnreadableModelError`.
     """
     name = name or shown(url)
+    _refuse_page(url, name)
     with open_answer(url, name, {"Range": f"bytes=0-{MOST_HEADER - 1}"}) as response:
         size = _size(name, response)
         return read_header(name, io.BufferedReader(_Body(name, response)), size)
@@ -76,8 +80,9 @@ def open_answer(url: str, name: str, headers: Mapping[str, str]) -> "Iterator[ht
         with open_client() as client:
             yield from _follow(client, client.build_request("GET", url, headers=headers), name)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = printable(str(error)) or type(error).__name__
-        raise UnreachableError(f"{name} cannot be reached ({reason})", "Correct the URL.") from None
+        is_wrong = isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol)
+        fix = "Correct the URL." if is_wrong else ELSEWHERE
+        raise UnreachableError(f"{name} cannot be reached ({reason_of(error)})", fix) from None
 
 
 def _follow(client: "httpx.Client", request: "httpx.Request", name: str) -> "Iterator[httpx.Response]":
@@ -109,6 +114,14 @@ def shown(url: str) -> str:
         # Its text repeats a part of a password with `/`, `?` or `#` in it.
         raise UnreadableModelError("the URL is invalid", "Correct its host or port.") from None
     return printable(address(f"{parts.scheme}://{host or ''}{parts.path}"))
+
+
+def _refuse_page(url: str, name: str) -> None:
+    """Raises `UnreadableModelError` for the page of a file on Hugging Face: `/OWNER/MODEL/blob/REVISION/FILE`."""
+    parts = urlsplit(url)
+    if parts.hostname in HUGGING_FACE and parts.path.split("/")[3:4] == ["blob"]:
+        file = name.replace("/blob/", "/resolve/", 1)
+        raise UnreadableModelError(f"{name} is the web page of a file", f"Write the URL of the file itself: {file}.")
 
 
 def _size(name: str, response: "httpx.Response") -> int:

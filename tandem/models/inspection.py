@@ -26,7 +26,7 @@ from stacks.stack_file.edit import describe_model
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_yaml
 from tandem.lookup import existing
-from tandem.models.listing import CONTEXT, GPU
+from tandem.models.listing import CONTEXT, GPU, more_elsewhere
 from tandem.terminal import FAILED, FINE, CallError, print_json, say, short, status
 
 UNNAMED = "NAME"
@@ -54,6 +54,11 @@ class Inspected:
     by: str
     notes: tuple[str, ...] = ()
     """Remarks: inexact values, or values that are not needed."""
+
+    @property
+    def given_name(self) -> str | None:
+        """The name; None for a model read from a file without one."""
+        return None if self.name == UNNAMED else self.name
 
     @property
     def model(self) -> Model:
@@ -85,7 +90,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def as_dict(inspected: Inspected, written: Path | None) -> dict[str, Any]:
     """The description for `--json`, in the form that `gguf` takes, with more about it."""
-    about = {"name": inspected.name, "by": inspected.by, "notes": list(inspected.notes)}
+    about = {"name": inspected.given_name, "by": inspected.by, "notes": list(inspected.notes)}
     return {**inspected.description.as_dict(), **about, "written": str(written) if written else None}
 
 
@@ -108,14 +113,14 @@ def _rows(inspected: Inspected) -> list[tuple[str, str]]:
     needed = need(ServedModel.of(model, context=CONTEXT), gpus()[GPU]).total * MIB / GIB
     kind = " ".join(filter(None, (model.architecture or "unknown", model.quant)))
     rows = [
-        ("model", inspected.name),
+        ("model", inspected.given_name or "(none: pass --name)"),
         ("from", f"{inspected.by}: {model.source}"),
         ("digest", digest or ""),
         ("architecture", f"{kind}{', computes embeddings' * model.encoder}"),
         ("files", f"{model.file_bytes / GIB:.2f} GiB"),
         ("layers", f"{model.layers}"),
         ("longest context", f"{model.max_context:,} tokens" if model.max_context else "unknown"),
-        ("GPU memory", f"{needed:.2f} GiB on one {GPU} with context {CONTEXT}"),
+        ("GPU memory", f"{needed:.2f} GiB with context {CONTEXT}, {more_elsewhere()}"),
     ]
     return [(label, value) for label, value in rows if value]
 

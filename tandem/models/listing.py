@@ -1,6 +1,7 @@
 """`tandem models`: the catalogue, on the screen and as JSON."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 from sharing import tables
 from sharing.fit.memory import Need, need
 from sharing.hardware.gpus import Gpu, gpus, instance_types
-from sharing.models.catalogue import MIB, Model, models, nearest_names, quantized
+from sharing.models.catalogue import MIB, Model, models, nearest_names, quantized, quantized_stems
 from sharing.models.served import ServedModel
 from sharing.problems import did_you_mean
 from sharing.verdict.rules.table import NOT_LOADED
+from tandem.columns import Column, lay_out
 from tandem.terminal import FINE, CallError, print_json, say, short
 
 SCHEMA_VERSION = 1
@@ -53,7 +55,8 @@ def _gpu(name: str) -> Gpu:
     known = {kind.name: kind.gpu for kind in instance_types().values()} | gpus()
     usable = {each: gpu for each, gpu in known.items() if gpu.vendor == "nvidia"}
     if name.lower() not in usable:
-        raise CallError(f"--fits: '{short(name)}' is unknown. {did_you_mean(name, usable)}")
+        hint = f"{did_you_mean(name, usable)} Run `tandem gpus` for the list."
+        raise CallError(f"--fits: '{short(name)}' is unknown. {hint}")
     return usable[name.lower()]
 
 
@@ -121,27 +124,52 @@ def as_dict(listed: Sequence[Model], gpu: Gpu) -> dict[str, Any]:
 
 
 def show(listed: Sequence[Model], gpu: Gpu, *, fits: bool) -> None:
-    """A line for each model."""
+    """A line for each model. A narrow terminal gets fewer columns; a pipe gets all."""
     from rich.text import Text
 
-    from tandem.terminal import has_room, hint_at_columns, open_console
+    from tandem.terminal import hint_at_left_out, open_console
 
     console = open_console()
-    width = max(len("model"), *(len(model.name) for model in listed))
-    head = f"{'quant':<7}{'files GiB':>9}  " if has_room(console) else ""
-    head = f"{'model':<{width}}  {head}{'max context':>11}  {f'GiB at {CONTEXT}':>11}"
-    console.print(Text(head, style="bold"), soft_wrap=True)
-    for model in listed:
-        weights = f"{model.quant:<7}{model.file_bytes / GIB:>9.2f}  " if has_room(console) else ""
-        longest = f"{model.max_context:,}" if model.max_context else "unknown"
-        line = f"{model.name:<{width}}  {weights}{longest:>11}  {needs(model, gpu).total * MIB / GIB:>11.2f}"
-        marks = " *" * (not loads(model)) + " +" * has_large_buffer(model) + " ~" * bool(model.weights_spread)
-        console.print(Text(line + marks), soft_wrap=True)
+    marks = [_marks(model) for model in listed]
+    width = console.width - max(map(len, marks)) if console.is_terminal else sys.maxsize
+    lines, left_out = lay_out(_columns(gpu), listed, width)
+    for line, mark in zip(lines, ["", *marks], strict=True):
+        console.print(Text(line + mark, style="bold" if line is lines[0] else ""), soft_wrap=True)
     console.print()
     for line in _notes(listed, gpu, fits):
         console.print(Text(line), soft_wrap=not console.is_terminal)
-    hint_at_columns(console)
+    hint_at_left_out(console, left_out)
+    for name, others in [(model.name, text) for model in listed if (text := _other_quantizations(model))][:1]:
+        say(console, f"hint: for other quantizations of {name}, run `tandem models {others}`")
     say(console, "hint: for another model, run `tandem models inspect`")
+
+
+def _columns(gpu: Gpu) -> Sequence[Column[Model]]:
+    """From left to right. The quantization goes first: most tags name theirs."""
+    return (
+        Column("model", lambda model: model.name),
+        Column("quant", lambda model: model.quant, importance=10),
+        Column("files GiB", lambda model: f"{model.file_bytes / GIB:.2f}", True, 20),
+        Column("max context", lambda model: f"{model.max_context:,}" if model.max_context else "unknown", True, 30),
+        Column(f"GiB at {CONTEXT}", lambda model: f"{needs(model, gpu).total * MIB / GIB:.2f}", True),
+    )
+
+
+def _marks(model: Model) -> str:
+    return " *" * (not loads(model)) + " +" * has_large_buffer(model) + " ~" * bool(model.weights_spread)
+
+
+def _other_quantizations(model: Model) -> str:
+    """The text that lists this model of the catalogue in other quantizations; empty if the library has none."""
+    stem = next(iter(quantized_stems().get(model.name, ())), "")
+    # A text that is in a name of the catalogue lists only those.
+    return f"{stem}-" if stem and any(stem in name for name in models()) else stem
+
+
+def more_elsewhere() -> str:
+    """By how much the memory of a model differs between GPUs: only that of CUDA does."""
+    most = max(gpu.context_mib for gpu in gpus().values()) - gpus()[GPU].context_mib
+    return f"up to {most * MIB / GIB:.2f} GiB more on a larger GPU"
 
 
 def _notes(listed: Sequence[Model], gpu: Gpu, fits: bool) -> Iterator[str]:
@@ -153,8 +181,8 @@ def _notes(listed: Sequence[Model], gpu: Gpu, fits: bool) -> Iterator[str]:
         yield BUFFERS.format(vocabulary=entries, tokens=CONTEXT, gib=4 * entries * CONTEXT / GIB)
     if any(model.weights_spread for model in listed):
         yield ESTIMATED
-    setting = f"on one {gpu.title} with context {CONTEXT} and one slot"
-    end = "Each of these models fits there alone, with a margin for the error of this prediction."
-    if not fits:
-        end = "A plan adds a margin for the error of this prediction."
-    yield f"Last column: GPU memory {setting}, smallest first. {end}"
+    place, more = (f" on one {gpu.title}", "") if fits else ("", f"; {more_elsewhere()}")
+    end = "A plan adds a margin for the error of this prediction."
+    if fits:
+        end = "Each of these models fits there alone, with a margin for the error of this prediction."
+    yield f"Last column: GPU memory{place} with context {CONTEXT} and one slot, smallest first{more}. {end}"

@@ -158,7 +158,24 @@ def test_a_tag_that_may_be_another_model_is_not_derived(name: str) -> None:
     ("name", "sentence"),
     [
         ("qwen3:8b-q5_1", "Ollama's library has qwen3:8b in fp16, q4_K_M and q8_0."),
-        ("qwen3:8b-Q8_0", "Ollama's library has qwen3:8b in fp16, q4_K_M and q8_0."),
+        ("qwen3:8b-Q8_0", "Did you mean qwen3:8b-q8_0?"),
+        ("qwen2.5-coder:7b-instruct-q8-0", "Did you mean qwen2.5-coder:7b-instruct-q8_0?"),
+        (
+            "qwen2.5-coder:7b-q8_0",
+            "Did you mean qwen2.5-coder:7b-instruct-q8_0 or qwen2.5-coder:7b-base-q8_0?",
+        ),
+        (
+            "qwen3:8b-q8_O",
+            "Did you mean qwen3:8b-q8_0, qwen3:8b-q4_K_M or qwen3:8b-fp16?",
+        ),
+        (
+            "llama3.1:q8_0",
+            "Did you mean llama3.1:8b-instruct-q8_0, llama3.1:8b-text-q8_0 or llama3.1:70b-instruct-q8_0?",
+        ),
+        (
+            "QWEN2.5-coder:7b-q8_0",
+            "Did you mean qwen2.5-coder:7b-instruct-q8_0 or qwen2.5-coder:7b-base-q8_0?",
+        ),
         ("glm-4.7-flash:q5_0", "Did you mean glm-4.7-flash:latest?"),
         ("gpt-oss:20b-q8_0", "Did you mean gpt-oss:20b or gpt-oss:120b?"),
         ("qwen3-embeding:8b", "Did you mean qwen3-embedding:8b, qwen3-embedding:4b or qwen3-embedding:0.6b?"),

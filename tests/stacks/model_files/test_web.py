@@ -119,7 +119,10 @@ REFUSED: dict[str, tuple[Answer, str]] = {
     ),
     "a redirect out of TLS": (answers(302, location="http://cdn.example/blob"), "was redirected to an address without"),
     "a circle of redirects": (answers(302, location="/m.gguf"), "was redirected more than 10 times. Download the file"),
-    "nothing that answers": (away, "cannot be reached (no route[2J). Correct the URL."),
+    "nothing that answers": (
+        away,
+        "cannot be reached (no route[2J). Check the URL and the network, or download the file elsewhere and pass its",
+    ),
 }
 
 
@@ -132,11 +135,35 @@ def test_a_server_that_does_not_return_the_header_is_named_without_secrets(case:
     assert "secret" not in printed
 
 
+def test_a_url_that_is_none_is_corrected() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(web.OFFLINE)
+        for url in ("https://", "https://\x7f.example/m.gguf"):
+            with pytest.raises(UnreadableModelError, match=r" cannot be reached \(.+\)\. Correct the URL\.$"):
+                web.read_url(url)
+
+
 def test_passwords_and_signatures_are_not_shown() -> None:
     assert shown("https://me:word@x.example/a%20b.gguf?token=1") == "https://x.example/a%20b.gguf"
     assert shown("https://me:1/word@x.example/b.gguf") == "https://…@x.example/b.gguf"
     with pytest.raises(UnreadableModelError, match="the URL is invalid"):
         shown("https://[::1")
+
+
+@pytest.mark.parametrize("host", ["huggingface.co", "www.huggingface.co", "hf.co"])
+def test_the_page_of_a_file_on_hugging_face_is_refused_without_a_request(host: str) -> None:
+    says = f"https://{host}/me/m/blob/main/m.gguf is the web page of a file. Write the URL of the file itself: "
+    with pytest.raises(UnreadableModelError) as refused:
+        web.read_url(f"https://{host}/me/m/blob/main/m.gguf?signature=secret")
+    assert str(refused.value) == f"{says}https://{host}/me/m/resolve/main/m.gguf."
+
+
+@pytest.mark.parametrize("path", ["me/m/resolve/blob/m.gguf", "blob/m/main/m.gguf"])
+def test_other_urls_may_have_the_word_blob(path: str) -> None:
+    with pytest.raises(web.UnreachableError, match="TANDEM_OFFLINE is set"):
+        web.read_url(f"https://huggingface.co/{path}")
+    with pytest.raises(web.UnreachableError, match="TANDEM_OFFLINE is set"):
+        web.read_url("https://files.example/me/m/blob/m.gguf")
 
 
 def test_no_request_is_made_offline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,8 @@ def test_the_last_column_is_of_the_gpu_that_the_models_fit_on() -> None:
     assert report("models", "llama3.2", "--fits", "g6.xlarge")["gpu"] == "l4"
     assert "llama3.3:70b" in names("--fits", "h100")
     assert "--fits: 'g4ad.xlarge' is unknown." in refused(2, "models", "--fits", "g4ad.xlarge"), "it has an AMD GPU"
+    said = "error: --fits: 'rtx4090' is unknown. Did you mean rtx-pro-4500? Run `tandem gpus` for the list.\n"
+    assert refused(2, "models", "--fits", "rtx4090") == said
 
 
 GUIDE = (ROOT / "docs" / "how-to" / "choose-a-quantization.md").read_text(encoding="utf-8")
@@ -141,10 +143,47 @@ def model(tmp_path: Path) -> Path:
     return write(tmp_path / "m.gguf", attention__sliding_window=0)
 
 
-@pytest.mark.parametrize(("columns", "is_hinted"), [(79, True), (80, False)])
-def test_a_narrow_terminal_learns_of_more_columns(columns: int, is_hinted: bool) -> None:
-    _, shown = on_screen("models", columns=columns)
-    assert ("a terminal of 80 columns shows more columns" in shown, "files GiB" in shown) == (is_hinted, not is_hinted)
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    # The longest name has 42 characters, the other columns 6, 9, 11 and 11 with 2 between them, and the mark has 2.
+    [(89, ""), (88, "quant"), (81, "quant"), (80, "files GiB and quant"), (69, "max context, files GiB and quant")],
+)
+def test_a_narrow_terminal_lacks_the_columns_that_it_names(columns: int, left_out: str) -> None:
+    _, coloured = on_screen("models", "--quant", "q5_K_M", "--fits", "t4", columns=columns)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    hints = " ".join(shown.split()).partition("hint: ")[2]
+    assert hints.startswith(f"a wider terminal also shows {left_out} hint: " if left_out else "for another model")
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_a_pipe_gets_all_columns() -> None:
+    head, *rows = printed("models", "--quant", "q8_0").splitlines()
+    assert head.split() == ["model", "quant", "files", "GiB", "max", "context", "GiB", "at", "4096"]
+    assert max(map(len, rows[: rows.index("")])) > 80
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("qwen2.5-coder:7b", "qwen2.5-coder:7b-instruct"), ("qwen3:8b", "qwen3:8b-"), ("gpt-oss", "")]
+)
+def test_a_model_of_the_catalogue_has_a_hint_at_other_quantizations(name: str, text: str) -> None:
+    """ollama.com/library has 14 others of qwen2.5-coder:7b-instruct, two of qwen3:8b, and none of gpt-oss."""
+    shown = printed("models", name)
+    assert ("other quantizations of" in shown) == bool(text)
+    if text:
+        assert f"hint: for other quantizations of {name}, run `tandem models {text}`\n" in shown
+        assert len(names(text)) == {"qwen3:8b": 2}.get(name, 14)
+        assert "other quantizations of" not in printed("models", text)
+
+
+def test_the_memory_of_a_model_is_that_of_the_gpu_with_the_least() -> None:
+    """The models of the list may be larger than a T4: llama3.3:70b is. A B300 takes 617 MiB more than a T4."""
+    [row, _, note, *_] = printed("models", "llama3.3").splitlines()[1:]
+    assert note.startswith(
+        "Last column: GPU memory with context 4096 and one slot, smallest first; up to 0.61 GiB more on a larger GPU."
+    )
+    assert f"GPU memory       {row.split()[4]} GiB with context 4096, up to 0.61 GiB more on a larger GPU\n" in printed(
+        "models", "inspect", "llama3.3:70b"
+    )
 
 
 def test_a_file_is_described(model: Path) -> None:
@@ -152,7 +191,7 @@ def test_a_file_is_described(model: Path) -> None:
     assert re.sub(r"\d+\.\d\d GiB", "# GiB", shown) == (
         f"model            me/mine:1b\nfrom             file: {model}\narchitecture     llama\n"
         "files            # GiB\nlayers           4\nlongest context  8,192 tokens\n"
-        "GPU memory       # GiB on one t4 with context 4096\n"
+        "GPU memory       # GiB with context 4096, up to # GiB more on a larger GPU\n"
         "Write it to a stack file with `--write STACK`, or to a file of its own with `--write FILE.json`.\n"
     )
 
@@ -164,8 +203,9 @@ def test_the_report_is_a_description(model: Path, tmp_path: Path) -> None:
     assert found["model"]["weights_bytes"] == EMBEDDING + LAYERS * BLOCK
     assert (found["model"]["kv_heads"], found["notes"], found["written"]) == (2, [], None)
     (tmp_path / "found.json").write_text(ended.stdout)
-    again = report("models", "inspect", str(tmp_path / "found.json"), "--name", "me/mine:1b")
-    assert (again["model"], again["source"]) == (found["model"], str(model))
+    again = report("models", "inspect", str(tmp_path / "found.json"))
+    assert (again["name"], again["model"], again["source"]) == (None, found["model"], str(model))
+    assert printed("models", "inspect", str(model)).startswith("model            (none: pass --name)\n")
 
 
 def stack_in(folder: Path) -> Path:
