@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -21,7 +22,7 @@ EXAMPLES: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "docs" / "cli.yaml"
 COLOURS = re.compile(r"␛\[[\d;]*m")
 HEAD = """# Command line
 
-Each command has an example with its output, 80 columns wide and sometimes shortened (`…`).
+Each command has an example with its output, folded at 80 columns and sometimes shortened (`…`).
 `tandem COMMAND --help` prints the arguments and exit codes.
 
 """
@@ -77,11 +78,13 @@ def _shortened(said: str, example: Mapping[str, str]) -> list[str]:
     every = [line.rstrip() for line in said.splitlines()]
     first, _, last = example.get("lines", f"1-{len(every)}").partition("-")
     lines = "\n".join(every[int(first) - 1 : int(last)]).strip("\n").splitlines()
-    return [*lines, *["…"] * (int(last) < len(every))]
+    return [*samples.folded("\n".join(lines)), *["…"] * (int(last) < len(every))]
 
 
 def _block(typed: str, lines: list[str]) -> str:
-    return "\n".join(["```text", f"$ tandem {typed}", *lines, "```", ""])
+    # A shell reads a line that ends with a backslash and the next one as one command.
+    command = " \\\n".join(textwrap.wrap(f"$ tandem {typed}", samples.WIDTH - 2, subsequent_indent="    "))
+    return "\n".join(["```text", command, *lines, "```", ""])
 
 
 def exit_codes_table() -> list[tuple[str, ...]]:

@@ -1,12 +1,17 @@
 """The first screen of the README: one measured claim, one price, and what pairs of models cost."""
 
+import datetime
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+from sharing import tables
 from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.config import StackConfig
-from sharing.verdict.matrix import Cell, cells
-from tandem.columns import speed_cell
+from sharing.stack.pools import Capacity
+from sharing.verdict.choices import Choice, choose
+from tandem.search.base_stack import of_models
+from tandem.terminal import in_range
 
 REPORT = "docs/benchmarks/gpu-nvidia-h100-80gb-hbm3-2026-11-26.md"
 WITHIN, AT_MOST = 1.0, 5.0
@@ -17,14 +22,10 @@ PAIRS = {
     "answers from documents": ("qwen3.5:9b", "embeddinggemma:300m"),
     "a large one beside a small one": ("qwen3:14b", "llama3.2:3b"),
 }
-STACK = {
-    "aws:region": "us-east-1",
-    "sharing": {"mode": "timeslice", "replicas": 2},
-    "gpu-nodes": {"instance-types": ["g4dn.xlarge"]},
-    "cluster": {"nat": "none", "system-nodes": {"count": 1}},
-}
-"""As `tandem init` writes it: the cheapest that works."""
-SHARED = {"timeslice": "`timeslice`", "mps": "`mps`", MPS_PER_MODEL: "`mps`, `limits: per-model`"}
+HOME = "us-east-1"
+CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
+"""What `tandem plan MODELS` tries, too."""
+MODES = {"timeslice": "`timeslice`", "mps": "`mps`", MPS_PER_MODEL: "`mps`, `limits: per-model`"}
 
 
 def price(sentence: str) -> str:
@@ -47,31 +48,35 @@ def claim(root: Path) -> str:
 
 
 def pairs() -> list[tuple[str, ...]]:
-    """What each pair costs on one GPU, and with a GPU for each: the cheapest stack on spot, then the fastest."""
-    head = ("models", "on one GPU, spot", "mode", "$ per hour, all included", "a GPU for each", "tokens/s, all busy")
+    """What each pair costs, as `tandem plan` prints it."""
+    prices = ("$ per hour, all included", "a GPU for each", "$ per month")
+    head = ("models", "on one GPU, spot", "mode", *prices, "tokens/s, all busy")
     return [head, *(_row(use, models) for use, models in PAIRS.items())]
 
 
-def cheapest_of(config: StackConfig) -> Cell:
-    """The cheapest stack for these models on one kind of node, then the fastest; its GPU nodes are on spot."""
-    return min(_planned(config, tuple(SHARED)), key=lambda cell: (_usd(cell), -cell.tokens_per_s))
+def base(models: Iterable[str]) -> StackConfig:
+    """The stack with which `tandem plan MODELS` and `tandem init` begin: the cheapest cluster that works."""
+    named = [{"name": name} for name in models]
+    return of_models(named, HOME, {}, datetime.date.fromisoformat(tables.read("gpu_prices").date)).config
+
+
+def proposed(models: Iterable[str]) -> Choice:
+    """The setup that `tandem plan MODELS` shows."""
+    choices = choose(base(models), CAPACITIES, every=False)
+    choice = choices.fitting[choices.proposed]
+    assert choice.cell.is_spot, "the heads of the tables say so"
+    return choice
+
+
+def nodes(choice: Choice) -> str:
+    """The GPU nodes of a setup."""
+    return f"{choice.cell.nodes} × {choice.cell.instance.name}"
 
 
 def _row(use: str, models: tuple[str, ...]) -> tuple[str, ...]:
-    config = StackConfig.model_validate({**STACK, "models": [{"name": name} for name in models]})
-    best = cheapest_of(config)
-    dedicated = min(map(_usd, _planned(config, ("exclusive",))))
+    choice = proposed(models)
+    bill, slowest = choice.bill, choice.cell.slowest_busy
+    assert slowest is not None
     names = " and ".join(f"`{name}`" for name in models)
-    speed = speed_cell(best.slowest_busy)
-    nodes = f"{best.nodes} × {best.instance.name}"
-    return (f"{use}: {names}", nodes, SHARED[best.way], f"{_usd(best):.2f}", f"{dedicated:.2f}", speed)
-
-
-def _planned(config: StackConfig, ways: tuple[str, ...]) -> list[Cell]:
-    return [cell for cell in cells(config, ways=ways, provisioners=["node-group"]) if cell.plans and cell.is_spot]
-
-
-def _usd(cell: Cell) -> float:
-    """The price of the whole stack per hour, in cents as people read it."""
-    assert cell.verdict.cost is not None
-    return round(cell.verdict.cost.usd_per_hour, 2)
+    usd = (f"{bill.usd_per_hour:.2f}", f"{bill.dedicated_usd_per_hour:.2f}", f"{bill.usd_per_month:,.0f}")
+    return (f"{use}: {names}", nodes(choice), MODES[choice.cell.way], *usd, in_range(slowest))

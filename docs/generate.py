@@ -121,7 +121,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
     found = modes.find(_config("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
-    of_sizes = limits.find(_config("per-model", _day()))
+    of_sizes = limits.find(front.base(served.model.name for served in _config("per-model", _day()).models))
     yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
     yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
     yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))

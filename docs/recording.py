@@ -144,7 +144,14 @@ def _line(text: Element, cells: tuple[Cell, ...]) -> None:
         column += len(letters)
 
 
+def _held(seconds: list[float], end: float) -> int:
+    """The first frame that stays for the pause after a command."""
+    lengths = [after - before for before, after in itertools.pairwise([*seconds, end])]
+    return next(number for number, length in enumerate(lengths) if length >= READ - FRAME)
+
+
 def _style(seconds: list[float], end: float, width: int) -> str:
+    first = _held(seconds, end)
     steps = "".join(
         f"{100 * second / end:.2f}%{{transform:translateX(-{number * width}px)}}"
         for number, second in enumerate([0.0, *seconds[1:]])
@@ -153,7 +160,10 @@ def _style(seconds: list[float], end: float, width: int) -> str:
     return (
         "text{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
         f"@keyframes film{{{steps}100%{{transform:translateX(-{last}px)}}}}"
-        f".film{{animation:film {end:.1f}s steps(1,end) infinite}}"
+        # The film begins where the first command is done: an empty terminal shows a reader nothing. A viewer that does
+        # not move the picture shows that frame, too.
+        f".film{{transform:translateX(-{first * width}px);"
+        f"animation:film {end:.1f}s steps(1,end) {-seconds[first]:.2f}s infinite}}"
         f"@media (prefers-reduced-motion:reduce){{.film{{animation:none;transform:translateX(-{last}px)}}}}"
     )
 

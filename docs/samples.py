@@ -15,6 +15,7 @@ from tandem.main import main
 ROOT = Path(__file__).resolve().parent.parent
 # As in tests/shipped.py.
 STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
+WIDTH = 80
 AGE = re.compile(r", \d[\d,]* days ago| \(\d[\d,]* days ago\)")
 """The age grows every day, so a document leaves it out."""
 
@@ -23,8 +24,17 @@ def plan(stack: str) -> str:
     """The screen of `tandem plan` at 80 columns, as a code block."""
     code, said = run(["plan", stack])
     assert code == 0, said
+    return "\n".join(["```text", *folded(said), "```", ""])
+
+
+def folded(said: str) -> list[str]:
+    """The lines of a screen; those that a pipe gets unfolded are folded at 80 columns."""
     lines = [line.rstrip() for line in said.splitlines()]
-    return "\n".join(["```text", *lines, "```", ""])
+    return [one for line in lines for one in _fold(line)]
+
+
+def _fold(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def stack_file(stack: str) -> str:
@@ -40,15 +50,14 @@ def refusal() -> str:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "Pulumi.large.yaml").write_text(rest.partition("END\n")[0], encoding="utf-8")
         _, said = run(["plan", "large"], Path(folder))
-    lines = [textwrap.fill(line, 80, subsequent_indent="    ", break_on_hyphens=False) for line in said.splitlines()]
-    return "\n".join(["```text", *lines, "```", ""])
+    return "\n".join(["```text", *folded(said), "```", ""])
 
 
 def run(arguments: Sequence[str], folder: Path = ROOT) -> tuple[int, str]:
     """Exit code and output of `tandem` in a folder, at 80 columns and without colours."""
     said = io.StringIO()
     with (
-        mock.patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"}),
+        mock.patch.dict(os.environ, {"COLUMNS": f"{WIDTH}", "NO_COLOR": "1"}),
         # A busy machine prints the same as an idle one: no progress messages.
         mock.patch("tandem.terminal.PATIENCE_SECONDS", 10_000.0),
         contextlib.chdir(folder),

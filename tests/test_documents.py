@@ -16,10 +16,13 @@ from sharing.aws import tags
 from sharing.names import MODE_TAINT, OWNER_LABEL, POOL_LABEL
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge_file
+from tandem.main import main
 from tests.rows import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = "us-east-1"
+TITLES = {"timeslice": "time-slicing", "mps": "MPS", "mps`, `limits: per-model": "MPS with limits"}
+"""A mode between the first and the last backtick of a cell, and in the title of a plan."""
 ALTERNATIVES = "docs/explanation/alternatives.md"
 DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
@@ -158,6 +161,33 @@ def test_the_first_screen_has_the_price_of_a_pair_of_today_beside_the_classic_on
         assert float(alone) > float(together), models
 
 
+def test_the_tables_of_pairs_have_what_the_plan_of_the_same_models_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    pair = r"^\| (?:.+: )?`(\S+)` and `(\S+)` \| (\d × \S+) \| "
+    first = re.findall(pair + r"`(.+?)` \| (\d\.\d\d) \| (\d\.\d\d) \| (\d+) \| (.+) \|$", first_screen(), re.MULTILINE)
+    hosted = re.findall(pair + r"`(.+?)` \| (\d+) \| (\$\S+ \S+) \| ", read(ALTERNATIVES), re.MULTILINE)
+    assert (len(first), len(hosted)) == (4, 4)
+    for one, other, nodes, mode, hourly, alone, month, speed in first:
+        shown = plan_of(one, other, capsys)
+        assert f"{nodes} (" in shown
+        assert TITLES[mode] in shown
+        [(usd, per_month)] = re.findall(r"\$(\d\.\d+) per hour, \$(\d+) per month", shown)
+        [dedicated] = re.findall(r"\$(\d\.\d+) with a GPU for each model", shown)
+        assert (f"{float(usd):.2f}", f"{float(dedicated):.2f}", per_month) == (hourly, alone, month)
+        assert speed in shown
+    for one, other, nodes, mode, month, usd in hosted:
+        shown = plan_of(one, other, capsys)
+        assert f"{nodes} (" in shown
+        assert TITLES[mode] in shown
+        assert f"${month} per month" in shown
+        assert f"  {usd} per million output tokens" in shown
+
+
+def plan_of(one: str, other: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a reader sees who asks about the same models."""
+    assert main(["plan", one, other]) == 0
+    return " ".join(capsys.readouterr().out.split("\n"))
+
+
 def test_the_prices_of_the_ways_are_those_of_aws() -> None:
     """Half of a T4, 7,680 MiB, is less than the 8.6 GiB of the 14B model's file."""
     spot = {row["instance_type"]: float(row["usd_per_hour"]) for row in rows("spot_prices") if row["region"] == HOME}
@@ -177,7 +207,7 @@ def test_the_page_about_alternatives_says_where_a_host_is_cheaper() -> None:
     for row in rows("hosted_prices"):
         hosts.setdefault(row["model"], []).append(float(row["usd"]))
     table = re.findall(
-        r"^\| (`.+`) \| .+ \| \d+ \| \$(.+) \| \$(.+) \| (.+) \|$", read(ALTERNATIVES), flags=re.MULTILINE
+        r"^\| (`.+`) \| .+ \| .+ \| \d+ \| \$(\S+) .+ \| \$(\S+) .+ \| (.+) \|$", read(ALTERNATIVES), flags=re.MULTILINE
     )
     assert len(table) == 4
     for models, busy, idle, hosted in table:
