@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sharing.models.catalogue import Model, models
-from stacks.model_files.description import Description
+from stacks.model_files.description import MOST_JSON, Description
 from stacks.model_files.errors import MissingFileError, UnreadableModelError
-from stacks.model_files.find import MOST_JSON, describe_place
+from stacks.model_files.find import describe_place
 
 LEAST: dict[str, Any] = {"weights_bytes": 2**31, "layers": 32, "kv_heads": 8, "head_dim": 64}
 LIMITS = {
