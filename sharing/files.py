@@ -17,7 +17,13 @@ def user_cache(kind: str) -> Path:
 
     Source: XDG Base Directory Specification 0.8, `XDG_CACHE_HOME`.
     """
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / kind
+    return base_folder("XDG_CACHE_HOME", ".cache") / "tandem" / kind
+
+
+def base_folder(variable: str, default: str) -> Path:
+    """The folder that `variable` names. A relative path is invalid, and ignored (the same specification)."""
+    given = Path(os.environ.get(variable, ""))
+    return given if given.is_absolute() else Path.home() / default
 
 
 def lock(path: Path, *, wait: bool = False, mode: int = 0o666) -> BinaryIO:

@@ -1,10 +1,10 @@
 """What the user means by a name: a stack, its file, a region; or an error with the nearest names. Cheap to import."""
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharing.files import base_folder
 from tandem.terminal import CallError, short
 
 # The rules and YAML are imported where they are used: most of the time of an answer is imports.
@@ -132,7 +132,7 @@ def state_folder(name: str = "") -> Path:
 
     XDG Base Directory Specification 0.8: logs, history and current state belong into `$XDG_STATE_HOME`.
     """
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    home = base_folder("XDG_STATE_HOME", ".local/state")
     folder = home / "tandem" / name
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sharing.files import user_cache, write_whole
 from sharing.printable import as_json
-from stacks.model_files.description import Description
+from stacks.model_files.description import MOST_JSON, Description
 
 LONGEST_NAME = 200
 """Characters of a file's name; file systems allow 255 bytes."""
@@ -29,8 +29,11 @@ def place_of(key: str) -> Path:
 
 def load(key: str) -> Description | None:
     """The kept description; None if there is none, or none that can be read."""
+    path = place_of(key)
     with suppress(OSError, ValidationError):
-        return Description.model_validate_json(place_of(key).read_bytes())
+        if path.is_file():  # the reader of a pipe may wait for ever
+            with path.open("rb") as file:
+                return Description.model_validate_json(file.read(MOST_JSON))
     return None
 
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, fields
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from sharing.models.catalogue import Model, full_name, largest_vocabulary
+from sharing.printable import without_secrets
 from stacks.model_files.errors import UnreadableModelError
 
 SCHEMA_VERSION = 1
+MOST_JSON = 2**16
+"""Bytes of a description. It has about 600."""
 MOST_BYTES = 2**41
 """2,048 GiB."""
 REQUIRED = ("weights_bytes", "layers", "kv_heads", "head_dim")
@@ -78,8 +81,8 @@ class Description(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
-    schema_version: Literal[1]
-    source: str = Field(default="", max_length=4096)
+    schema_version: int = Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    source: Annotated[str, AfterValidator(without_secrets)] = Field(default="", max_length=4096)
     digest: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
     """Of the GGUF file, in a registry."""
     model: Shape

@@ -1,6 +1,7 @@
 """Finds the model behind a name or a file, for every command and for programs of your own: one way for all."""
 
-import os
+import codecs
+import re
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -8,14 +9,12 @@ from pydantic import ValidationError
 from sharing.models.catalogue import Model, find, models, nearest_names
 from sharing.problems import foreign_letters, near
 from stacks.model_files import cache, gguf_file
-from stacks.model_files.description import Description, first_of
+from stacks.model_files.description import MOST_JSON, Description, first_of
 from stacks.model_files.errors import MissingFileError, UnreadableModelError
 
-MOST_JSON = 2**16
-"""Bytes of a description. It has about 600."""
 STACK_FOLDER = "TANDEM_STACK_FOLDER"
 """Variable that `tandem sandbox` sets for its `pulumi`: the folder of the user's stack file."""
-URLS = ("http://", "https://")
+URL = re.compile("https?:/", re.IGNORECASE)
 NEW_DESCRIPTION = "Write it again with `tandem models inspect NAME --write FILE.json`."
 
 
@@ -41,15 +40,15 @@ def describe_place(place: str, folder: Path | None = None) -> Description:
     if is_url(place):
         return cache.load(place) or _kept(place, _describe_url(place))
     path = (folder or Path()) / Path(place).expanduser()
+    gguf_file.refuse_special(path, place := gguf_file.label(place))
     try:
         with path.open("rb") as file:
             start = file.read(MOST_JSON + 1)
     except (OSError, ValueError) as error:  # `ValueError` for a path with a null character
-        if os.path.isdir(path):
-            raise MissingFileError(f"{place} is a folder", "Choose a file in it.") from None
         reason = error.strerror if isinstance(error, OSError) else "no file has that name"
         raise MissingFileError(f"{place} cannot be read ({reason})", "Write the path of a file.") from None
-    if start.lstrip()[:1] == b"{":
+    start = start.removeprefix(codecs.BOM_UTF8)
+    if start.lstrip()[:1] == b"{" or path.suffix == ".json":
         return _read_json(place, start)
     from stacks.model_files.registry import describe
 
@@ -63,7 +62,7 @@ def suggest(name: str) -> str:
 
 def is_url(place: str) -> bool:
     """Whether `place` is an address, and not a path."""
-    return place.startswith(URLS)
+    return bool(URL.match(place))
 
 
 def _describe_url(url: str) -> Description:
@@ -86,4 +85,8 @@ def _read_json(place: str, content: bytes) -> Description:
         return Description.model_validate_json(content)
     except ValidationError as error:
         what = f"{place} does not describe a model ({first_of(error)})"
-        raise UnreadableModelError(what, NEW_DESCRIPTION) from None
+        raise UnreadableModelError(what, "Update tandem." if _is_newer(error) else NEW_DESCRIPTION) from None
+
+
+def _is_newer(error: ValidationError) -> bool:
+    return any(each["loc"] == ("schema_version",) and each["type"] == "less_than_equal" for each in error.errors())

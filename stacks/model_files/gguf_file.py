@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sharing.models.metadata import Tensor
-from sharing.printable import printable
-from stacks.model_files.errors import MissingFileError, UnreadableModelError
+from sharing.printable import address, printable
+from stacks.model_files.errors import ContentError, MissingFileError
 from stacks.model_files.tensor_types import TYPES, tensor_bytes
 
 MOST_HEADER = 256 * 2**20
@@ -23,6 +23,8 @@ MOST_DIMENSIONS = 4
 """GGML_MAX_DIMS of ggml.h."""
 MOST_ITEMS = 8_388_608
 """Items of a list: a vocabulary has up to 262,144 tokens, and twice as many merges."""
+MOST_KEPT = 1024
+"""Items of a list of numbers, and bytes of a text, that are kept: a list for each layer is the longest one needed."""
 MOST_TEXT = 4 * 2**20
 """Bytes of a text: a chat template."""
 MAGIC = b"GGUF"
@@ -57,13 +59,25 @@ class Contents:
 
 def read(path: Path) -> Contents:
     """The content of the GGUF file at `path`; raises `UnreadableModelError`."""
-    if os.path.isdir(path):  # unlike `Path.is_dir`, it takes a name that is too long
-        raise MissingFileError(f"{path} is a folder", "Choose a file in it.")
+    refuse_special(path, name := label(str(path)))
     try:
         with path.open("rb") as file:
-            return read_header(str(path), file, os.fstat(file.fileno()).st_size)
+            return read_header(name, file, os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise MissingFileError(f"{path} cannot be read ({error.strerror})", "Choose a GGUF file.") from None
+        raise MissingFileError(f"{name} cannot be read ({error.strerror})", "Choose a GGUF file.") from None
+
+
+def label(place: str) -> str:
+    """A path in a message. It may be a misspelled address with a password."""
+    return address(place) if ":" in place else place
+
+
+def refuse_special(path: Path, name: str) -> None:
+    """Raises `MissingFileError` for a folder, and for a pipe, whose reader may wait for ever."""
+    if os.path.isdir(path):  # unlike `Path.is_dir`, it takes a name that is too long
+        raise MissingFileError(f"{name} is a folder", "Choose a file in it.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise MissingFileError(f"{name} is a device or a pipe", "Choose a file.")
 
 
 def read_header(name: str, file: BinaryIO, size: int) -> Contents:
@@ -73,14 +87,14 @@ def read_header(name: str, file: BinaryIO, size: int) -> Contents:
     """
     start = file.read(len(MAGIC))
     if start != MAGIC:
-        raise UnreadableModelError(f"{name} is not a GGUF file", _other_kind(start + file.read(32)))
+        raise ContentError(f"{name} is not a GGUF file", _other_kind(start + file.read(32)))
     try:
         return _Header(file, size).contents()
     except _BrokenError as error:
-        raise UnreadableModelError(f"{name} {error}", NEW_COPY) from None
+        raise ContentError(f"{name} {error}", NEW_COPY) from None
     except ValueError as error:
         said = printable(str(error))[:160]
-        raise UnreadableModelError(f"{name} cannot be read as GGUF ({said})", NEW_COPY) from None
+        raise ContentError(f"{name} cannot be read as GGUF ({said})", NEW_COPY) from None
 
 
 def _other_kind(start: bytes) -> str:
@@ -138,7 +152,7 @@ class _Header:
 
     def _value(self, kind: int) -> Any:
         if kind == TEXT:
-            return self._text().decode(errors="replace")
+            return self._text()[:MOST_KEPT].decode(errors="replace")
         return self._list() if kind == LIST else self._numbers(_layout(kind))[0]
 
     def _list(self) -> list[Any]:
@@ -146,10 +160,13 @@ class _Header:
         _bound("a list of {:,} items", count, MOST_ITEMS)
         if kind == LIST:
             raise _BrokenError("has a list of lists, which no model has")
-        if kind != TEXT:
+        if kind == TEXT:
+            self._skip_texts(count)
+        elif count > MOST_KEPT:
+            self._bytes(count * struct.calcsize(f"<{_layout(kind)}"))
+        else:
             return list(self._numbers(f"{count}{_layout(kind)}"))
-        self._skip_texts(count)
-        return []  # tokens, which tandem does not need
+        return []  # of tokens, which tandem does not need
 
     def _skip_texts(self, count: int) -> None:
         """As `_text` for each, in a sixth of the time: a large vocabulary has a million tokens and merges."""

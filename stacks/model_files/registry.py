@@ -12,9 +12,9 @@ from sharing.models.catalogue import DEFAULT_TAG, LIBRARY, LIBRARY_HOST, Model
 from sharing.models.metadata import UnclearModelError, derive_model
 from sharing.printable import one_line
 from stacks.model_files.description import Description, first_of
-from stacks.model_files.errors import UnreadableModelError
+from stacks.model_files.errors import ContentError, UnknownModelError, UnreadableModelError
 from stacks.model_files.gguf_file import Contents
-from stacks.model_files.web import UnreachableError, open_answer, parts_of, read_url
+from stacks.model_files.web import UnreachableError, in_time, open_answer, read_url, status_of
 
 ACCEPT = {"Accept": "application/vnd.docker.distribution.manifest.v2+json"}
 MODEL = "application/vnd.ollama.image.model"
@@ -25,6 +25,8 @@ TENSOR = "application/vnd.ollama.image.tensor"
 MOST_MANIFEST = 2**20
 """Bytes of a manifest. Those of the library have about 1 KiB."""
 MOST_ERROR = 2**16
+MOST_PROJECTORS = 4
+"""Models have one at most, and each is one more request."""
 FOUND, BAD_REQUEST, NO_LOGIN, FORBIDDEN, MISSING = 200, 400, 401, 403, 404
 BY_FILE = "Download its GGUF file, and write `gguf: FILE.gguf`."
 OTHER = "Correct the name, or write `gguf: FILE.gguf` for a model of your own."
@@ -78,12 +80,16 @@ def read_name(name: str) -> Description:
     """The description of the model that Ollama would pull for `name`. Raises `UnreadableModelError`."""
     reference = Reference.of(name)
     try:
-        manifest = _read_manifest(reference)
-        digest = _only_model(reference, manifest)
-        projectors = [_read_layer(reference, each) for each in manifest.digests(PROJECTOR)]
-        model = describe(str(reference), _read_layer(reference, digest), sum(each.bytes for each in projectors))
+        return in_time(str(reference), lambda: _read(reference))
     except UnreachableError as error:
         raise UnreachableError(error.what, ways(name)) from None
+
+
+def _read(reference: Reference) -> Description:
+    manifest = _read_manifest(reference)
+    digest = _only_model(reference, manifest)
+    projectors = [_read_layer(reference, each) for each in manifest.digests(PROJECTOR)]
+    model = describe(str(reference), _read_layer(reference, digest), sum(each.bytes for each in projectors))
     return Description.of(model, digest=digest)
 
 
@@ -108,7 +114,7 @@ def _read_manifest(reference: Reference) -> _Manifest:
     with open_answer(reference.url("manifests", reference.tag), reference.host, ACCEPT) as response:
         _check_status(reference, response)
         content = b""
-        for part in parts_of(reference.host, response):
+        for part in response.iter_bytes():
             content += part
             if len(content) > MOST_MANIFEST:
                 what = f"{reference.host} answered with a manifest of more than {MOST_MANIFEST // 2**20} MiB"
@@ -125,22 +131,21 @@ def _check_status(reference: Reference, response: Any) -> None:
     if status == FOUND:
         return
     if status == MISSING:
-        raise UnreadableModelError(f"{host} has no {reference.namespace}/{reference.model}:{reference.tag}", OTHER)
+        raise UnknownModelError(f"{host} has no {reference.namespace}/{reference.model}:{reference.tag}", OTHER)
     if status in (NO_LOGIN, FORBIDDEN):
         # Hugging Face answers 401 for a repository that does not exist, too: huggingface_hub src/huggingface_hub/
         # utils/_http.py, hf_raise_for_status.
         what = f"{host} wants a login for {reference.namespace}/{reference.model}:{reference.tag}"
         raise UnreadableModelError(what, f"Correct the name, or {BY_FILE[0].lower()}{BY_FILE[1:]}")
-    reason = f"{status} {one_line(response.reason_phrase)}".strip()
     if status == BAD_REQUEST:  # Hugging Face's answer for a tag that it does not have, with the reason
-        raise UnreadableModelError(f"{host} refuses {reference}: {_said(host, response) or reason}", OTHER)
-    raise UnreadableModelError(f"{host} answered with {reason}", LATER)
+        raise UnreadableModelError(f"{host} refuses {reference}: {_said(response) or status_of(response)}", OTHER)
+    raise UnreadableModelError(f"{host} answered with {status_of(response)}", LATER)
 
 
-def _said(host: str, response: Any) -> str:
+def _said(response: Any) -> str:
     """The reason in an error of Hugging Face: `{"error": "…"}`."""
     content = b""
-    for part in parts_of(host, response):
+    for part in response.iter_bytes():
         content += part
         if len(content) > MOST_ERROR:
             return ""
@@ -163,6 +168,8 @@ def _only_model(reference: Reference, manifest: _Manifest) -> str:
     if manifest.digests(TENSOR):
         what = f"{reference} is stored as safetensors, which llama.cpp cannot load"
         raise UnreadableModelError(what, ANOTHER)
+    if (count := len(manifest.digests(PROJECTOR))) > MOST_PROJECTORS:
+        raise UnreadableModelError(f"{reference} has {count} projectors", ANOTHER)
     if len(models) == 1:
         return models[0]
     if models:
@@ -174,7 +181,5 @@ def _only_model(reference: Reference, manifest: _Manifest) -> str:
 def _read_layer(reference: Reference, digest: str) -> Contents:
     try:
         return read_url(reference.url("blobs", digest), str(reference))
-    except UnreachableError:
-        raise
-    except UnreadableModelError as error:
+    except ContentError as error:
         raise UnreadableModelError(error.what, ANOTHER) from None

@@ -10,7 +10,7 @@ from sharing.models.catalogue import DEFAULT_TAG, Model, full_name
 from sharing.models.served import ServedModel
 from sharing.names import model_id
 from sharing.printable import visible
-from sharing.problems import ASIDE, LIMIT, OBJECT, Problem
+from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem
 from sharing.section import kebab
 from sharing.stack.config import StackConfig
 
@@ -40,7 +40,7 @@ def find_models(config: StackConfig, folder: Path, known: Mapping[int, Model]) -
 def _look_up(served: ServedModel, folder: Path) -> Model | Problem:
     """The model from outside the catalogue, or why there is none."""
     # A file with models of the catalogue does not wait for what this needs: 20 ms.
-    from stacks.model_files.errors import UnreadableModelError
+    from stacks.model_files.errors import UnknownModelError, UnreadableModelError
     from stacks.model_files.find import find_model, suggest
 
     try:
@@ -49,7 +49,9 @@ def _look_up(served: ServedModel, folder: Path) -> Model | Problem:
         if served.gguf:
             return Problem(f"{served.path}.gguf", "", visible(error.what), error.fix)
         fix = f"{suggest(served.name)}{error.what}. {error.fix}"
-        return Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix, OBJECT)
+        is_unknown = isinstance(error, UnknownModelError)
+        rule, wording = ("unknown model", OBJECT) if is_unknown else ("cannot be looked up", SUBJECT)
+        return Problem(f"{served.path}.name", _as_ollama_reads(served.name), rule, fix, wording)
 
 
 def _as_ollama_reads(name: str) -> str:

@@ -15,9 +15,10 @@ from sharing.models.catalogue import Model, find
 from sharing.models.served import MODEL_NAME, ServedModel
 from sharing.names import model_id
 from sharing.printable import address, as_json, printable
+from sharing.problems import foreign_letters
 from stacks.model_files import cache, gguf_file
 from stacks.model_files.description import Description
-from stacks.model_files.errors import MissingFileError, UnreadableModelError
+from stacks.model_files.errors import MissingFileError, UnknownModelError, UnreadableModelError
 from stacks.model_files.find import describe_name, describe_place, is_url, suggest
 from stacks.model_files.gguf_file import Contents
 from stacks.model_files.registry import Reference, describe
@@ -135,7 +136,8 @@ def _next_step(inspected: Inspected, parsed: argparse.Namespace, written: Path |
         return f"Write {name} in a stack file. The catalogue has the rest."
     if inspected.by in (KEPT, REGISTRY):
         kept = cache.place_of(str(Reference.of(inspected.name)))
-        return f"Write {name} in a stack file. Its description is kept in {kept}."
+        is_kept = f" Its description is kept in {kept}." if kept.is_file() else ""
+        return f"Write {name} in a stack file.{is_kept}"
     return "Write it to a stack file with `--write STACK`, or to a file of its own with `--write FILE.json`."
 
 
@@ -143,16 +145,18 @@ def _said(parsed: argparse.Namespace, error: UnreadableModelError) -> str:
     """The error, for a tag after names of the catalogue that were probably meant."""
     if parsed.ollama or is_url(parsed.model) or _is_file(parsed.model):
         return str(error)
-    return f"unknown model '{short(parsed.model)}'. {suggest(parsed.model)}{error}"
+    name = f"'{short(parsed.model)}'"
+    head = f"unknown model {name}" if isinstance(error, UnknownModelError) else f"model {name} cannot be looked up"
+    return f"{head}. {suggest(parsed.model)}{error}"
 
 
 def _write(path: Path, description: Description, then: Callable[[], object]) -> None:
     """Writes the description, then what names it; nothing of both if that fails."""
     before = None
     try:
-        before = path.read_bytes() if path.exists() else None
-        if before is not None:
+        if path.exists():
             describe_place(str(path))
+            before = path.read_bytes()
         write_whole(path.resolve(), as_json(description.as_dict(), indent=1) + "\n")
     except UnreadableModelError:
         raise CallError(f"{path} is a file with another content. Move it, or write to another file.") from None
@@ -173,7 +177,11 @@ def _name(parsed: argparse.Namespace) -> str:
     is_tag = not is_url(parsed.model) and not _is_file(parsed.model)
     name = parsed.name or (parsed.model if is_tag else UNNAMED)
     if not re.fullmatch(MODEL_NAME, name):
-        raise CallError(f"'{short(name)}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
+        letters = foreign_letters(name) or ("a space" if " " in name else "")
+        strange = f" It contains {letters}." if letters else ""
+        raise CallError(
+            f"'{short(address(name))}' is not a tag.{strange} Write one as in `ollama pull`, e.g. llama2:7b."
+        )
     if parsed.write and not parsed.write.endswith(ENDING) and name == UNNAMED:
         raise CallError("the model has no name for the stack file. Pass `--name TAG`, the tag that its pods pull.")
     return str(name)
@@ -200,7 +208,7 @@ def _inspect(parsed: argparse.Namespace, name: str) -> Inspected:
 def _read_place(place: str, projector: int) -> Description:
     if not projector:
         return describe_place(place)
-    source, contents = (shown(place), read_url(place)) if is_url(place) else (place, _read(place))
+    source, contents = (shown(place), read_url(place)) if is_url(place) else (gguf_file.label(place), _read(place))
     return Description.of(describe(source, contents, projector))
 
 
@@ -225,7 +233,7 @@ def _projector(place: str) -> int:
     contents = read_url(place) if is_url(place) else _read(place)
     if contents.metadata.get("general.architecture") != PROJECTOR:
         fix = "Choose the file with `mmproj` in its name."
-        raise UnreadableModelError(f"{printable(place)} is not a projector", fix)
+        raise UnreadableModelError(f"{printable(gguf_file.label(place))} is not a projector", fix)
     return contents.bytes
 
 

@@ -1,6 +1,7 @@
 """The JSON that describes a model: what it has, and what is refused in it."""
 
 import json
+import os
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 
 from sharing.models.catalogue import Model, models
-from stacks.model_files.description import Description
+from stacks.model_files.description import MOST_JSON, Description
 from stacks.model_files.errors import MissingFileError, UnreadableModelError
-from stacks.model_files.find import MOST_JSON, describe_place
+from stacks.model_files.find import describe_place
 
 LEAST: dict[str, Any] = {"weights_bytes": 2**31, "layers": 32, "kv_heads": 8, "head_dim": 64}
 LIMITS = {
@@ -143,22 +144,60 @@ def test_a_model_that_contradicts_itself_has_no_description() -> None:
     [
         ("{", "m.json does not describe a model (Invalid JSON: "),
         ('{"model": {}}', "m.json does not describe a model (schema_version: Field required)"),
-        ('{"schema_version": 2, "model": {}}', "m.json does not describe a model (schema_version: Input should be 1)"),
+        (
+            '{"schema_version": 2, "model": {}}',
+            "m.json does not describe a model (schema_version: Input should be less than or equal to 1). Upda",
+        ),
+        ('{"schema_version": true, "model": {}}', "(schema_version: Input should be a valid integer). Write it again"),
+        ('{"schema_version": 1.0, "model": {}}', "(schema_version: Input should be a valid integer). Write it again"),
+        ('{"schema_version": 0, "model": {}}', "(schema_version: Input should be greater than or equal to 1). Write"),
+        ('\ufeff{"model": {}}', "m.json does not describe a model (schema_version: Field required)"),
         ('{"schema_version": 1, "digest": "x", "model": {}}', "m.json does not describe a model (digest: String "),
         ("{" + " " * MOST_JSON, "m.json has more than 64 KiB, the limit for a description. Write it again with"),
-        ("", "m.json is not a GGUF file. It does not start with `GGUF`."),
-        ("[]", "m.json is not a GGUF file. It does not start with `GGUF`."),
+        ("", "m.json does not describe a model (Invalid JSON: "),
+        ("[]", "m.json does not describe a model (Input should be an object). Write it again with"),
     ],
 )
 def test_another_file_is_no_description(content: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_text(content)
+    (tmp_path / "m.json").write_text(content, encoding="utf-8")
     with pytest.raises(UnreadableModelError) as refusal:
         describe_place("m.json", tmp_path)
     assert said in str(refusal.value)
 
 
-@pytest.mark.parametrize(("name", "said"), [("none.json", "cannot be read (No such file or directory)"), (".", "is a")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none.json", "cannot be read (No such file or directory)"),
+        (".", ". is a folder. Choose a file in it."),
+        ("pipe", "pipe is a device or a pipe. Choose a file."),
+    ],
+)
 def test_a_file_that_is_missing_is_named(name: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"\. (Write the path of a file|Choose a file in it)\.$") as refusal:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(MissingFileError, match=r"\. (Write the path of a file|Choose a file( in it)?)\.$") as refusal:
         describe_place(name, tmp_path)
     assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "HTTPS://user:hunter2@localhost/m.gguf?sig=hunter2",
+        "https:/user:hunter2@localhost/m.gguf",
+        "ftp://user:hunter 2@localhost/m.gguf",
+        "user:hunter2@localhost/m.gguf",
+    ],
+)
+def test_no_message_has_a_password(place: str) -> None:
+    with pytest.raises(UnreadableModelError) as refusal:
+        describe_place(place)
+    assert "hunter" not in str(refusal.value) + refusal.value.what
+    assert "localhost/m.gguf" in str(refusal.value)
+
+
+def test_the_source_has_no_password(tmp_path: Path) -> None:
+    content = {"schema_version": 1, "source": "https://u:hunter2@h/x?sig=hunter2", "model": LEAST}
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    found = describe_place("m.json", tmp_path)
+    assert found.named("mine").source == found.as_dict()["source"] == "https://…@h/x?…"

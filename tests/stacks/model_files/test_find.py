@@ -1,6 +1,7 @@
 """Which of the catalogue, the cache, a registry and a file describes a model."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,10 +65,15 @@ def test_a_name_without_defaults_is_kept_once(registry: Registry, gguf: Path) ->
     assert len([path for path in registry.asked if "manifests" in path]) == 1
 
 
-def test_a_kept_file_that_is_broken_is_read_again(registry: Registry, gguf: Path) -> None:
+@pytest.mark.parametrize("kind", ["broken", "pipe"])
+def test_a_kept_file_that_is_broken_is_read_again(kind: str, registry: Registry, gguf: Path) -> None:
     registry.push(NAME, ("model", gguf.read_bytes()))
     found = find_model(NAME)
-    cache.place_of(NAME).write_text('{"schema_version": 1')
+    if kind == "pipe":
+        cache.place_of(NAME).unlink()
+        os.mkfifo(cache.place_of(NAME))
+    else:
+        cache.place_of(NAME).write_text('{"schema_version": 1')
     assert find_model(NAME) == found
     assert json.loads(cache.place_of(NAME).read_text())["digest"]
 

@@ -1,6 +1,7 @@
 """Reading an untrusted GGUF file."""
 
 import contextlib
+import os
 import struct
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_a_file_has_its_metadata_and_the_sizes_of_its_tensors(tmp_path: Path) ->
 
 def test_tokens_and_templates_are_not_kept(tmp_path: Path) -> None:
     assert not [key for key in read(write(tmp_path / "m.gguf")).metadata if key.startswith("tokenizer.")]
+
+
+def test_lists_for_each_layer_are_kept_and_longer_ones_are_not(tmp_path: Path) -> None:
+    """The format's authors allow 512 layers: LLAMA_MAX_LAYERS of llama.cpp src/llama-hparams.h."""
+    contents = read(write(tmp_path / "m.gguf", a=[7] * 1024, b=[7] * 1025, c=1))
+    assert [contents.metadata[f"llama.{key}"] for key in "abc"] == [[7] * 1024, [], 1]
+    path = tmp_path / "t.gguf"
+    path.write_bytes(head(keys=1) + text("a") + struct.pack("<I", STRING) + text("x" * 1025))
+    assert read(path).metadata == {"a": "x" * 1024}
 
 
 def test_the_library_reads_the_same(tmp_path: Path) -> None:
@@ -203,9 +213,10 @@ def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkey
         read(write(tmp_path / "m.gguf"))
 
 
-@pytest.mark.parametrize("name", ["", "none.gguf"])
+@pytest.mark.parametrize("name", ["", "none.gguf", "pipe"])
 def test_a_path_without_a_file_is_another_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"(is a folder|No such file or directory)"):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(MissingFileError, match=r"(is a folder|No such file or directory|is a device or a pipe)"):
         read(tmp_path / name)
 
 

@@ -5,12 +5,14 @@ The names of paths and layers are those of ollama v0.32.15 server/images.go.
 
 import os
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from stacks.model_files import registry as registries
+from stacks.model_files import web
 from stacks.model_files.errors import UnreadableModelError
 from stacks.model_files.registry import Reference, read_name, ways
 from tests.stacks.model_files.gguf_files import BLOCK, EMBEDDING, LAYERS, tensor, write
@@ -62,10 +64,31 @@ def test_a_model_is_described_by_the_header_of_its_layer(registry: Registry, ggu
     ]
 
 
-def test_a_projector_in_a_layer_of_its_own_is_counted(registry: Registry, gguf: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_projector_in_a_layer_of_its_own_is_counted(
+    count: int, registry: Registry, gguf: bytes, tmp_path: Path
+) -> None:
     projector = write(tmp_path / "p.gguf", "clip", layers=2).read_bytes()
-    registry.push(NAME, ("model", gguf), ("projector", projector))
-    assert read_name(NAME).named(NAME).projector_bytes == EMBEDDING + 2 * BLOCK
+    registry.push(NAME, ("model", gguf), *[("projector", projector)] * count)
+    assert read_name(NAME).named(NAME).projector_bytes == count * (EMBEDDING + 2 * BLOCK)
+
+
+def test_one_limit_of_time_holds_for_all_answers_about_a_model(
+    registry: Registry, gguf: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is slow."""
+    registry.push(NAME, ("model", gguf), *[("projector", gguf)] * 4)
+    monkeypatch.setattr(web, "WHOLE_SECONDS", 0.5)
+    answer = registry.answer
+
+    def answer_late(host: str, path: str, wanted: str | None, is_head: bool) -> tuple[int, dict[str, str], bytes]:
+        time.sleep(0.1)
+        return answer(host, path, wanted, is_head)
+
+    monkeypatch.setattr(registry, "answer", answer_late)
+    with pytest.raises(UnreadableModelError) as refusal:
+        read_name(NAME)
+    assert str(refusal.value) == f"{NAME} did not arrive within 0.5 s. Run the command again with a faster connection."
 
 
 def padded(header: bytes) -> bytes:
@@ -111,8 +134,15 @@ FAILURES: dict[str, tuple[str, int, bytes, str]] = {
         b'{"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "../../x"}]}',
         "answered with no manifest of Ollama (layers.0.digest: String should match",
     ),
-    "a layer that is missing": ("blobs", 404, b"", f"{NAME} answered with 404 Not Found. Choose another tag, or"),
-    "a layer behind a login": ("blobs", 401, b"", f"{NAME} answered with 401 Unauthorized. Choose another tag, or"),
+    "a layer that is missing": ("blobs", 404, b"", f"{NAME} answered with 404 Not Found. The file does not exist"),
+    "a layer behind a login": (
+        "blobs",
+        401,
+        b"",
+        f"{NAME} answered with 401 Unauthorized. It needs a login. Download the file",
+    ),
+    "a layer without ranges": ("blobs", 200, b"", f"{NAME} answered with 200 OK. It sends the whole file instead of"),
+    "a layer of a server that is down": ("blobs", 500, b"", f"{NAME} answered with 500 Internal Server Error. Try aga"),
 }
 
 
@@ -141,6 +171,7 @@ WRONG_LAYERS: dict[str, tuple[tuple[str, ...], Callable[[bytes], bytes], str]] =
     ),
     "another file": (("model",), lambda content: b"PK" + content, f"{NAME} is not a GGUF file. Choose another tag, or"),
     "an adapter": (("model", "adapter"), bytes, f"{NAME} has an adapter, which no rule covers. Merge it into the mod"),
+    "five projectors": (("model", *["projector"] * 5), bytes, f"{NAME} has 5 projectors. Choose another tag, or"),
     "two models": (("model", "model"), bytes, f"{NAME} has 2 GGUF files. Choose another tag, or"),
     "a model of the cloud": ((), bytes, f"{NAME} has no GGUF file: it runs in Ollama's cloud, not on your GPU. Choose"),
     "safetensors": (("tensor", "tensor"), bytes, f"{NAME} is stored as safetensors, which llama.cpp cannot load. Ch"),

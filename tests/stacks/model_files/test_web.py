@@ -1,9 +1,10 @@
 """Reading the header of a GGUF file at a URL: how much is downloaded, and errors of the server."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from threading import Event
 
 import httpx
 import pytest
@@ -84,8 +85,13 @@ def away(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("no route\x1b[2J")
 
 
+def breaks(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("cut")
+
+
+TO_CDN = answers(302, location="https://cdn.example/blob")
 REFUSED: dict[str, tuple[Answer, str]] = {
-    "no such file": (answers(404), "answered with 404 Not Found. The file does not exist. Correct the URL."),
+    "no such file": (answers(404), "answered with 404 Not Found. The file does not exist. Name another one."),
     "a login": (
         answers(401),
         "answered with 401 Unauthorized. It needs a login. Download the file, and pass its path instead.",
@@ -122,6 +128,15 @@ REFUSED: dict[str, tuple[Answer, str]] = {
     "nothing that answers": (
         away,
         "cannot be reached (no route[2J). Check the URL and the network, or download the file elsewhere and pass its",
+    ),
+    "a long reason": (
+        lambda request: httpx.Response(503, extensions={"reason_phrase": b"R" * 3000}),
+        f" answered with 503 {'R' * 60}. Try again later.",
+    ),
+    "a connection that breaks": (breaks, "broke off (cut). Run the command again."),
+    "a redirect to nothing that answers": (
+        lambda request: away(request) if request.url.host == "cdn.example" else TO_CDN(request),
+        "cannot be reached at cdn.example (no route[2J). Check the URL and the network",
     ),
 }
 
@@ -172,15 +187,40 @@ def test_no_request_is_made_offline(monkeypatch: pytest.MonkeyPatch) -> None:
         web.read_url(URL)
 
 
+@pytest.mark.parametrize("host", ["a..b", "127.0.0.1:99999"])
+def test_a_host_that_cannot_be_is_named(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(web.OFFLINE)
+    with pytest.raises(UnreadableModelError) as refused:
+        web.read_url(f"https://{host}/x/y", "m")
+    assert str(refused.value) == f"the host {host} is not valid. Correct the name."
+
+
 def test_an_answer_that_trickles_in_ends_at_the_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter([0.0, web.WHOLE_SECONDS - 1, web.WHOLE_SECONDS + 1])
-    monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(web, "WHOLE_SECONDS", 0.3)
     content = path.read_bytes()
-    pieces = iter([content[:50], content[50:60], content[60:]])
-    assert "did not arrive within 180 s. Run the command again" in refusal(lambda request: starts(pieces, 2**30))
+
+    def pieces() -> Iterator[bytes]:
+        for place in range(50):
+            time.sleep(0.1)
+            yield content[place : place + 1]
+
+    assert "did not arrive within 0.3 s. Run the command again" in refusal(lambda request: starts(pieces(), 2**30))
+
+
+def test_an_answer_that_does_not_begin_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "WHOLE_SECONDS", 0.1)
+    ended = Event()
+
+    def wait(request: httpx.Request) -> httpx.Response:
+        ended.wait(9)
+        return away(request)
+
+    assert "did not arrive within 0.1 s." in refusal(wait)
+    ended.set()
 
 
 def test_the_client_waits_half_a_minute_and_takes_nothing_compressed() -> None:
+    assert web.WHOLE_SECONDS == 180
     with web.open_client() as client:
         assert client.timeout == httpx.Timeout(30, connect=10)
         assert (client.follow_redirects, client.headers["accept-encoding"]) == (False, "identity")

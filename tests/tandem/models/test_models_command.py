@@ -267,6 +267,33 @@ def test_a_tag_is_looked_up_once(model: Path, tmp_path: Path) -> None:
         said = refused(1, "models", "inspect", "llama2:77b")
         assert said.startswith("error: unknown model 'llama2:77b'. Did you mean llama2:7b")
         assert "registry.ollama.ai has no library/llama2:77b. Correct the name" in said
+        registry.failures["slow"] = 429, b""
+        said = refused(1, "models", "inspect", "hf.co/me/slow")
+        looked_up = "'hf.co/me/slow' cannot be looked up. hf.co answered with 429 Too Many Requests. Try again later,"
+        assert said.startswith(f"error: model {looked_up}")
+        stack.write_text(stack.read_text().replace(name, "hf.co/me/slow"))
+        [problem] = judge_file(stack).problems
+        assert "'hf.co/me/slow' (hf.co/me/slow:latest in Ollama) cannot be looked up. hf.co answered" in str(problem)
+
+
+def test_a_description_that_cannot_be_kept_is_not_said_to_be(model: Path, tmp_path: Path) -> None:
+    with running(tmp_path / "cache") as registry:
+        registry.push("hf.co/me/mine:Q8_0", ("model", model.read_bytes()))
+        (tmp_path / "cache").touch()
+        assert printed("models", "inspect", "hf.co/me/mine:Q8_0").endswith('"` in a stack file.\n')
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("qw\u0435n3:8b", "'qw\u0435n3:8b' is not a tag. It contains U+0435 CYRILLIC SMALL LETTER IE. Write one as in"),
+        ("\u200fqwen3:8b", "It contains U+200F RIGHT-TO-LEFT MARK. Write one as in"),
+        ("qwen3:8b ", "'qwen3:8b' is not a tag. It contains a space. Write one as in"),
+        ("user:hunter2@localhost/a/b", "'…@localhost/a/b' is not a tag. Write one as in"),
+    ],
+)
+def test_a_name_that_is_no_tag_is_named_without_secrets(name: str, said: str) -> None:
+    assert said in refused(2, "models", "inspect", name)
 
 
 def test_a_projector_in_a_file_of_its_own_is_counted(model: Path, tmp_path: Path) -> None:
