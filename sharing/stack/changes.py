@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import Sharing
@@ -25,7 +26,7 @@ class Advice:
 
     settings: tuple[str, ...]
     """The settings to write, e.g. `gpu-nodes.desired: 2`."""
-    usd_per_hour: float | None
+    bill: Cost | None
     """The cost of the entire stack after the change; None if it is unknown."""
     is_priced: bool = True
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
@@ -34,17 +35,21 @@ class Advice:
     """Whether nothing limits the memory of a model after it, although the file asks for limits that fit each model."""
 
     @property
+    def usd_per_hour(self) -> float | None:
+        return self.bill.usd_per_hour if self.bill else None
+
+    @property
     def change(self) -> str:
         """The settings in one line; a setting that many models share appears once."""
         first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
         return f"{first} with {' and '.join(more)}" if more else first
 
     def __str__(self) -> str:
-        if self.usd_per_hour is None:
+        if self.bill is None:
             return self.change
         origin = "" if self.is_priced else " with GPU prices of another region"
         lost = ", without memory limits" * self.loses_limits
-        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin}{lost})"
+        return f"{self.change} (${self.bill.usd_per_hour:.3f} per hour{origin}{lost})"
 
 
 def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:
