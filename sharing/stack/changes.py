@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import Sharing
@@ -26,17 +25,14 @@ class Advice:
 
     settings: tuple[str, ...]
     """The settings to write, e.g. `gpu-nodes.desired: 2`."""
-    bill: Cost | None
+    usd_per_hour: float | None
     """The cost of the entire stack after the change; None if it is unknown."""
+    usd_per_month: float | None
     is_priced: bool = True
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 
     loses_limits: bool = False
     """Whether nothing limits the memory of a model after it, although the file asks for limits that fit each model."""
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        return self.bill.usd_per_hour if self.bill else None
 
     @property
     def change(self) -> str:
@@ -45,11 +41,11 @@ class Advice:
         return f"{first} with {' and '.join(more)}" if more else first
 
     def __str__(self) -> str:
-        if self.bill is None:
+        if self.usd_per_hour is None:
             return self.change
         origin = "" if self.is_priced else " with GPU prices of another region"
         lost = ", without memory limits" * self.loses_limits
-        return f"{self.change} (${self.bill.usd_per_hour:.3f} per hour{origin}{lost})"
+        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin}{lost})"
 
 
 def with_room(pool: GpuPool, config: StackConfig, *, exact: bool = True) -> GpuPool:

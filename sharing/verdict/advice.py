@@ -157,9 +157,11 @@ class _Search:
         return len({each.rule for each in table.warnings(tried)} - self._doubts_before)
 
     def _advice(self, tried: StackConfig) -> Advice:
+        bill = cost(tried) if self.verdict.cost else None
         return Advice(
             settings=changed_settings(self.asked, tried),
-            bill=cost(tried) if self.verdict.cost else None,
+            usd_per_hour=bill.usd_per_hour if bill else None,
+            usd_per_month=bill.usd_per_month if bill else None,
             is_priced=self._is_priced(tried),
             loses_limits=self._loses_limits(tried),
         )

@@ -81,10 +81,12 @@ def _above_the_budget(config: StackConfig, quick: QuickVerdict, pool: GpuPool, w
     if not quick.limits.is_set or any(map(_keeps_models, within)):
         return ""
     unlimited = config.changed(budget=Budget())
-    for each in filter(_keeps_models, advise(unlimited, judge_quickly(unlimited), pool, most=None)):
-        if each.is_priced and each.bill and quick.limits.passed_by(each.bill):
-            return f"{each.change} (${each.bill.usd_per_hour:.3f} per hour, ${each.bill.usd_per_month:,.0f} per month)"
-    return ""
+    more = advise(unlimited, judge_quickly(unlimited), pool, most=None)
+    above = next((each for each in more if _keeps_models(each) and each.is_priced), None)
+    # That one may also be within the budget, beyond the few that are offered.
+    if above is None or any(map(_keeps_models, advise(config, quick, pool, most=None))):
+        return ""
+    return f"{above.change} (${above.usd_per_hour:.3f} per hour, ${above.usd_per_month:,.0f} per month)"
 
 
 def _keeps_models(advice: Advice) -> bool:
