@@ -151,7 +151,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 
 def _recipe(name: str) -> Iterator[tuple[Path, str]]:
-    """The page of a recipe, with three generated parts."""
+    """The page of a recipe, with three generated parts, or four."""
     page = recipe_pages.FOLDER / f"{name}.md"
     parts = {
         "figures": _markdown(recipe_pages.figures(name)),
@@ -159,6 +159,8 @@ def _recipe(name: str) -> Iterator[tuple[Path, str]]:
         "stack": recipe_pages.stack(name),
     }
     text = page.read_text(encoding="utf-8")
+    if "<!-- team: generated -->" in text:
+        parts["team"] = _markdown(recipe_pages.team(name))
     for part, table in parts.items():
         text = _replace(text, page.name, part, table)
     yield page, text

@@ -27,12 +27,15 @@ from stacks.stack_file.judge import judge_file
 from tandem import svg
 from tandem.init import recipes
 from tandem.main import main
+from tandem.plan.screen import per_request
 from tandem.terminal import in_range
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "recipes"
 ASSETS = ROOT / "docs" / "assets"
 COMMAND = re.compile(r"^```\n(tandem init (?:.*\\\n)*.*)\n", re.MULTILINE)
+OF_A_TEAM = re.compile(r"--slots \d+")
+SLOTS = (1, 2, 4, 8)
 PLAN = "This is its plan:\n\n"
 WIDTH, HEIGHT = 760, 210
 BAR = (300, 118, 420, 64)
@@ -64,10 +67,13 @@ class Written:
 
 
 @cache
-def write(name: str) -> Written:
-    """Runs the command on the page of a recipe in a folder of its own."""
+def write(name: str, slots: int = 0) -> Written:
+    """Runs the command on the page of a recipe in a folder of its own; with `slots`, the one for a team."""
     page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    [command, *_] = COMMAND.findall(page)
+    [command, *others] = COMMAND.findall(page)
+    if slots:
+        [of_a_team] = [other for other in others if OF_A_TEAM.search(other)]
+        command = OF_A_TEAM.sub(f"--slots {slots}", of_a_team)
     _, *arguments = shlex.split(command.replace("\\\n", ""))
     screen = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(screen):
@@ -75,7 +81,7 @@ def write(name: str) -> Written:
         with mock.patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"}):
             code = main(arguments)
         assert code == 0, f"{command}\n{screen.getvalue()}"
-        file = Path(f"Pulumi.{name}.yaml")
+        [file] = Path().glob("Pulumi.*.yaml")
         reading = judge_file(file, today=datetime.date.today())
         text = file.read_text(encoding="utf-8")
     bill, [pool] = reading.verdict.cost, reading.config.pools
@@ -134,6 +140,17 @@ def _speed(fit: Fit) -> str:
 
 def _range(estimate: Estimate) -> str:
     return in_range(estimate)
+
+
+def team(name: str) -> Rows:
+    """Price and speed of a recipe for one request at once to each model, and for more."""
+    rows: list[tuple[str, ...]] = [("slots", "GPU node", "$ per hour", "$ per month")]
+    for slots in SLOTS:
+        written = write(name, slots)
+        rows[0] = (*rows[0][:4], *(f"{fit.served.model.name}, tokens/s per request" for fit in written.fits))
+        bill, speeds = written.bill, [_range(each) for fit in written.fits if (each := per_request(fit))]
+        rows.append((f"{slots}", written.gpu, f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:.0f}", *speeds))
+    return rows
 
 
 def overview() -> Rows:

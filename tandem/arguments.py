@@ -230,6 +230,16 @@ def add_write(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
 
 
+def add_slots(parser: Parser, default: str, whose: str = "") -> None:
+    """The number of parallel requests per model; `whose` begins the help."""
+    parser.add_argument(
+        "--slots",
+        type=count,
+        metavar="N",
+        help=f"{whose}parallel requests of each model that generates text (default: {default})",
+    )
+
+
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """The argument that names results whose figures replace forecasts: `tandem.bench_results.measurements`."""
     parser.add_argument(

@@ -41,7 +41,7 @@ OTHERS = {
         *("install", "preview", "policy", "package"),
     },
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
-    "kubectl": {"delete", "describe", "exec", "get", "logs", "port-forward", "rollout"},
+    "kubectl": {"apply", "delete", "describe", "exec", "get", "logs", "port-forward", "rollout"},
     "crane": {"auth"},
     "docker": {"logout"},
     "git": {"diff", "pull"},

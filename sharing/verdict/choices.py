@@ -127,6 +127,11 @@ class Choices:
         return _proposed(self.fitting, self.by)
 
     @property
+    def cheapest_over_budget(self) -> Choice | None:
+        """The setup above the budget that would be proposed if the budget were as high as it costs."""
+        return self.over_budget[_proposed(self.over_budget, "price")] if self.over_budget else None
+
+    @property
     def refusal(self) -> Problem | None:
         """The error that all setups have in common, if any."""
         every = [each.verdict.broken for each in self.refused]

@@ -1,6 +1,7 @@
 """`tandem choose`: the cheapest setups that hold given models, and the best of them as a stack file."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from tandem.arguments import (
     add_isolation,
     add_measured,
     add_region,
+    add_slots,
     add_write,
     amount,
     budget,
     count,
 )
-from tandem.lookup import ANY_REGION, called, existing, require_region
-from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
+from tandem.lookup import ANY_REGION, called, existing, require_region, stack_file
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, short
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
@@ -58,9 +60,7 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="context length of every model, in tokens (default: the stack file's, or 4096)",
     )
-    parser.add_argument(
-        "--slots", type=count, metavar="N", help="parallel requests per model (default: the stack file's, or 1)"
-    )
+    add_slots(parser, "the stack file's, or 1")
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
     add_isolation(parser)
@@ -137,6 +137,7 @@ def run(parsed: argparse.Namespace) -> int:
 def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the best first; dollars are those of the whole stack."""
     holds = choices.fitting or choices.over_budget or choices.not_judged or choices.too_slow
+    above = choices.cheapest_over_budget
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
@@ -150,9 +151,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "models": [served.model.name for served in base.config.models],
         "setups": [_choice(choice) for choice in choices.fitting],
         "not_judged": [_choice(choice) for choice in choices.not_judged],
-        "cheapest_over_budget": _choice(choices.over_budget[0])
-        if choices.over_budget and not choices.fitting
-        else None,
+        "cheapest_over_budget": _choice(above) if above and not choices.fitting else None,
         "fastest_too_slow": _choice(choices.too_slow[0]) if choices.too_slow and not choices.fitting else None,
         "nearest_miss": miss.as_json() if miss else None,
         "written": str(written) if written else None,
@@ -196,13 +195,17 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     import datetime
     from dataclasses import replace
 
+    from sharing.models.catalogue import find
     from tandem.search import base_stack
-    from tandem.search.contexts import describe_lowered, with_context
+    from tandem.search.contexts import describe_lowered, with_context, with_slots
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
     if not parsed.models and not parsed.stack:
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
+    for word in parsed.models:
+        if find(word) is None and ":" not in word and stack_file(word).is_file():
+            raise CallError(f"{short(word)} is a stack. Run `tandem choose --stack {shlex.quote(word)}`.")
     today = datetime.date.today()
     slots = {} if parsed.slots is None else {"slots": parsed.slots}
     settings = slots if parsed.context is None else {"context": parsed.context, **slots}
@@ -216,8 +219,8 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
         if parsed.stack:
             base = base_stack.of_file(existing(parsed.stack), settings, region, limits, today)
         else:
-            models = [{**model, **slots} for model in with_context(parsed.models, parsed.context)]
-            if lowered := describe_lowered(models, parsed.context):
+            models = with_slots(with_context(parsed.models, parsed.context), parsed.slots)
+            if lowered := describe_lowered(models, parsed.context, parsed.slots):
                 print_line(lowered, sys.stderr if parsed.json else sys.stdout)
             base = base_stack.of_models(models, region or HOME_REGION, limits, today)
     except CallError as error:

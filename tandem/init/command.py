@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import Commands, add_command, add_isolation, add_region
+from tandem.arguments import Commands, add_command, add_isolation, add_region, add_slots
 from tandem.init import recipes
 from tandem.lookup import called, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
@@ -41,27 +41,33 @@ def add(commands: Commands) -> None:
         "--recipe",
         choices=recipes.names(),
         help="write a complete stack for this use: models, context, working hours, chat page, and a budget "
-        f"{recipes.SPARE_PERCENT} %% above its price; other flags replace its values",
+        f"{recipes.SPARE_PERCENT} %% above its price, in steps of ${recipes.STEP}; other flags replace its values",
     )
     add_region(parser, REGION)
     parser.add_argument(
-        "--model", action="append", metavar="TAG", help=f"an Ollama tag; pass it once per model (default: {OWN.tags})"
+        "--model",
+        action="append",
+        metavar="TAG",
+        help=f"an Ollama tag; pass it once per model (default: {OWN.tags}, or the recipe's)",
     )
     parser.add_argument(
         "--budget",
         metavar="USD",
         help="maximum price of the whole stack: per hour (1), also while nodes are replaced, or per month (350/month), "
-        "with its schedule (default: none)",
+        "with its schedule (default: none, or the recipe's)",
     )
     parser.add_argument(
-        "--context", metavar="N", help=f"tokens per request of a model that supports as many (default: {OWN.context})"
+        "--context",
+        metavar="N",
+        help=f"tokens per request of a model that supports as many (default: {OWN.context}, or the recipe's)",
     )
+    add_slots(parser, "1")
     add_isolation(parser)
     parser.add_argument(
         "--hours",
         metavar="FROM-TO",
         help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris', by default in the time "
-        "zone of the region (default: always)",
+        "zone of the region (default: always, or the recipe's)",
     )
     parser.add_argument("--ui", metavar="EMAIL", help="add a chat page with this administrator (default: none)")
     parser.add_argument(
@@ -198,10 +204,10 @@ def _advice(choice: "Choice", recipe: "Recipe", name: str) -> list[str]:
     from tandem.init.setups import ANYWHERE
 
     lines = []
+    if choice.config.park:
+        zone = choice.config.park.timezone
+        lines.append(f"The hours of the GPU nodes are those of the time zone {zone}; --hours changes them.")
     if not recipe.is_own:
-        if choice.config.park:
-            zone = choice.config.park.timezone
-            lines.append(f"The hours of the GPU nodes are those of the time zone {zone}; --hours changes them.")
         lines.append(f"Other setups for these models: `tandem choose --stack {name}`")
     if choice.config.cluster.public_access_cidrs == [ANYWHERE]:
         lines.append("The Kubernetes API is open to the internet; --allow-cidr restricts it.")

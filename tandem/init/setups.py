@@ -17,7 +17,7 @@ from tandem.init.questions import Questions
 from tandem.init.recipes import Recipe, limit
 from tandem.search import base_stack, screen
 from tandem.search.base_stack import BaseStack, Values
-from tandem.search.contexts import describe_lowered
+from tandem.search.contexts import describe_lowered, with_slots
 from tandem.search.hours import ALWAYS, read_hours
 from tandem.terminal import FAILED, CallError, print_line, status
 
@@ -95,13 +95,18 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
         stack.check("--context" if given_context else "Context", recipe.serve(ask.words(tags), count))
         return count
 
+    if parsed.slots:
+        try:
+            stack.of(with_slots(recipe.models, parsed.slots), {})
+        except CallError as error:
+            raise CallError(base_stack.about_arguments(str(error), {"slots": "--slots"})) from None
     while True:
         tags = questions.answer("Models, separated by spaces", tags, named, given)
         if recipe.is_own or given_context:
             context = questions.answer(CONTEXT, str(context or recipe.context), sized, given_context)
         money = questions.answer(BUDGET, money, ask.budget, given_budget)
-        chosen = recipe.serve(ask.words(tags), context)
-        if context and (lowered := describe_lowered(chosen, context)):
+        chosen = with_slots(recipe.serve(ask.words(tags), context), parsed.slots)
+        if lowered := describe_lowered(chosen, context, parsed.slots):
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = stack.of(chosen, ask.limits(money))
         with status("Comparing setups"):

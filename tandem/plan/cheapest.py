@@ -20,7 +20,7 @@ from stacks.stack_file.yaml import Source
 from tandem.lookup import called, require_region, stack_file
 from tandem.search import base_stack
 from tandem.search.base_stack import BaseStack, Values
-from tandem.search.contexts import describe_lowered, with_context
+from tandem.search.contexts import describe_lowered, with_context, with_slots
 from tandem.search.hours import DAYTIME, read_hours
 from tandem.search.screen import describe_limits, describe_nothing
 from tandem.terminal import FAILED, CallError
@@ -56,7 +56,8 @@ class Found:
         """What the plan below it is of."""
         limits = describe_limits(limits_of(self.base.config))
         under = f" under {limits}" * bool(limits)
-        yield f"Cheapest setup in {self.base.config.region}{under}; no stack file exists yet."
+        if not self.written:
+            yield f"Cheapest setup in {self.base.config.region}{under}; no stack file exists yet."
         if self.hours:
             times, timezone = self.hours.split()
             yield f"GPU nodes run from {times.replace('-', ' to ')} o'clock, Monday to Friday ({timezone})."
@@ -92,7 +93,7 @@ def find_cheapest(
     require_region(region)
     hours = parsed.hours or (DAYTIME if parsed.nights_off else None)
     others = read_hours(hours, region) if hours else {}
-    models = with_context(names, parsed.context)
+    models = with_slots(with_context(names, parsed.context), parsed.slots)
     base = _base(models, region, parsed, others)
     base = replace(base, config=base.config.under(replace(base.config.circumstances, book=book, measured=measured)))
     choices = choose(base.config, CAPACITIES, every=False)
@@ -108,7 +109,7 @@ def find_cheapest(
         base=base,
         choice=choice,
         judged=judged,
-        lowered=describe_lowered(models, parsed.context),
+        lowered=describe_lowered(models, parsed.context, parsed.slots),
         hours=said,
         keep=_init_command(parsed, names, region, said),
     )
@@ -119,7 +120,7 @@ def _base(models: Sequence[Values], region: str, parsed: argparse.Namespace, oth
     try:
         return base_stack.of_models(models, region, limits, datetime.date.today(), others=others)
     except CallError as error:
-        names = {"name": "MODEL", "context": "--context"}
+        names = {"name": "MODEL", "context": "--context", "slots": "--slots"}
         raise CallError(base_stack.about_arguments(str(error), names)) from None
 
 
@@ -134,6 +135,7 @@ def _init_command(parsed: argparse.Namespace, names: Sequence[str], region: str,
     words = ["tandem", "init", STACK, "--region", region]
     words += [word for name in names for word in ("--model", name)]
     words += ["--context", f"{parsed.context}"] if parsed.context else []
+    words += ["--slots", f"{parsed.slots}"] if parsed.slots else []
     words += ["--budget", f"{parsed.under.usd:g}/{parsed.under.unit}"] if parsed.under else []
     words += ["--hours", hours] if hours else []
     return shlex.join([*words, "--yes"])
@@ -144,9 +146,9 @@ def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None) -> str
 
     `rested` is the same stack with its nights off, unless they are.
     """
-    if not choices.over_budget:
+    nearest = choices.cheapest_over_budget
+    if nearest is None:
         return describe_nothing(base.config, choices)
-    nearest = choices.over_budget[0]
     limits, bill = limits_of(base.config), nearest.bill
     nodes = f"{nearest.cell.nodes} × {nearest.cell.instance.name}, {nearest.cell.way}, {nearest.cell.pool.capacity}"
     if limits.usd_per_month is not None:

@@ -282,9 +282,8 @@ def _show(
         planned = run(plan)
     more = f"{'' if parsed.resources else ' See --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
     has_file = found is None or found.written is not None
-    if found and not has_file:
-        for line in found.head:
-            say(console, line)
+    for line in found.head if found else ():
+        say(console, line)
     screen.show(console, plan, planned, is_up=switch is not None, more=more, named=has_file)
     if parsed.verbose:
         from tandem.plan import details

@@ -26,7 +26,7 @@ from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
-from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark
+from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark, per_request
 from tandem.terminal import count, in_markup, in_range, in_words, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
@@ -86,7 +86,7 @@ def _speed(console: Console, plan: Plan) -> None:
     rows = [
         (
             fit.served.model.short_name,
-            f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use",
+            f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use{_each(fit)}",
         )
         for (fit, speed), stands in zip(known, marks, strict=True)
     ]
@@ -112,6 +112,12 @@ def _speed(console: Console, plan: Plan) -> None:
 
 def _slots(fit: Fit) -> str:
     return count(fit.served.effective_slots, "slot")
+
+
+def _each(fit: Fit) -> str:
+    """What each request gets of it, if there are several."""
+    each = per_request(fit)
+    return f": {in_range(each)} per request" if each and fit.served.effective_slots > 1 else ""
 
 
 def _share_count(shares: Shares) -> str:

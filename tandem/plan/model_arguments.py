@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import Parser, add_region, add_write, budget, count
+from tandem.arguments import Parser, add_region, add_slots, add_write, budget, count
 from tandem.lookup import existing, stack_file
 from tandem.terminal import CallError, in_words, short
 
-OF_MODELS = ("under", "nights_off", "hours", "context", "region", "write", "force")
+OF_MODELS = ("under", "nights_off", "hours", "context", "slots", "region", "write", "force")
 """Options that a stack file answers."""
 OF_STACKS = ("compare", "running", "outputs")
 """Options that need a stack file."""
@@ -41,6 +41,7 @@ def add_options(parser: Parser) -> None:
         metavar="N",
         help="for models: tokens per request of each that supports as many (default: 4096)",
     )
+    add_slots(parser, "1", "for models: ")
     add_region(parser, f"the stack file's; for models {HOME_REGION}")
     add_write(parser, "the setup for the models")
 

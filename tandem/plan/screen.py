@@ -1,5 +1,6 @@
 """A plan for people, on one screen: verdict and price, memory of each GPU, cost, startup. `details` has the rest."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from sharing.hardware.prices import FRESH_DAYS
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
+from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import PROMPT_TOKENS, Speed
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -21,7 +23,7 @@ from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
-from tandem.terminal import KEPT_SPACE, count, in_range, in_words, print_rows, say
+from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say
 
 TITLES = {
     "exclusive": "one model per GPU",
@@ -38,8 +40,11 @@ BAR = 24
 """Characters of a bar that stands for an entire GPU."""
 MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", f"{PROMPT_TOKENS}-token prompt")
 """Of the row of a model: memory, then one request alone, each model busy, and the first token after that prompt."""
+SHORT_HEAD = "prompt"
+"""Of its last column, where there is no room for the whole head and for ranges."""
 MEASURED = "*"
 """Stands behind each figure that is not a forecast."""
+RANGE = re.compile(r" \(.*\)")
 FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
@@ -133,7 +138,11 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
         say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
-    print_rows(console, [MODEL_HEAD, *map(_model_row, fits)], right=range(1, 5), bold="GiB")
+    rows, left_out = _model_rows(fits, console.width)
+    print_rows(console, rows, right=range(1, 5), bold="GiB")
+    hint_at_left_out(console, left_out)
+    if shared := _per_request(fits):
+        say(console, f"  {shared}")
     if any(fit.speed and fit.speed.measured - {"full_tokens_per_s"} for fit in fits):
         say(console, f"  {MEASURED} measured")
 
@@ -215,9 +224,51 @@ def _model_row(fit: Fit) -> tuple[str, ...]:
         speeds = (
             in_range(speed.tokens_per_s) + mark(speed, "tokens_per_s"),
             in_range(speed.busy_tokens_per_s) + mark(speed, "busy_tokens_per_s"),
-            f"{in_range(speed.first_token_ms.times(0.001), 1)} s{mark(speed, 'first_token_ms')}",
+            _first_token(speed),
         )
     return served.model.short_name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
+
+
+def _model_rows(fits: Sequence[Fit], width: int) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The head and a row for each model. Where the last column has no room, its range goes first, then the column.
+
+    Also the heads that are left out. Without room for the others either, the last column gets lines of its own.
+    """
+    whole = [MODEL_HEAD, *map(_model_row, fits)]
+    shorter = [(*others, RANGE.sub("", last)) for *others, last in whole]
+    shorter[0] = (*MODEL_HEAD[:-1], SHORT_HEAD)
+    ways: list[tuple[list[tuple[str, ...]], list[str]]] = [(whole, []), (shorter, [])]
+    ways.append(([row[:-1] for row in whole], [MODEL_HEAD[-1]]))
+    return next((way for way in ways if _columns(way[0]) <= width), ways[0])
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+
+
+def _per_request(fits: Sequence[Fit]) -> str:
+    """What one of several requests to a model gets while all slots of all models are in use."""
+    several = [(fit, each) for fit in fits if fit.served.effective_slots > 1 and (each := per_request(fit))]
+    slots = {fit.served.effective_slots for fit in fits if fit.speed}
+    if not several:
+        return ""
+    if len(slots) == 1:
+        speeds = in_words([in_range(each) for _, each in several])
+        which = "each model" if len(several) > 1 else several[0][0].served.model.short_name
+        return f"{slots.pop()} requests to {which}: {speeds} tokens/s per request"
+    said = [f"{fit.served.model.short_name} {in_range(each)}" for fit, each in several]
+    return f"all slots in use, tokens/s per request: {', '.join(said)}"
+
+
+def per_request(fit: Fit) -> Estimate | None:
+    """Tokens per second of each of a model's requests while all slots of all models are in use."""
+    return fit.speed.full_tokens_per_s.times(1 / fit.served.effective_slots) if fit.speed else None
+
+
+def _first_token(speed: Speed) -> str:
+    seconds = speed.first_token_ms.times(0.001)
+    shown = "<0.1" if seconds.high < 0.1 else in_range(seconds, 1)
+    return f"{shown} s{mark(speed, 'first_token_ms')}"
 
 
 def _gib(mib: float) -> str:

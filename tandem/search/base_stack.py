@@ -21,6 +21,7 @@ from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.lookup import require_region
+from tandem.search.contexts import with_slots
 from tandem.terminal import CallError
 
 OF_POOLS = ("pool", "spill")
@@ -110,16 +111,18 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
     models = file.sections.get("models")
     sections: Values = {**file.sections, **_with_limits(file.sections, limits)}
     if isinstance(models, list):
-        sections["models"] = [
-            {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
-            if isinstance(each, dict)
-            else each
-            for each in models
-        ]
+        sections["models"] = [_changed(each, settings) if isinstance(each, dict) else each for each in models]
     if isinstance(sections.get("gpu-nodes"), list):
         sections["gpu-nodes"] = {}
     provider = {**file.provider, **({REGION: region} if region else {})}
     return _read(sections, provider, today, path.name, [path.parent])
+
+
+def _changed(model: Values, settings: Values) -> Values:
+    own = {key: value for key, value in model.items() if key not in OF_POOLS}
+    others = {key: value for key, value in settings.items() if key != "slots"}
+    [changed] = with_slots([{**own, **others}], settings.get("slots"))
+    return changed
 
 
 def about_arguments(message: str, names: Mapping[str, str]) -> str:

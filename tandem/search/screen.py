@@ -14,7 +14,16 @@ from sharing.hardware.prices import spot
 from sharing.hardware.spot_risk import reclaimed_part
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import CLOSE, By, Choice, Choices, priced_types
-from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
+from sharing.verdict.rules.budget import (
+    PER_HOUR,
+    PER_MONTH,
+    Limits,
+    hours_within,
+    least_per_hour,
+    least_per_month,
+    limits_of,
+    warn_of_peak,
+)
 from sharing.verdict.rules.offers import read_prices
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell, speed_digits
 from tandem.search.base_stack import context_of
@@ -200,12 +209,13 @@ def describe_nothing(config: StackConfig, choices: Choices) -> str:
         miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
         return f"these models cannot run: {refusal}" if refusal else miss
     limits = limits_of(config)
-    bill = choices.over_budget[0].bill if choices.over_budget else None
+    above = choices.cheapest_over_budget
+    bill = above.bill if above else None
     least = choices.least_tokens_per_s
     fast = f" with {least:g} tokens/s of every model while all are busy" * (least > 0)
     reason = f"no setup{fast} fits within the budget of {describe_limits(limits, bill)}."
-    if choices.over_budget:
-        reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
+    if above:
+        reason += _cheapest(above, limits, "is fast enough" if fast else "fits the models")
         if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
             reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
     return reason
@@ -245,27 +255,33 @@ def _named(choice: Choice) -> str:
 def _cheapest(nearest: Choice, limits: Limits, what: str) -> str:
     """A setup that fits the models for more than the budget."""
     bill = nearest.bill
-    costs, enough, or_else = [], [], ""
+    costs, enough, or_else = [], {}, ""
     if limits.usd_per_month is not None:
         month = f"${bill.usd_per_month:,.{_digits(limits, bill)}f} per month"
         costs.append(f"{month}{' with its schedule' * (bill.week is not None)}")
         if bill.usd_per_month > limits.usd_per_month:
-            enough.append(f"{least_per_month(bill)}/month")
+            enough[PER_MONTH] = f"{least_per_month(bill)}"
             if hours := hours_within(limits.usd_per_month, nearest.config, bill):
                 or_else = f", or let `park` (`tandem init --hours`) run the stack for at most {hours} hours per week"
     if limits.usd_per_hour is not None:
         peak = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         costs.append(f"${bill.usd_per_hour:.3f} per hour, and {peak}")
         if bill.replacing_usd_per_hour > limits.usd_per_hour:
-            enough.append(f"{least_per_hour(bill):.2f}")
+            enough[PER_HOUR] = f"{least_per_hour(bill):.2f}"
             or_else = ""
             pools = [pool.changed(replacement="delete-first") for pool in nearest.config.pools]
             if not limits.passed_by(cost(nearest.config.changed(pools=pools))):
                 or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
-    return (
-        f" The cheapest setup that {what} is {_named(nearest)}: {'; '.join(costs)}. "
-        f"Raise the budget to {' and '.join(enough)}{or_else}."
-    )
+    return f" The cheapest setup that {what} is {_named(nearest)}: {'; '.join(costs)}. {_raise(enough)}{or_else}."
+
+
+def _raise(enough: Mapping[str, str]) -> str:
+    """What to write instead of the limits that are too low. The flag has one limit, in place of all of a file."""
+    month = f"{enough[PER_MONTH]}/month" if PER_MONTH in enough else ""
+    if len(enough) == 1:
+        return f"Raise the budget to {month or enough[PER_HOUR]}"
+    keys = " and ".join(f"`budget.{key}: {least}`" for key, least in enough.items())
+    return f"Write {keys} in the stack file, or pass --budget {month}"
 
 
 def _digits(limits: Limits, bill: Cost | None) -> int:
