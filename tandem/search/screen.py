@@ -207,7 +207,8 @@ def describe_nothing(config: StackConfig, choices: Choices) -> str:
         refusal = choices.refusal
         if not refusal and (beside := nearest_of(choices.offered_elsewhere, config.region)):
             fitting = f"no GPU type that fits the models is offered in {config.region}"
-            return f"{fitting}. Use `--region {beside}`, the nearest region that has one."
+            smaller = ", or a smaller model" * sells_gpus(config.region)
+            return f"{fitting}. Use `--region {beside}`, the nearest region that has one{smaller}."
         miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
         return f"these models cannot run: {refusal}" if refusal else miss
     limits = limits_of(config)
