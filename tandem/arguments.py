@@ -210,13 +210,26 @@ def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's
     parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
 
 
-def add_isolation(parser: argparse.ArgumentParser) -> None:
-    """`--isolation`, one of `ISOLATION`."""
+def add_hours(parser: argparse.ArgumentParser) -> None:
+    """`--nights-off` and `--hours`, which `tandem.search.hours` reads."""
+    hours = parser.add_mutually_exclusive_group()
+    hours.add_argument(
+        "--nights-off",
+        action="store_true",
+        help="for models: run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
+    )
+    hours.add_argument(
+        "--hours", metavar="FROM-TO", help="for models: run GPU nodes in other hours, as in '9-18 Europe/Paris'"
+    )
+
+
+def add_isolation(parser: argparse.ArgumentParser, whom: str = "") -> None:
+    """`--isolation`, one of `ISOLATION`; `whom` begins its help."""
     parser.add_argument(
         "--isolation",
         choices=ISOLATION,
-        help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
-        "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
+        help=f"{whom}leave out setups whose models are less isolated: `memory` needs an enforced limit for each model "
+        "(MPS, MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
     )
 
 

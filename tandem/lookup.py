@@ -159,4 +159,6 @@ def require_region(region: str) -> None:
     if region == ANY_REGION:
         raise CallError("only `tandem choose` takes the region `any`. Name one here, for example us-east-1.")
     if region not in regions():
-        raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions())}")
+        hint = did_you_mean(region, regions()).replace("….", "…")
+        everywhere = " All: docs/reference/regions.md." * ("…" in hint)
+        raise CallError(f"unknown region '{region}'. {hint}{everywhere}")

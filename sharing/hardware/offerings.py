@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -56,11 +56,18 @@ def known_since(region: str, book: Book | None = None) -> str:
 
 def nearest(instance_type: str, region: str) -> str | None:
     """The nearest region that offers the type to accounts of `region`; None if there is none."""
+    return nearest_of([instance_type], region)
+
+
+def nearest_of(types: Collection[str], region: str) -> str | None:
+    """The nearest region that offers any of these types to accounts of `region`; None if there is none."""
     here = _places().get(region)
     others = [
         place
         for place in _regions()
-        if place != region and partition_of(place) == partition_of(region) and offered(instance_type, place) == "yes"
+        if place != region
+        and partition_of(place) == partition_of(region)
+        and any(offered(kind, place) == "yes" for kind in types)
     ]
     if here is None or not others:
         return None

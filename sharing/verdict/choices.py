@@ -22,7 +22,7 @@ from sharing.speed.estimate import Estimate
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
-from sharing.verdict.quick import Fit, QuickVerdict
+from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules.budget import limits_of
 from sharing.verdict.speed import usd_per_million_tokens
 
@@ -127,9 +127,22 @@ class Choices:
         return _proposed(self.fitting, self.by)
 
     @property
-    def cheapest_over_budget(self) -> Choice | None:
-        """The setup above the budget that would be proposed if the budget were as high as it costs."""
+    def nearest(self) -> Choice | None:
+        """Of the setups over the budget the one that a larger budget would propose; None if there is none."""
         return self.over_budget[_proposed(self.over_budget, "price")] if self.over_budget else None
+
+    @property
+    def limited(self) -> Choice | None:
+        """A setup at the price of the proposed one, and no slower, that keeps models apart where that one does not."""
+        if self.by != "price" or not self.fitting or self.fitting[self.proposed].isolation != "none":
+            return None
+        shown = self.fitting[self.proposed].rank()
+        return next((each for each in self.fitting if each.rank()[:3] <= shown[:3] and each.isolation != "none"), None)
+
+    @property
+    def offered_elsewhere(self) -> tuple[str, ...]:
+        """The instance types that would hold the models if the region offered them."""
+        return tuple(dict.fromkeys(each.instance.name for each in self.refused if _fits_elsewhere(each)))
 
     @property
     def refusal(self) -> Problem | None:
@@ -307,6 +320,14 @@ def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity])
         yield judged
         if not judged.plans:
             return
+
+
+def _fits_elsewhere(refused: Cell) -> bool:
+    """Whether only the region is wrong: it is known to lack the type."""
+    config = refused.config
+    if offered(refused.instance.name, config.region, config.book) != "no":
+        return False
+    return judge_quickly(config.with_pool(refused.pool.changed(check_offers=False))).accepted
 
 
 def _lack(verdict: QuickVerdict) -> float:

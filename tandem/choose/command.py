@@ -12,6 +12,7 @@ from tandem.arguments import (
     ISOLATION,
     Commands,
     add_command,
+    add_hours,
     add_isolation,
     add_measured,
     add_region,
@@ -63,6 +64,7 @@ def add(commands: Commands) -> None:
     add_slots(parser, "the stack file's, or 1")
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
+    add_hours(parser)
     add_isolation(parser)
     parser.add_argument(
         "--budget",
@@ -137,7 +139,7 @@ def run(parsed: argparse.Namespace) -> int:
 def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the best first; dollars are those of the whole stack."""
     holds = choices.fitting or choices.over_budget or choices.not_judged or choices.too_slow
-    above = choices.cheapest_over_budget
+    above = choices.nearest
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
@@ -198,6 +200,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     from sharing.models.catalogue import find
     from tandem.search import base_stack
     from tandem.search.contexts import describe_lowered, with_context, with_slots
+    from tandem.search.hours import DAYTIME, names_timezone, read_hours
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
@@ -210,11 +213,16 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     slots = {} if parsed.slots is None else {"slots": parsed.slots}
     settings = slots if parsed.context is None else {"context": parsed.context, **slots}
     limits = parsed.budget.settings if parsed.budget else {}
+    hours = parsed.hours or (DAYTIME if parsed.nights_off else None)
+    if hours and parsed.stack:
+        raise CallError("--nights-off and --hours are for models. Write the section `park` in the stack file.")
     region = None if parsed.region == ANY_REGION else parsed.region
     if region:
         require_region(region)
     elif parsed.region and parsed.live_prices:
         raise CallError("--live-prices are those of one region. Name it, or leave out --live-prices.")
+    elif parsed.region and hours and not names_timezone(hours):
+        raise CallError("the hours of every region need one time zone. Write --hours '8-20 Europe/Paris', for example.")
     try:
         if parsed.stack:
             base = base_stack.of_file(existing(parsed.stack), settings, region, limits, today)
@@ -222,7 +230,9 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
             models = with_slots(with_context(parsed.models, parsed.context), parsed.slots)
             if lowered := describe_lowered(models, parsed.context, parsed.slots):
                 print_line(lowered, sys.stderr if parsed.json else sys.stdout)
-            base = base_stack.of_models(models, region or HOME_REGION, limits, today)
+            home = region or HOME_REGION
+            others = read_hours(hours, home) if hours else {}
+            base = base_stack.of_models(models, home, limits, today, others=others)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
         raise CallError(base_stack.about_arguments(str(error), names)) from None

@@ -19,6 +19,7 @@ from tandem.search import base_stack, screen
 from tandem.search.base_stack import BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_slots
 from tandem.search.hours import ALWAYS, read_hours
+from tandem.search.smaller import fits_if_smaller
 from tandem.terminal import FAILED, CallError, print_line, status
 
 REGION = "us-east-1"
@@ -143,7 +144,9 @@ def _ask_for_stack(parsed: argparse.Namespace, questions: Questions, recipe: Rec
 
 def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.Namespace, recipe: Recipe) -> None:
     """Raises `NothingFitsError` for a program."""
-    smaller = SMALLER if choices.over_budget and not recipe.is_own else ""
+    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    helps = choices.over_budget and not recipe.is_own and fits_if_smaller(base.config, isolated)
+    smaller = SMALLER if helps else ""
     if parsed.json:
         raise NothingFitsError(f"{screen.describe_nothing(base.config, choices)} {smaller}".strip())
     screen.table(base.config, choices, ROWS)

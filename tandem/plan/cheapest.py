@@ -3,7 +3,7 @@
 import argparse
 import datetime
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,22 +12,31 @@ from sharing.hardware.offerings import regions_beside
 from sharing.hardware.prices import Book
 from sharing.speed.measured import Measurement
 from sharing.stack.pools import Capacity
-from sharing.verdict.choices import Choice, Choices, choose
+from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
 from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.budget import Limits, least_per_hour, least_per_month, limits_of
 from stacks.stack_file.judge import Judged, judge, stack_name
 from stacks.stack_file.yaml import Source
+from tandem.arguments import ISOLATION
+from tandem.columns import speed_cell
 from tandem.lookup import called, require_region, stack_file
 from tandem.search import base_stack
 from tandem.search.base_stack import BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_context, with_slots
 from tandem.search.hours import DAYTIME, read_hours
 from tandem.search.screen import describe_limits, describe_nothing
+from tandem.search.smaller import ALTERNATIVES, describe_rest, fits_if_smaller
 from tandem.terminal import FAILED, CallError
 
 STACK = "mine"
 """Its name while it has no file, as in `tandem init`."""
 CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
+KEPT_APART = {
+    "memory": "a limit",
+    "hardware": "a slice",
+    "own GPU": "a GPU",
+}
+"""What each model of such a setup has, which isolates it."""
 
 
 class NothingFitsError(CallError):
@@ -49,6 +58,8 @@ class Found:
     """When GPU nodes run, as in `8-20 Europe/Paris`; None for always."""
     keep: str
     """The command of `tandem init` that writes exactly this stack."""
+    limited: Choice | None = None
+    """A setup at the same price that isolates the models, where this one does not."""
     written: Path | None = None
 
     @property
@@ -57,10 +68,21 @@ class Found:
         limits = describe_limits(limits_of(self.base.config))
         under = f" under {limits}" * bool(limits)
         if not self.written:
-            yield f"Cheapest setup in {self.base.config.region}{under}; no stack file exists yet."
+            yield f"Cheapest setup in {self.base.config.region}{under}; nothing is written."
         if self.hours:
             times, timezone = self.hours.split()
             yield f"GPU nodes run from {times.replace('-', ' to ')} o'clock, Monday to Friday ({timezone})."
+
+    @property
+    def beside(self) -> str:
+        """The setup at the same price that isolates the models, in words; empty if there is none."""
+        if self.limited is None:
+            return ""
+        busy = self.limited.cell.slowest_busy
+        speed = f", {speed_cell(busy).partition(' ')[0]} tokens/s" if busy else ""
+        doubts = "".join(f" But {doubt}." for doubt in self.limited.doubts if doubt not in self.choice.doubts)
+        what = f"Same price, with {KEPT_APART[self.limited.isolation]} for each model: `--isolation memory`"
+        return f"{what} ({self.limited.cell.way}{speed}).{doubts}"
 
     @property
     def foot(self) -> str:
@@ -96,10 +118,11 @@ def find_cheapest(
     models = with_slots(with_context(names, parsed.context), parsed.slots)
     base = _base(models, region, parsed, others)
     base = replace(base, config=base.config.under(replace(base.config.circumstances, book=book, measured=measured)))
-    choices = choose(base.config, CAPACITIES, every=False)
+    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    choices = choose(base.config, CAPACITIES, isolated=isolated, every=False)
     if not choices.fitting:
         rested = None if hours else _base(models, region, parsed, read_hours(DAYTIME, region))
-        raise NothingFitsError(_nothing(base, choices, rested))
+        raise NothingFitsError(_nothing(base, choices, rested, isolated))
     choice = choices.fitting[choices.proposed]
     stack = stack_name(parsed.write) if parsed.write else STACK
     source = Source(base.sections_of(choice.config), base.provider)
@@ -112,6 +135,7 @@ def find_cheapest(
         lowered=describe_lowered(models, parsed.context, parsed.slots),
         hours=said,
         keep=_init_command(parsed, names, region, said),
+        limited=choices.limited,
     )
 
 
@@ -138,16 +162,16 @@ def _init_command(parsed: argparse.Namespace, names: Sequence[str], region: str,
     words += ["--slots", f"{parsed.slots}"] if parsed.slots else []
     words += ["--budget", f"{parsed.under.usd:g}/{parsed.under.unit}"] if parsed.under else []
     words += ["--hours", hours] if hours else []
+    words += ["--isolation", parsed.isolation] if parsed.isolation else []
     return shlex.join([*words, "--yes"])
 
 
-def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None) -> str:
+def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None, isolated: Collection[str]) -> str:
     """Why nothing fits, with the cheapest setup that does, and changes that would help.
 
     `rested` is the same stack with its nights off, unless they are.
     """
-    nearest = choices.cheapest_over_budget
-    if nearest is None:
+    if (nearest := choices.nearest) is None:
         return describe_nothing(base.config, choices)
     limits, bill = limits_of(base.config), nearest.bill
     nodes = f"{nearest.cell.nodes} × {nearest.cell.instance.name}, {nearest.cell.way}, {nearest.cell.pool.capacity}"
@@ -157,19 +181,26 @@ def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None) -> str
     else:
         price = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         enough = f"{least_per_hour(bill):.2f}"
-    steps = [*_rest(rested, limits), *_move(base, nearest, limits), f"raise --under to {enough}"]
-    steps.append("use a smaller model or quantization")
+    rest = describe_rest(nearest.config, limits)
+    steps = [*_nights_off(rested, limits, isolated), *_move(base, nearest, limits)]
+    if limits.usd_per_hour is not None and bill.usd_per_hour <= limits.usd_per_hour:
+        steps.append(f"use --under {least_per_month(bill)}/month, which counts replacements as minutes")
+    steps.append(f"raise --under to {enough}")
+    if rest:
+        steps.append(f"take something cheaper: {ALTERNATIVES}")
+    elif fits_if_smaller(base.config, isolated):
+        steps.append("use a smaller model or quantization")
     said = "; or ".join(steps)
     return (
         f"no setup in {base.config.region} fits the models under {describe_limits(limits, bill)}. "
-        f"The cheapest is {nodes}: {price}. {said[0].upper()}{said[1:]}."
+        f"{rest}{' ' * bool(rest)}The cheapest is {nodes}: {price}. {said[0].upper()}{said[1:]}."
     )
 
 
-def _rest(rested: BaseStack | None, limits: Limits) -> Iterator[str]:
+def _nights_off(rested: BaseStack | None, limits: Limits, isolated: Collection[str]) -> Iterator[str]:
     """No nodes at night, if that is cheap enough."""
     if rested and limits.usd_per_month is not None:
-        for cheapest in choose(rested.config, CAPACITIES, every=False).fitting[:1]:
+        for cheapest in choose(rested.config, CAPACITIES, isolated=isolated, every=False).fitting[:1]:
             yield f"add --nights-off (${cheapest.bill.usd_per_month:,.2f} per month)"
 
 

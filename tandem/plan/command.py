@@ -52,7 +52,6 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "stack",
         nargs="?",
-        default=DEFAULT_STACK,
         metavar="STACK|FILE|MODEL",
         help="a stack (its file is Pulumi.STACK.yaml), a stack file, or a model such as qwen3:8b "
         f"(default: the stack {DEFAULT_STACK})",
@@ -113,6 +112,7 @@ def _run(parsed: argparse.Namespace) -> int:
         raise CallError("--json and --format github exclude each other. Pass one of them.")
     if models := read_models(parsed):
         return _plan_models(parsed, models)
+    parsed.stack = parsed.stack or DEFAULT_STACK
     if parsed.others or parsed.compare is not None:
         return _compare(parsed)
     try:
@@ -278,10 +278,10 @@ def _show(
     from tandem.plan import screen
 
     console = open_console()
-    with status(f"Planning {judged.name}"):
+    has_file = found is None or found.written is not None
+    with status(f"Planning {judged.name if has_file else 'the models'}"):
         planned = run(plan)
     more = f"{'' if parsed.resources else ' See --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
-    has_file = found is None or found.written is not None
     for line in found.head if found else ():
         say(console, line)
     screen.show(console, plan, planned, is_up=switch is not None, more=more, named=has_file)
@@ -305,4 +305,6 @@ def _show(
         console.print()
     print_problems(judged, parsed.stack)
     if found:
+        if found.beside and not has_file:
+            say(console, found.beside)
         say(console, found.foot, fold=False)

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import Parser, add_region, add_slots, add_write, budget, count
+from tandem.arguments import Parser, add_hours, add_isolation, add_region, add_slots, add_write, budget, count
 from tandem.lookup import existing, stack_file
 from tandem.terminal import CallError, in_words, short
 
-OF_MODELS = ("under", "nights_off", "hours", "context", "slots", "region", "write", "force")
+OF_MODELS = ("under", "nights_off", "hours", "isolation", "context", "slots", "region", "write", "force")
 """Options that a stack file answers."""
 OF_STACKS = ("compare", "running", "outputs")
 """Options that need a stack file."""
@@ -26,15 +26,8 @@ def add_options(parser: Parser) -> None:
         help="for models: maximum price of the whole stack, per month (350/month) with its schedule, or per hour (1), "
         "also while nodes are replaced (default: none)",
     )
-    hours = parser.add_mutually_exclusive_group()
-    hours.add_argument(
-        "--nights-off",
-        action="store_true",
-        help="for models: run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
-    )
-    hours.add_argument(
-        "--hours", metavar="FROM-TO", help="for models: run GPU nodes in other hours, as in '9-18 Europe/Paris'"
-    )
+    add_hours(parser)
+    add_isolation(parser, "for models: ")
     parser.add_argument(
         "--context",
         type=count,
@@ -51,7 +44,7 @@ def read_models(parsed: argparse.Namespace) -> list[str]:
 
     Raises `CallError` for a mix of both, for a word that is neither, and for options of the other kind.
     """
-    words = [parsed.stack, *parsed.others]
+    words = [parsed.stack, *parsed.others] if parsed.stack else []
     models = [word for word in words if _is_model(word)]
     stacks = [word for word in words if word not in models]
     if models and stacks:
@@ -66,6 +59,10 @@ def read_models(parsed: argparse.Namespace) -> list[str]:
     wrong = [f"--{name.replace('_', '-')}" for name in used if name in (OF_STACKS if models else OF_MODELS)]
     if wrong and models:
         raise CallError(f"models have no stack file, which {in_words(wrong)} needs. Use --write first.")
+    if wrong and not words:
+        raise CallError(
+            f"the models for {in_words(wrong)} are missing. Name them: `tandem plan qwen3:8b`, for example."
+        )
     if wrong:
         existing(parsed.stack)
         stack = shlex.quote(parsed.stack)

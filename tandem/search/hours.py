@@ -13,6 +13,12 @@ HOURS_PER_DAY = 24
 HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
 
 
+def names_timezone(text: str) -> bool:
+    """Whether hours of that form have a time zone of their own."""
+    given = HOURS.fullmatch(text.strip())
+    return bool(given and given[3])
+
+
 def read_hours(text: str, region: str) -> dict[str, dict[str, Any]]:
     """The section `park` of a stack that runs in these hours of working days; empty for one that always runs.
 

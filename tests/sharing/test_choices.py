@@ -112,6 +112,14 @@ def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warn
     found = choose(TWO, ["spot"])
     assert [choice.cell.way for choice in found.fitting[:2]] == ["mps", "timeslice"]
     assert found.fitting[found.proposed].cell.way == "timeslice"
+    # At the same price, MPS has a limit for each model.
+    assert found.limited is found.fitting[0]
+    assert choose(TWO, ["spot"], "tokens").limited is None
+    assert choose(TWO, ["spot"], isolated=("memory",)).limited is None
+    assert found.nearest is None
+    poor = choose(replace(TWO, max_usd_per_hour=0.2), ["spot"])
+    assert poor.nearest
+    assert (row(poor.over_budget[0])[2], row(poor.nearest)[2], poor.limited) == ("mps", "timeslice", None)
     whole, nodes = found.fitting[0].usd_per_million_tokens(), found.fitting[0].cell.usd_per_million_tokens()
     assert whole
     assert nodes

@@ -129,10 +129,13 @@ def test_a_budget_of_the_user_is_the_only_one_and_none_is_none(project: Path) ->
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--budget=100/month"], ["Raise the budget to ", "name smaller models: --model TAG"]),
+        (
+            ["--budget=100/month"],
+            ["Without any GPU, this stack costs $", "Raise the budget to ", "docs/explanation/alternatives.md"],
+        ),
         (["--budget=150/month", "--hours=always"], ["(`tandem init --hours`) run the stack for at most 40 hours"]),
-        (["--region=ap-southeast-4"], ["Use ap-southeast-2, the nearest region that offers it"]),
-        (["--model=llama3.3:70b", "--region=af-south-1"], ["Use a smaller model"]),
+        (["--region=ap-southeast-4"], ["Use `--region ap-southeast-2`, the nearest region that has one."]),
+        (["--model=llama3.3:70b", "--region=af-south-1"], ["the nearest region that has one, or a smaller model."]),
     ],
 )
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["screen", "json"])

@@ -44,8 +44,10 @@ def report(*words: str) -> dict[str, Any]:
 
 def without_names(facts: dict[str, Any]) -> dict[str, Any]:
     """What two plans of one setup have in common: not the name of the stack, and not how it was found."""
-    kept = ("mode", "pools", "models", "cost", "warnings", "problems", "quotas", "usd_per_million_tokens")
-    return {key: facts[key] for key in kept} | {"resources": len(facts["resources"])}
+    kept = ("mode", "pools", "models", "cost", "problems", "quotas", "usd_per_million_tokens")
+    # A warning about a file has a line of it.
+    warnings = [(warning["path"], warning["found"], warning["rule"]) for warning in facts["warnings"]]
+    return {key: facts[key] for key in kept} | {"resources": len(facts["resources"]), "warnings": warnings}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +57,9 @@ def without_names(facts: dict[str, Any]) -> dict[str, Any]:
         (*PAIR, "--under", "1", "--context", "2048"),
         ("llama3.1:8b", "--hours", "9-18 Asia/Tokyo", "--region", "ap-northeast-1"),
         ("llama2",),
+        ("qwen3:14b", "llama3.2:3b", "--isolation", "memory"),
     ],
-    ids=["nights-off", "context", "hours", "alias"],
+    ids=["nights-off", "context", "hours", "alias", "isolation"],
 )
 def test_the_plan_without_a_file_is_that_of_the_files_that_keep_it(words: tuple[str, ...], tmp_path: Path) -> None:
     found = report(*words)
@@ -109,7 +112,7 @@ def test_a_screen_has_it_all() -> None:
     assert code == 0
     assert len(shown) <= 23  # of 24: the prompt has the last
     assert max(map(len, shown)) <= 80
-    assert shown[0] == "Cheapest setup in eu-central-1 under $300 per month; no stack file exists yet."
+    assert shown[0] == "Cheapest setup in eu-central-1 under $300 per month; nothing is written."
     assert shown[1] == "GPU nodes run from 8 to 20 o'clock, Monday to Friday (Europe/Berlin)."
     assert shown[2].startswith("✓ qwen3:8b and nomic-embed-text on 1 × ")
     assert shown[-1] == "To keep it, add `--write NAME`."
@@ -150,7 +153,7 @@ def refusal(*words: str) -> str:
 @pytest.mark.parametrize(("unit", "least"), [("/month", 1), ("", 0.01)])
 def test_the_named_budget_is_the_smallest_that_is_enough(unit: str, least: float) -> None:
     text = refusal(*PAIR, "--under", "2/month" if unit else "0.2")
-    found = re.search(rf"[Rr]aise --under to ([\d.]+){unit};", text)
+    found = re.search(rf"[Rr]aise --under to (\d+(?:\.\d+)?){unit}", text)
     assert found, text
     assert plan(*PAIR, "--under", f"{found[1]}{unit}").returncode == 0
     assert plan(*PAIR, "--under", f"{float(found[1]) - least:.2f}{unit}").returncode == 1
@@ -175,6 +178,49 @@ def test_the_steps_of_the_error_help() -> None:
     rested = refusal(*FRANKFURT, "--under", f"{resting - 1:.0f}/month", "--nights-off")
     assert "--nights-off" not in rested
     assert "per month with its schedule" in rested
+
+
+def test_without_a_gpu_it_costs_more_than_the_budget() -> None:
+    # Control plane $0.10, t3.medium $0.0416, its address $0.005 per hour, and 20 GiB of gp3 at $0.08 per month.
+    text = refusal(*PAIR, "--under", "108/month")
+    assert "Without any GPU, this stack costs $109 per month. The cheapest is 1 × g4dn.xlarge, timeslice, " in text
+    assert text.endswith("; or take something cheaper: docs/explanation/alternatives.md.\n")
+    assert "Without any GPU, this stack costs $0.149 per hour." in refusal(*PAIR, "--under", "0.14")
+    assert "Without any GPU" not in refusal(*PAIR, "--under", "109/month")
+    assert "Without any GPU" not in refusal(*PAIR, "--under", "0.15")
+
+
+def test_smaller_models_are_named_only_where_they_reach_cheaper_nodes() -> None:
+    large = refusal("gpt-oss:20b", "qwen3:8b", "--under", "350/month")
+    assert "The cheapest is 1 × g6.xlarge, timeslice" in large
+    assert "; or use a smaller model or quantization.\n" in large
+    assert "smaller" not in refusal("qwen3:14b", "llama3.2:3b", "--under", "200/month")
+
+
+def test_a_limit_per_hour_that_only_replacements_pass_may_be_one_per_month() -> None:
+    text = refusal(*PAIR, "--under", "0.5")
+    found = re.search(r"Use --under (\d+)/month, which counts replacements as minutes; or raise", text)
+    assert found, text
+    assert plan(*PAIR, "--under", f"{found[1]}/month").returncode == 0
+    assert "/month" not in refusal(*PAIR, "--under", "0.3")
+
+
+def test_a_region_without_a_type_that_fits_gets_the_nearest_that_has_one() -> None:
+    # Melbourne has no GPU of the catalogue; Sydney has G4dn, G5 and G6.
+    text = refusal("qwen3:14b", "llama3.2:3b", "--region", "ap-southeast-4")
+    said = "no GPU type that fits the models is offered in ap-southeast-4. Use `--region ap-southeast-2`, the nearest"
+    assert text.startswith(f"error: {said}")
+    assert plan("qwen3:14b", "llama3.2:3b", "--region", "ap-southeast-2").returncode == 0
+
+
+def test_the_setup_that_isolates_models_at_the_same_price_is_named() -> None:
+    lines = [" ".join(line.split()) for line in plan("qwen3:14b", "llama3.2:3b").stdout.splitlines()]
+    assert len(lines) <= 23
+    said = "Same price, with a limit for each model: `--isolation memory` (mps-per-model, 10 tokens/s). But mps is not"
+    assert said in " ".join(lines[-3:-1])
+    assert report("qwen3:14b", "llama3.2:3b", "--isolation", "memory")["mode"].startswith("mps")
+    assert "Same price" not in plan("qwen3:14b", "llama3.2:3b", "--isolation", "memory").stdout
+    assert "Same price" not in plan("llama2:7b").stdout
 
 
 def test_models_that_no_gpu_holds_get_the_nearest_miss() -> None:
@@ -202,14 +248,15 @@ def test_a_price_that_nobody_knows_is_not_compared() -> None:
             "dev --under 1",
             "dev is a stack, and --under is for models. Name models, or run `tandem choose --stack dev`.",
         ),
-        ("--under 1 --nights-off", "timeslice is a stack, and --under and --nights-off is for models."),
+        ("--under 1 --nights-off", "the models for --under and --nights-off are missing. Name them"),
+        ("timeslice --isolation memory", "timeslice is a stack, and --isolation is for models."),
         ("devv --under 1", "Did you mean dev?"),
         ("qwen3:8b --running", "models have no stack file, which --running needs. Use --write first."),
         ("qwen3:8b --compare mps", "models have no stack file, which --compare needs."),
         ("qwen3:8b --format github", "--format github is for stack files. Leave it out."),
         ("qwen3:8b --nights-off --hours 8-9", "not allowed with argument --nights-off"),
         ("qwen3:8b --hours 9-25", "the hours must be like 8-20 Europe/Paris, or always, not '9-25'."),
-        ("qwen3:8b --region nowhere", "unknown region 'nowhere'."),
+        ("qwen3:8b --region nowhere", ", … All: docs/reference/regions.md."),
         ("qwen3:8b --region any", "only `tandem choose` takes the region `any`."),
         ("qwen3:8b --context 5", "--context: must be at least 256, not 5."),
         ("qwen3:8b --under 3/day", "must be per hour or per month, not '3/day'."),
