@@ -82,7 +82,7 @@ def read_name(name: str) -> Description:
     try:
         return in_time(str(reference), lambda: _read(reference))
     except UnreachableError as error:
-        raise UnreachableError(error.what, ways(name)) from None
+        raise type(error)(error.what, ways(name)) from None
 
 
 def _read(reference: Reference) -> Description:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from sharing.printable import address, one_line, printable
-from stacks.model_files.errors import UnreadableModelError
+from stacks.model_files.errors import UnknownModelError, UnreadableModelError
 from stacks.model_files.gguf_file import MOST_HEADER, Contents, read_header
 from stacks.network_errors import reason_of
 
@@ -49,6 +49,10 @@ IDENTITY = {"Accept-Encoding": "identity"}
 
 class UnreachableError(UnreadableModelError):
     """No server answers."""
+
+
+class OfflineError(UnreachableError, UnknownModelError):
+    """No server may be asked, so only the catalogue says which models there are."""
 
 
 def open_client() -> "httpx.Client":
@@ -101,7 +105,7 @@ def in_time(name: str, read: Callable[[], T]) -> T:
 def open_answer(url: str, name: str, headers: Mapping[str, str]) -> "Iterator[httpx.Response]":
     """The answer to a GET request, whose body arrives while the block runs; raises `UnreadableModelError`."""
     if os.environ.get(OFFLINE):
-        raise UnreachableError(f"{name} is not read: {OFFLINE} is set", "Unset it.")
+        raise OfflineError(f"{name} is not read: {OFFLINE} is set", "Unset it.")
     try:
         import httpx
     except ModuleNotFoundError:
@@ -119,7 +123,7 @@ def open_answer(url: str, name: str, headers: Mapping[str, str]) -> "Iterator[ht
         what = f"{where} ({reason_of(error)})"
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             raise UnreachableError(f"{name} cannot be reached{what}", ELSEWHERE) from None
-        raise UnreadableModelError(f"{name} broke off{what}", "Run the command again.") from None
+        raise UnreadableModelError(f"{name} stopped{what}", "Run the command again.") from None
 
 
 def _follow(client: "httpx.Client", request: "httpx.Request", name: str) -> "Iterator[httpx.Response]":

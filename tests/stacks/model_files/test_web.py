@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Answer, str]] = {
         lambda request: httpx.Response(503, extensions={"reason_phrase": b"R" * 3000}),
         f" answered with 503 {'R' * 60}. Try again later.",
     ),
-    "a connection that breaks": (breaks, "broke off (cut). Run the command again."),
+    "a connection that breaks": (breaks, "stopped (cut). Run the command again."),
     "a redirect to nothing that answers": (
         lambda request: away(request) if request.url.host == "cdn.example" else TO_CDN(request),
         "cannot be reached at cdn.example (no route[2J). Check the URL and the network",
