@@ -154,9 +154,9 @@ def regions() -> list[str]:
 
 def require_region(region: str) -> None:
     """Raises `CallError` for a region that no table of ours has."""
-    from sharing.problems import did_you_mean
+    from sharing.hardware.offerings import suggest_region
 
     if region == ANY_REGION:
         raise CallError("only `tandem choose` takes the region `any`. Name one here, for example us-east-1.")
     if region not in regions():
-        raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions())}")
+        raise CallError(f"unknown region '{region}'. {suggest_region(region)}")

@@ -98,6 +98,7 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.hardware.offerings import regions_beside
     from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
+    from tandem.search.unit import require_likely
 
     target = new_stack_file.find_target(parsed)
     base = _base(parsed)
@@ -107,6 +108,7 @@ def run(parsed: argparse.Namespace) -> int:
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
     isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
+    require_likely(parsed.budget, choices)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from sharing.aws.partitions import HOME_REGION
-from tandem.arguments import Parser, add_region, add_write, budget, count
+from tandem.arguments import Parser, add_hours, add_region, add_write, budget, count
 from tandem.lookup import existing, stack_file
 from tandem.terminal import CallError, in_words, short
 
@@ -26,15 +26,7 @@ def add_options(parser: Parser) -> None:
         help="for models: maximum price of the whole stack, per month (350/month) with its schedule, or per hour (1), "
         "also while nodes are replaced (default: none)",
     )
-    hours = parser.add_mutually_exclusive_group()
-    hours.add_argument(
-        "--nights-off",
-        action="store_true",
-        help="for models: run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
-    )
-    hours.add_argument(
-        "--hours", metavar="FROM-TO", help="for models: run GPU nodes in other hours, as in '9-18 Europe/Paris'"
-    )
+    add_hours(parser, "always", "for models: ")
     parser.add_argument(
         "--context",
         type=count,
