@@ -88,8 +88,8 @@ def suggest_region(word: str) -> str:
     if known:
         at = [region for region, place in places.items() if place.lower() == known[0]]
         return f"{names[known[0]]} is {' or '.join(at)}."
-    told = did_you_mean(word, places)
-    return told if "…" not in told else f"Write us-east-1 or eu-central-1, for example. All: {PAGE}."
+    hint = did_you_mean(word, places)
+    return hint if "…" not in hint else f"Write us-east-1 or eu-central-1, for example. All: {PAGE}."
 
 
 def sells_gpus(region: str) -> bool:

@@ -6,7 +6,7 @@ from tandem.arguments import Budget
 from tandem.terminal import CallError
 
 FAR = 20
-"""So many times the cheapest setup's price, a limit would be of no use."""
+"""A limit above 20 times the cheapest price would be of no use."""
 
 
 class UnlikelyLimitError(CallError):
