@@ -210,19 +210,6 @@ def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's
     parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
 
 
-def add_hours(parser: argparse.ArgumentParser) -> None:
-    """`--nights-off` and `--hours`, which `tandem.search.hours` reads."""
-    hours = parser.add_mutually_exclusive_group()
-    hours.add_argument(
-        "--nights-off",
-        action="store_true",
-        help="for models: run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
-    )
-    hours.add_argument(
-        "--hours", metavar="FROM-TO", help="for models: run GPU nodes in other hours, as in '9-18 Europe/Paris'"
-    )
-
-
 def add_isolation(parser: argparse.ArgumentParser, whom: str = "") -> None:
     """`--isolation`, one of `ISOLATION`; `whom` begins its help."""
     parser.add_argument(
@@ -250,6 +237,22 @@ def add_slots(parser: Parser, default: str, whose: str = "") -> None:
         type=count,
         metavar="N",
         help=f"{whose}parallel requests of each model that generates text (default: {default})",
+    )
+
+
+def add_hours(parser: Parser, default: str, whose: str = "") -> None:
+    """`--nights-off` and `--hours`, which `tandem.search.hours` reads; `whose` begins the help."""
+    hours = parser.add_mutually_exclusive_group()
+    hours.add_argument(
+        "--nights-off",
+        action="store_true",
+        help=f"{whose}run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
+    )
+    hours.add_argument(
+        "--hours",
+        metavar="FROM-TO",
+        help=f"{whose}run GPU nodes in these hours from Monday to Friday, as in '9-18 Europe/Paris', by default in the "
+        f"time zone of the region (default: {default})",
     )
 
 
@@ -320,6 +323,8 @@ class Budget:
     usd: float
     unit: str
     """`hour` or `month`"""
+    is_bare: bool = False
+    """Whether the user wrote a number alone, which means per hour."""
 
     @property
     def settings(self) -> dict[str, float]:
@@ -328,8 +333,8 @@ class Budget:
 
 
 def budget(text: str) -> Budget:
-    """Dollars per hour or per month, e.g. `1`, `1/hour` or `730/month`."""
-    number, slash, unit = text.partition("/")
+    """Dollars per hour or per month, e.g. `1`, `1/hour`, `730/month` or `$730/month`."""
+    number, slash, unit = text.removeprefix("$").partition("/")
     try:
         usd = amount(number)
     except argparse.ArgumentTypeError:
@@ -338,4 +343,4 @@ def budget(text: str) -> Budget:
     if not (usd and is_known):
         rule = "a number above 0" if is_known else "per hour or per month"
         raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}. Write 1 or 730/month, for example.")
-    return Budget(usd, unit or "hour")
+    return Budget(usd, unit or "hour", is_bare=not slash)

@@ -154,11 +154,9 @@ def regions() -> list[str]:
 
 def require_region(region: str) -> None:
     """Raises `CallError` for a region that no table of ours has."""
-    from sharing.problems import did_you_mean
+    from sharing.hardware.offerings import suggest_region
 
     if region == ANY_REGION:
         raise CallError("only `tandem choose` takes the region `any`. Name one here, for example us-east-1.")
     if region not in regions():
-        hint = did_you_mean(region, regions()).replace("….", "…")
-        everywhere = " All: docs/reference/regions.md." * ("…" in hint)
-        raise CallError(f"unknown region '{region}'. {hint}{everywhere}")
+        raise CallError(f"unknown region '{region}'. {suggest_region(region)}")

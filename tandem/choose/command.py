@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
     add_slots(parser, "the stack file's, or 1")
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
-    add_hours(parser)
+    add_hours(parser, "always", "for models: ")
     add_isolation(parser)
     parser.add_argument(
         "--budget",
@@ -100,6 +100,7 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.hardware.offerings import regions_beside
     from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
+    from tandem.search.unit import require_likely
 
     target = new_stack_file.find_target(parsed)
     base = _base(parsed)
@@ -109,6 +110,7 @@ def run(parsed: argparse.Namespace) -> int:
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
     isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
+    require_likely(parsed.budget, choices)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
@@ -200,7 +202,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     from sharing.models.catalogue import find
     from tandem.search import base_stack
     from tandem.search.contexts import describe_lowered, with_context, with_slots
-    from tandem.search.hours import DAYTIME, names_timezone, read_hours
+    from tandem.search.hours import hours_of, names_timezone, read_hours
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
@@ -213,7 +215,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     slots = {} if parsed.slots is None else {"slots": parsed.slots}
     settings = slots if parsed.context is None else {"context": parsed.context, **slots}
     limits = parsed.budget.settings if parsed.budget else {}
-    hours = parsed.hours or (DAYTIME if parsed.nights_off else None)
+    hours = hours_of(parsed)
     if hours and parsed.stack:
         raise CallError("--nights-off and --hours are for models. Write the section `park` in the stack file.")
     region = None if parsed.region == ANY_REGION else parsed.region

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import Commands, add_command, add_isolation, add_region, add_slots
+from tandem.arguments import Commands, add_command, add_hours, add_isolation, add_region, add_slots
 from tandem.init import recipes
 from tandem.lookup import called, resolve_path
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
@@ -63,12 +63,7 @@ def add(commands: Commands) -> None:
     )
     add_slots(parser, "1")
     add_isolation(parser)
-    parser.add_argument(
-        "--hours",
-        metavar="FROM-TO",
-        help="run GPU nodes in these hours from Monday to Friday, as in '8-20 Europe/Paris', by default in the time "
-        "zone of the region (default: always, or the recipe's)",
-    )
+    add_hours(parser, "always, or the recipe's")
     parser.add_argument("--ui", metavar="EMAIL", help="add a chat page with this administrator (default: none)")
     parser.add_argument(
         "--allow-cidr",
@@ -93,6 +88,8 @@ def run(parsed: argparse.Namespace) -> int:
     path = _free(parsed.stack, parsed, questions) if parsed.stack else None
     recipe = _find_recipe(parsed, questions)
     name = STACK if recipe.is_own else recipe.name
+    if questions.asks and not parsed.force:
+        name = new_stack_file.unused_name(resolve_path(name))
     path = path or questions.answer("Name of the stack", name, lambda name: _free(name, parsed, questions))
     in_project = called(path) == stack_name(path)
     files = project.missing_files(path.parent) if in_project else {}
@@ -195,18 +192,27 @@ def _report(
     print_line("", sys.stdout)
     name = called(stack)
     parsed.then = ["plan", name]
-    deploy = f", or `pulumi stack init {name}`" if name == stack_name(stack) else ""
-    parsed.last = ["", *_advice(choice, recipe, name), f"Next: `tandem sandbox up {name}`{deploy}"]
+    parsed.last = ["", *_advice(choice, parsed, recipe, name), *_next(choice, name, deploys=name == stack_name(stack))]
 
 
-def _advice(choice: "Choice", recipe: "Recipe", name: str) -> list[str]:
+def _next(choice: "Choice", name: str, *, deploys: bool) -> list[str]:
+    """The commands from here to a stack that answers."""
+    lines = [f"Next, at no cost: `tandem sandbox up {name}`"]
+    if deploys:
+        page = f", `tandem open {name}`" * choice.config.ui.enabled
+        lines.append(f"On AWS: `pulumi stack init {name}`, `tandem doctor {name}`, `pulumi up --stack {name}`{page}")
+    return lines
+
+
+def _advice(choice: "Choice", parsed: argparse.Namespace, recipe: "Recipe", name: str) -> list[str]:
     """What the user may want to change."""
     from tandem.init.setups import ANYWHERE
+    from tandem.search.hours import describe_hours, hours_of
 
     lines = []
     if choice.config.park:
-        zone = choice.config.park.timezone
-        lines.append(f"The hours of the GPU nodes are those of the time zone {zone}; --hours changes them.")
+        change = "" if hours_of(parsed) else " --hours changes it."
+        lines.append(f"GPU nodes run {describe_hours(choice.config.park)}.{change}")
     if not recipe.is_own:
         lines.append(f"Other setups for these models: `tandem choose --stack {name}`")
     if choice.config.cluster.public_access_cidrs == [ANYWHERE]:

@@ -79,8 +79,14 @@ def budget(text: str) -> str:
 
 def limits(text: str) -> base_stack.Values:
     """The budget as keys of a stack file; empty for no limit."""
+    limit = limit_of(text)
+    return {**limit.settings} if limit else {}
+
+
+def limit_of(text: str) -> arguments.Budget | None:
+    """The budget; None for no limit, and for one that depends on the price."""
     try:
-        return {} if text in (NO_LIMIT, SPARE) else {**arguments.budget(text).settings}
+        return None if text in (NO_LIMIT, SPARE) else arguments.budget(text)
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}") from None
 

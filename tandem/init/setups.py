@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sharing.models.catalogue import find
 from sharing.schedule.week import timezone_of
 from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
 from sharing.verdict.rules.budget import PER_MONTH
@@ -18,15 +19,17 @@ from tandem.init.recipes import Recipe, limit
 from tandem.search import base_stack, screen
 from tandem.search.base_stack import BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_slots
-from tandem.search.hours import ALWAYS, read_hours
+from tandem.search.hours import ALWAYS, hours_of, read_hours
 from tandem.search.smaller import fits_if_smaller
-from tandem.terminal import FAILED, CallError, print_line, status
+from tandem.search.unit import UnlikelyLimitError, require_likely
+from tandem.terminal import FAILED, CallError, complain, print_line, status
 
 REGION = "us-east-1"
 ROWS = 3
 """Setups to pick from."""
 SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
 """Where a stack file has what the user said: there is no file yet."""
+FLAG = "--model"
 ANYWHERE = "0.0.0.0/0"
 ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
 HOURS = "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`, or `always`"
@@ -88,7 +91,10 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
         given = given or recipe.tags
 
     def named(text: str) -> str:
-        stack.check("--model" if given else "Models", recipe.serve(ask.words(text), None))
+        name = FLAG if given else "Models"
+        if "ui" in stack.others:
+            _require_chat(name, ask.words(text), recipe)
+        stack.check(name, recipe.serve(ask.words(text), None))
         return text
 
     def sized(text: str) -> int:
@@ -112,6 +118,14 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
         base = stack.of(chosen, ask.limits(money))
         with status("Comparing setups"):
             choices = choose(base.config, ("spot", "on-demand"), isolated=ISOLATION.get(parsed.isolation, ISOLATIONS))
+        try:
+            require_likely(ask.limit_of(money), choices)
+        except UnlikelyLimitError as error:
+            if not questions.asks:
+                raise
+            complain(str(error))
+            money, given_budget = f"{money}/month", None
+            continue
         if choices.fitting:
             if recipe.is_own and not parsed.json:
                 screen.table(base.config, choices, ROWS, numbered=True)
@@ -137,9 +151,26 @@ def _ask_for_stack(parsed: argparse.Namespace, questions: Questions, recipe: Rec
     needed = dict.fromkeys(recipe.needs)
     allowed = questions.answer(ACCESS, needed.get("allow-cidr", ANYWHERE), allowed_to, joined(parsed.allow_cidr))
     hours = recipe.hours if recipe.hours == ALWAYS else f"{recipe.hours} {timezone_of(region)}"
-    park = questions.answer(HOURS, hours, lambda text: read_hours(text, region), parsed.hours)
+    park = questions.answer(HOURS, hours, lambda text: read_hours(text, region), hours_of(parsed))
     page = questions.answer(PAGE, needed.get("ui", ask.NO_PAGE), ask.page, parsed.ui)
     return _Stack(region=region, allowed=allowed, others=recipe.sections(park, page), today=today)
+
+
+def _require_chat(name: str, tags: list[str], recipe: Recipe) -> None:
+    """Raises `CallError`, in words of the call, where the page would have no model to chat with."""
+    if not all(map(_embeds, tags)):
+        return
+    example = next(model["name"] for model in recipe.models if not _embeds(model["name"]))
+    if name == FLAG and not recipe.is_own:
+        why = f"{FLAG} replaces all models of the recipe, and the page then has none to chat with."
+    else:
+        why = f"{name}: the page has no model to chat with."
+    raise CallError(f"{why} Add {f'{FLAG} ' * (name == FLAG)}{example}.")
+
+
+def _embeds(tag: str) -> bool:
+    model = find(tag)
+    return model is not None and model.encoder
 
 
 def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.Namespace, recipe: Recipe) -> None:

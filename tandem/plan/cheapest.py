@@ -23,9 +23,10 @@ from tandem.lookup import called, require_region, stack_file
 from tandem.search import base_stack
 from tandem.search.base_stack import BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_context, with_slots
-from tandem.search.hours import DAYTIME, read_hours
+from tandem.search.hours import DAYTIME, describe_hours, hours_of, read_hours
 from tandem.search.screen import describe_limits, describe_nothing
 from tandem.search.smaller import ALTERNATIVES, describe_rest, fits_if_smaller
+from tandem.search.unit import require_likely
 from tandem.terminal import FAILED, CallError
 
 STACK = "mine"
@@ -69,9 +70,8 @@ class Found:
         under = f" under {limits}" * bool(limits)
         if not self.written:
             yield f"Cheapest setup in {self.base.config.region}{under}; nothing is written."
-        if self.hours:
-            times, timezone = self.hours.split()
-            yield f"GPU nodes run from {times.replace('-', ' to ')} o'clock, Monday to Friday ({timezone})."
+        if park := self.base.config.park:
+            yield f"GPU nodes run {describe_hours(park)}."
 
     @property
     def beside(self) -> str:
@@ -113,7 +113,7 @@ def find_cheapest(
     """
     region = parsed.region or HOME_REGION
     require_region(region)
-    hours = parsed.hours or (DAYTIME if parsed.nights_off else None)
+    hours = hours_of(parsed)
     others = read_hours(hours, region) if hours else {}
     models = with_slots(with_context(names, parsed.context), parsed.slots)
     base = _base(models, region, parsed, others)
@@ -123,6 +123,7 @@ def find_cheapest(
     if not choices.fitting:
         rested = None if hours else _base(models, region, parsed, read_hours(DAYTIME, region))
         raise NothingFitsError(_nothing(base, choices, rested, isolated))
+    require_likely(parsed.under, choices)
     choice = choices.fitting[choices.proposed]
     stack = stack_name(parsed.write) if parsed.write else STACK
     source = Source(base.sections_of(choice.config), base.provider)

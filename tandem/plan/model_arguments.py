@@ -26,7 +26,7 @@ def add_options(parser: Parser) -> None:
         help="for models: maximum price of the whole stack, per month (350/month) with its schedule, or per hour (1), "
         "also while nodes are replaced (default: none)",
     )
-    add_hours(parser)
+    add_hours(parser, "always", "for models: ")
     add_isolation(parser, "for models: ")
     parser.add_argument(
         "--context",

@@ -19,6 +19,7 @@ from sharing.stack.pools import GpuPool
 from sharing.stack.startup import after_a_reclaim
 from sharing.verdict.features import features_of
 from sharing.verdict.full import Fit
+from sharing.verdict.rules.budget import limits_of
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
@@ -126,7 +127,9 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
 
 def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
     """A bar for each GPU, and the memory that each model needs."""
-    console.print()
+    # The line of the budget takes the place of the empty one: a screen has 24 lines.
+    if pool.listed or not limits_of(config).is_set:
+        console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
         say(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", "bold", word=f"{pool.name}:")
@@ -298,6 +301,18 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         for hours in feature.cheaper_hours(bill)
     ]
     print_rows(console, rows, right=(1,), bold="total")
+    _budget(console, config, bill)
+
+
+def _budget(console: Console, config: StackConfig, bill: Cost) -> None:
+    """What each limit of the stack leaves; the one per hour is for the peak while nodes are replaced."""
+    limits, said = limits_of(config), []
+    if limits.usd_per_month is not None:
+        said.append(f"${bill.usd_per_month:,.0f} of ${limits.usd_per_month:,.0f} per month")
+    if limits.usd_per_hour is not None:
+        said.append(f"up to ${bill.replacing_usd_per_hour:.3f} of ${limits.usd_per_hour:,.2f} per hour")
+    if said and not bill.unpriced:
+        say(console, f"  budget  {'; '.join(said)}")
 
 
 def _network(console: Console, config: StackConfig) -> None:

@@ -1,6 +1,7 @@
 """Turns a chosen setup into a stack file: `tandem init`, and `--write` of `tandem choose` and `tandem plan`."""
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
         raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
     if not path.exists() or force:
         return
-    refusal = f"{path} exists. Use --force to overwrite it."
+    refusal = f"{path} exists. Use another name, such as {unused_name(path)}, or --force to overwrite it."
     if not asks:
         raise CallError(refusal)
     try:
@@ -51,6 +52,13 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
         raise InputEndedError(refusal) from None
     if answer.strip().lower() not in ("y", "yes"):
         raise CallError("hint: Nothing was written. Choose another name.")
+
+
+def unused_name(path: Path) -> str:
+    """The name of this stack if it has no file, or else the next one that has none: `rag-2` after `rag`."""
+    name = path.stem.removeprefix("Pulumi.")
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(each for each in names if not path.with_name(f"Pulumi.{each}.yaml").exists())
 
 
 def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:

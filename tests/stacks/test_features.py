@@ -67,11 +67,15 @@ def test_every_feature_has_a_block() -> None:
     assert sorted([*BLOCKS, SCALE_TO_ZERO.key]) == sorted(KEYS)
 
 
+WHOLE = "no embedding model: documents go into the prompt whole"
+"""What Open WebUI does with BYPASS_EMBEDDING_AND_RETRIEVAL (v0.11.4 backend/open_webui/config.py)."""
+
+
 @pytest.mark.parametrize(
     ("models", "ui", "said"),
     [
-        (["llama2:7b"], {}, "stay on 4 GiB until `destroy` deletes them"),
-        (["llama2:7b"], {"storage-gib": 0}, "are lost with the page's pod"),
+        (["llama2:7b"], {}, f"stay on 4 GiB until `destroy` deletes them; {WHOLE}"),
+        (["llama2:7b"], {"storage-gib": 0}, f"are lost with the page's pod; {WHOLE}"),
         (
             ["llama2:7b", "nomic-embed-text", "all-minilm:22m"],
             {"storage-gib": 9},

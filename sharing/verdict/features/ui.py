@@ -11,6 +11,9 @@ DELETED = "accounts, chats and documents of the page"
 """What `destroy` deletes with the page's volume, and cannot bring back: an output of the stack, too."""
 
 
+WHOLE = "no embedding model: documents go into the prompt whole"
+
+
 def find_embedding(config: StackConfig) -> ServedModel | None:
     """The model that searches the page's documents: the first one that computes embeddings."""
     return next((served for served in config.models if served.model.encoder), None)
@@ -31,8 +34,8 @@ def _describe(config: StackConfig) -> str:
     """What keeps accounts and documents, what deletes them, and what searches documents."""
     gib, embedding = config.ui.kept_gib, find_embedding(config)
     kept = f"stay on {gib} GiB until `destroy` deletes them" if gib else "are lost with the page's pod"
-    searched = f"; documents are searched with {embedding.name}" if embedding else ""
-    return f"accounts, chats and documents {kept}{searched}"
+    searched = f"documents are searched with {embedding.name}" if embedding else WHOLE
+    return f"accounts, chats and documents {kept}; {searched}"
 
 
 UI = Feature(

@@ -259,7 +259,7 @@ def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> No
     path.write_text("mine", encoding="utf-8")
     code, out, wrong = answered(*PAIR, "--write", str(path))
     assert (code, out) == (2, "")
-    assert wrong == f"error: {path} exists. Use --force to overwrite it.\n"
+    assert wrong == f"error: {path} exists. Use another name, such as mine-2, or --force to overwrite it.\n"
     assert path.read_text(encoding="utf-8") == "mine"
     code, out, _ = answered(*PAIR, "--write", str(path), "--force")
     assert (code, "Wrote Pulumi.mine.yaml (overwritten)." in out) == (0, True), out
@@ -282,7 +282,7 @@ def test_nobody_is_asked_where_the_question_would_go_to_a_file(monkeypatch: pyte
     (tmp_path / "Pulumi.mine.yaml").write_text("mine", encoding="utf-8")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("asked"))
-    assert answered(*PAIR, "--write", "mine")[2].endswith("exists. Use --force to overwrite it.\n")
+    assert answered(*PAIR, "--write", "mine")[2].endswith(", or --force to overwrite it.\n")
 
 
 @pytest.mark.parametrize("place", ["my.yaml", "../mine", "Pulumi.a b.yaml"])

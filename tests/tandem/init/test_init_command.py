@@ -86,7 +86,8 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
         < screen.index(". This is its plan:\n\n")
         < screen.index("GPU memory")
     )
-    assert screen.rstrip().endswith("Next: `tandem sandbox up mine`, or `pulumi stack init mine`")
+    deploy = "`pulumi stack init mine`, `tandem doctor mine`, `pulumi up --stack mine`, `tandem open mine`"
+    assert " ".join(screen.split()).endswith(f" Next, at no cost: `tandem sandbox up mine` On AWS: {deploy}")
 
 
 def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster(
@@ -126,12 +127,14 @@ def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path,
     (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
     wrong = ["rga", "own", "a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
     wrong += ["20-8", "8-24", "8-20 Paris", "always", "me", "none", "lama2:7b", "llama2:7b", "much", "100", ""]
-    questions = answers(*wrong, "-1", "1/year", "none", "0", "4", "x", "1")
+    questions = answers(*wrong, "-1", "1/year", "350", "llama2:7b", "4096", "none", "0", "4", "x", "1")
     code, screen = on_screen("init", cwd=project, columns=200)
     assert code == 0
     assert written(project) == ["Pulumi.new.yaml", "Pulumi.old.yaml"]
     assert (project / "Pulumi.old.yaml").read_text(encoding="utf-8") == "old"
-    assert len(questions) == len(wrong) + 7
+    assert len(questions) == len(wrong) + 10
+    assert questions[-5].endswith("[350/month]: "), "the unit that was meant"
+    assert "Name of the stack [mine]: " in questions, "a name without a file"
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
     for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
         assert hint in screen
@@ -207,7 +210,7 @@ def test_a_file_is_kept_and_nothing_else_asked_if_the_input_ends(
     code, screen = on_screen("init", *stack, cwd=project, columns=200)
     assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
     assert len(questions) == (1 if stack else 3)
-    assert screen.endswith(f"{path} exists. Use --force to overwrite it.\n")
+    assert screen.endswith(f"{path} exists. Use another name, such as mine-2, or --force to overwrite it.\n")
 
 
 def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
@@ -230,6 +233,9 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
         (("--budget", "much"), "must be a number above 0"),
         (("--context", "100"), "--context: must be at least 256, not 100"),
         (("--hours", "8-20 Paris"), "unknown time zone 'Paris'. Did you mean Europe/Paris?"),
+        (("--hours", "20-8"), "the hours 20-8 must end later than they start. Make the second number larger."),
+        (("--hours", "8-8"), "the hours 8-8 must end later than they start."),
+        (("--region", "Frankfurt"), "unknown region 'Frankfurt'. Frankfurt is eu-central-1."),
         (("--ui", "me"), "must be an e-mail address, or none"),
         (("a b",), "letters, digits"),
     ],
@@ -250,6 +256,54 @@ def test_flags_answer_every_question(project: Path) -> None:
     assert [model.name for model in config.models] == ["llama3.2:1b", "llama3.2:3b"]
     assert config.cluster.public_access_cidrs == ["203.0.113.7/32", "198.51.100.0/24"]
     assert (config.region, config.budget.max_usd_per_hour) == ("us-west-2", 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("init", "--yes", "--force", "--budget"), ("choose", "llama2:7b", "--budget"), ("plan", "llama2:7b", "--under")],
+)
+def test_a_number_alone_that_was_meant_per_month_is_an_error(words: tuple[str, ...], project: Path) -> None:
+    """350 dollars × 730 hours = 255,500."""
+    ended = call(*words, "350", cwd=project)
+    said = "error: 350 per hour is $255,500 per month. Did you mean 350/month? If not, write 350/hour.\n"
+    assert (ended.returncode, ended.stderr, written(project)) == (2, said, [])
+    # Up to about $0.81 per hour while nodes are replaced: 20 times that is $16.
+    assert [call(*words, limit, cwd=project).returncode for limit in ("350/hour", "$350/month", "14", "20")] == [
+        0,
+        0,
+        0,
+        2,
+    ]
+
+
+def test_nights_off_are_hours_of_the_region(project: Path) -> None:
+    ended = call("init", "--yes", "--nights-off", "--region", "eu-central-1", cwd=project)
+    park = judge_file(project / "Pulumi.mine.yaml").config.park
+    assert park is not None
+    assert (park.schedule, park.wake, park.timezone) == ("0 20 * * MON-FRI", "0 8 * * MON-FRI", "Europe/Berlin")
+    assert "\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
+    assert call("init", "--yes", "--nights-off", "--hours=8-9", cwd=project).returncode == 2
+
+
+def test_an_existing_name_has_the_next_free_one_as_the_default(project: Path, answers: Answers) -> None:
+    for name in ("mine", "mine-2"):
+        (project / f"Pulumi.{name}.yaml").touch()
+    questions = answers("own", KeyboardInterrupt)
+    on_screen("init", cwd=project)
+    assert questions[1] == "Name of the stack [mine-3]: "
+    assert "exists. Use another name, such as mine-3, or --force to" in call("init", "--yes", cwd=project).stderr
+
+
+def test_a_page_needs_a_model_to_chat_with_in_words_of_the_call(project: Path) -> None:
+    page = ("init", "--yes", "--ui", "ops@example.com", "--model", "bge-m3")
+    recipe = call(*page, "--recipe", "rag", cwd=project).stderr
+    assert recipe == (
+        "error: --model replaces all models of the recipe, and the page then has none to chat with. "
+        "Add --model qwen3.5:9b.\n"
+    )
+    own = call(*page, cwd=project).stderr
+    assert own == "error: --model: the page has no model to chat with. Add --model llama2:7b.\n"
+    assert call(*page, "--model", "qwen3:4b", cwd=project).returncode == 0
 
 
 def test_nothing_is_written_if_no_setup_fits(project: Path) -> None:

@@ -209,7 +209,9 @@ def test_a_recipe_asks_only_what_it_leaves_open(project: Path, answers: Answers)
     assert (config.region, config.cluster.public_access_cidrs) == ("eu-central-1", ["203.0.113.7/32"])
     assert config.park is not None
     assert config.park.timezone == "Europe/Berlin"
-    assert "Europe/Berlin; --hours changes them." in " ".join(screen.split())
+    assert "GPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin). --hours changes it." in " ".join(
+        screen.split()
+    )
     assert "`tandem choose --stack private`" in screen
 
 

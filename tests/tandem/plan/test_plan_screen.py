@@ -126,6 +126,26 @@ def test_a_reclaim_has_its_rate_and_its_minutes(tmp_path: Path, types: list[str]
     )
 
 
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"max-usd-per-month": 1234.4}, r"budget \$566 of \$1,234 per month \w"),
+        ({"max-usd-per-hour": 1.5}, r"budget up to \$1\.4\d\d of \$1\.50 per hour \w"),
+        (
+            {"max-usd-per-hour": 2, "max-usd-per-month": 700},
+            r"budget \$566 of \$700 per month; up to \$1\.4\d\d of \$2\.00 per hour",
+        ),
+    ],
+)
+def test_below_the_total_stands_the_budget(tmp_path: Path, budget: dict[str, float], said: str) -> None:
+    types = {"instance-types": ["g4dn.xlarge"], "capacity": "on-demand"}
+    # $0.775 × 730 hours. New nodes beside the old ones: $0.526 for a g4dn.xlarge on demand, and four t3.medium, $0.166.
+    assert re.search(said, words_with(tmp_path, "timeslice", {"budget": budget, "gpu-nodes": types}))
+    other = tmp_path / "other"  # the screen of a file is kept
+    other.mkdir()
+    assert " budget " not in words_with(other, "timeslice", {"budget": {}, "gpu-nodes": types})
+
+
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: str) -> None:
     found = lines(stack)
