@@ -38,7 +38,9 @@ def test_an_example_is_of_its_command_and_has_output_or_a_reason(command: str) -
     typed, *passed_on = TYPED[command].split(" -- ")
     assert f"tandem {typed} ".startswith(f"{command} ")
     parser(shlex.split(typed)[0]).parse_args(shlex.split(typed))
-    [(shown, output)] = re.findall(r"^```text\n\$ (.+)\n((?s:.*?))^```$", SECTIONS[command], flags=re.MULTILINE)
+    [(shown, output)] = re.findall(
+        r"^```text\n\$ (.+)\n((?s:.*?))^```$", SECTIONS[command].replace(" \\\n    ", " "), flags=re.MULTILINE
+    )
     assert shown == " -- ".join([f"tandem {typed}", *passed_on])
     has_reason = "*No output here. " in SECTIONS[command]
     assert has_reason == ("none" in EXAMPLES[command]) == (not output)

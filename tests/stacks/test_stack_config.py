@@ -67,7 +67,7 @@ def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -
 @pytest.mark.parametrize("name", ["karpenter", "mps", "per-model", "timeslice"])
 def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_path: Path) -> None:
     text = (ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-    [(hour, month)] = re.findall(r"# Room for .* (\d\.\d\d) and (\d+)", text)
+    [(hour, month)] = re.findall(r"# Room for (?s:.*?) (\d\.\d\d) and (\d+)", text)
     limits = f"  tandem:budget: {{max-usd-per-hour: {hour}, max-usd-per-month: {month}}}"
     file = tmp_path / f"Pulumi.{name}.yaml"
     file.write_text(re.sub(r"(?m)^  tandem:budget: .*", limits, text))

@@ -132,9 +132,9 @@ def test_the_guide_shows_what_its_first_command_prints() -> None:
     assert (len(lines), lines[3], shown[len(shown) - 5]) == (6, "…", lines[-1])
 
 
-@pytest.mark.parametrize("arguments", COMMANDS[1:], ids=" ".join)
+@pytest.mark.parametrize("arguments", [each for each in COMMANDS[1:] if each[0] == "models"], ids=" ".join)
 def test_the_other_commands_of_the_guide_list_models_that_fit(arguments: list[str]) -> None:
-    assert len(COMMANDS) == 4
+    assert [each[0] for each in COMMANDS].count("models") == 4
     assert "Each of these models fits there alone" in printed(*arguments)
 
 
