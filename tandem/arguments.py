@@ -82,6 +82,14 @@ class Parser(argparse.ArgumentParser):
         omitted = [action for action in self._actions if action.nargs == "?" and not action.option_strings]
         while left and not left[0].startswith("-") and (action := _first_omitted(omitted, parsed)):
             setattr(parsed, action.dest, self._get_value(action, left.pop(0)))
+        for action in self._actions:
+            given = getattr(parsed, action.dest, None)
+            if (
+                action.option_strings
+                and given != action.default
+                and "" in (given if isinstance(given, list) else [given])
+            ):
+                self.error(f"{action.option_strings[-1]}: expected one argument")  # `--write "$NAME"` without a NAME
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), "")
         if option:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]

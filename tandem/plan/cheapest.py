@@ -88,11 +88,9 @@ class Found:
     def foot(self) -> str:
         """How to keep it, or what to do with the file."""
         if self.written:
-            from tandem.search import new_stack_file
-
             name = called(self.written)
             deploy = f"`tandem sandbox up {name}`, or `pulumi stack init {name}`"
-            return f"Wrote {new_stack_file.shown(self.written)}. Next: {deploy}"
+            return f"Next: {deploy}"
         in_project = (stack_file(STACK).parent / "Pulumi.yaml").is_file()
         return "To keep it, add `--write NAME`." if in_project else f"To keep it: {self.keep}"
 

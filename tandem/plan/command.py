@@ -136,14 +136,17 @@ def _run(parsed: argparse.Namespace) -> int:
 def _plan_models(parsed: argparse.Namespace, models: list[str]) -> int:
     """Plans the cheapest setup for models, without a file."""
     from tandem.plan.cheapest import find_cheapest
+    from tandem.search.new_stack_file import shown
 
-    target = _target(parsed) if parsed.write or parsed.force else None
+    target = _target(parsed) if parsed.write is not None or parsed.force else None
     book = _live_prices(parsed.region or HOME_REGION) if parsed.live_prices else None
     found = find_cheapest(parsed, models, book, _measured(parsed))
     if parsed.measured:
         _warn_of_unused([found.judged])
     if target and not found.judged.refused:
         found = found.write(target)
+        if not parsed.json:  # at once: what follows may fail or be interrupted
+            print_line(f"Wrote {shown(target)}.", sys.stdout)
     if found.lowered:
         print_line(found.lowered, sys.stderr if parsed.json else sys.stdout)
     return _answer(parsed, found.judged, found=found)

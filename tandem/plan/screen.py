@@ -64,6 +64,8 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
+    if named:  # else the line above the plan has the limits
+        _budget(console, plan.config, bill_of(plan))
     _network(console, plan.config)
     _reclaims(console, plan.config)
     _features(console, plan.config)
@@ -301,7 +303,6 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         for hours in feature.cheaper_hours(bill)
     ]
     print_rows(console, rows, right=(1,), bold="total")
-    _budget(console, config, bill)
 
 
 def _budget(console: Console, config: StackConfig, bill: Cost) -> None:

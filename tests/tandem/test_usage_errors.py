@@ -46,6 +46,12 @@ CALLS = (
     *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
     *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
     *("plan dev --compare mgi", "plan dev mps --compare mps", "plan dev nosuch", "plan dev mps --running"),
+    *(
+        "plan qwen3:8b --write ''",
+        "init mine --model qwen3:8b --model ''",
+        "plan qwen3:8b --region=",
+        "plan qwen3:8b --hours ''",
+    ),
     *("plan timeslise", "plan MPS", "plan nosuch", "plan .", "plan ..", "plan mps --running --outputs outputs.json"),
     *(f"{command} timeslise" for command in ("doctor", "leftovers", "quota", "prices", "verify", "watch", "bench")),
     *(

@@ -131,7 +131,8 @@ def test_a_file_that_was_written_has_a_name_and_is_kept() -> None:
     ended = plan("llama2:7b", "--write", "one")
     lines = ended.stdout.splitlines()
     assert lines[0].startswith("✓ one: llama2:7b on ")
-    assert lines[-1] == "Wrote Pulumi.one.yaml. Next: `tandem sandbox up one`, or `pulumi stack init one`"
+    assert lines[0] == "Wrote Pulumi.one.yaml."
+    assert lines[-1] == "Next: `tandem sandbox up one`, or `pulumi stack init one`"
     again = plan("mistral:7b", "--write", "one")
     assert (again.returncode, " or --force to overwrite it." in again.stderr) == (2, True)
     assert "mistral:7b" not in Path("Pulumi.one.yaml").read_text()
