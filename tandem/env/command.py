@@ -1,6 +1,7 @@
 """`tandem env`: its arguments, and what it prints."""
 
 import argparse
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--shell", choices=SHELLS, default=SHELLS[0], help="your shell (default: sh, also bash and zsh)"
     )
-    parser.add_argument("--stop", action="store_true", help="close the ports")
-    parser.add_argument("--foreground", action="store_true", help="keep the ports open in this process, until Ctrl-C")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--stop", action="store_true", help="close the ports")
+    way.add_argument("--foreground", action="store_true", help="keep the ports open in this process, until Ctrl-C")
     add_cluster(parser)
 
 
@@ -82,7 +84,7 @@ def _set(shell: str, url: str) -> list[str]:
 
 def _comments(parsed: argparse.Namespace, record: "Record", port: "Port") -> list[str]:
     """What a shell ignores. At the end: without quotes around `$(…)`, the rest of its only line is a comment."""
-    stack = parsed.stack
+    stack = shlex.quote(parsed.stack)
     others = [f"# {each.model}: {each.url} (tandem env {stack} {each.id})" for each in record.ports if each != port]
     call = f"tandem env {stack} --shell fish | source" if parsed.shell == "fish" else f'eval "$(tandem env {stack})"'
     end = "Ctrl-C" if parsed.foreground else f"tandem env {stack} --stop"
