@@ -78,7 +78,7 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
     assert {model.context for model in reading.config.models} == {2048}
     assert reading.config.park is not None
     assert (reading.config.park.times.running_hours, reading.config.park.timezone) == (5 * 12, "Europe/Paris")
-    rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+).* \d+ \(\d+–\d+\)", screen, re.MULTILINE)
+    rows = re.findall(r"^([1-3]) +\d+  1 × \S+ +(\S+).* \d+ \(\d+–\d+\)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.pools[0].sharing.mode == rows[1][1]
     assert (

@@ -81,7 +81,9 @@ def test_in_every_region_a_recipe_plans_without_a_warning_or_says_why_it_cannot(
     ended = call("init", "mine", "--recipe", name, "--yes", "--region", region, *FLAGS, "--json", cwd=project)
     if ended.returncode:
         assert (ended.returncode, written(project)) == (1, [])
-        assert re.search(r"is not available in \S+ .* Use \S+, the nearest|Use a smaller model", ended.json["error"])
+        assert re.search(
+            r"fits the models is offered in \S+\. Use `--region \S+`|Use a smaller model", ended.json["error"]
+        )
         return
     reading = judge_file(project / "Pulumi.mine.yaml")
     assert reading.problems == ()

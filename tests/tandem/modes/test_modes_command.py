@@ -174,7 +174,7 @@ def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) 
     assert plans["g4dn.xlarge"] == "refused"
     assert plans["g6e.2xlarge"] == "plans"
     assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
-    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine:latest, context 4,096")
+    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096")
 
 
 @pytest.mark.slow

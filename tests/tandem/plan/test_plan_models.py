@@ -130,8 +130,8 @@ def test_outside_a_project_the_screen_has_the_command_that_makes_one(
 def test_a_file_that_was_written_has_a_name_and_is_kept() -> None:
     ended = plan("llama2:7b", "--write", "one")
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("✓ one: llama2:7b on ")
     assert lines[0] == "Wrote Pulumi.one.yaml."
+    assert lines[1].startswith("✓ one: llama2:7b on ")
     assert lines[-1] == "Next: `tandem sandbox up one`, or `pulumi stack init one`"
     again = plan("mistral:7b", "--write", "one")
     assert (again.returncode, " or --force to overwrite it." in again.stderr) == (2, True)
@@ -257,7 +257,7 @@ def test_a_price_that_nobody_knows_is_not_compared() -> None:
         ("qwen3:8b --format github", "--format github is for stack files. Leave it out."),
         ("qwen3:8b --nights-off --hours 8-9", "not allowed with argument --nights-off"),
         ("qwen3:8b --hours 9-25", "the hours must be like 8-20 Europe/Paris, or always, not '9-25'."),
-        ("qwen3:8b --region nowhere", ", … All: docs/reference/regions.md."),
+        ("qwen3:8b --region nowhere", "Write us-east-1 or eu-central-1, for example. All: docs/reference/regions.md."),
         ("qwen3:8b --region any", "only `tandem choose` takes the region `any`."),
         ("qwen3:8b --context 5", "--context: must be at least 256, not 5."),
         ("qwen3:8b --under 3/day", "must be per hour or per month, not '3/day'."),

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -161,7 +162,11 @@ def test_a_plan_with_all_details_is_as_narrow_as_the_terminal_and_loses_no_numbe
     found, wide = (lines.__wrapped__(file, columns, "--verbose", "--resources") for columns in (60, 500))
     assert max(map(len, found)) <= 60, max(found, key=len)
     assert "…" not in "\n".join(found)
-    assert numbers(found) == numbers(wide)
+    # Where they have no room, the ranges of the last column are left out, or all of it.
+    last = [line.split("  ")[-1] for line in wide if re.search(r"\d\)? s$|500-token prompt$", line)]
+    left_out = Counter(numbers(wide)) - Counter(numbers(found))
+    assert left_out <= Counter(numbers(last))
+    assert Counter(numbers(found)) <= Counter(numbers(wide))
 
 
 def numbers(found: list[str]) -> list[str]:
