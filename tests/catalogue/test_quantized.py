@@ -8,7 +8,7 @@ import pytest
 from catalogue.facts import UNITS, Tag, tags
 from catalogue.quantized import quantized
 from catalogue.tensors import text_bytes
-from sharing.models.catalogue import find, models, nearest_names
+from sharing.models.catalogue import find, models, nearest_names, quantized_stems
 from sharing.speed.forecast import weights_per_token
 from tests.rows import read_rows
 
@@ -191,3 +191,14 @@ def test_a_quantization_changes_the_size_of_the_weights_and_not_their_number(nam
     assert found
     # 8.03 billion parameters (Hugging Face, Meta-Llama-3.1-8B), of which a token passes all but the embedding.
     assert weights_per_token(found) == pytest.approx(8.03e9 - 128_256 * 4096, rel=0.035)
+
+
+def test_the_tags_of_a_model_have_that_of_its_own_file_first() -> None:
+    """`qwen2.5-coder:7b` is `7b-instruct-q4_K_M` (ollama.com/library/qwen2.5-coder/tags)."""
+    assert quantized_stems()["qwen2.5-coder:7b"] == ["qwen2.5-coder:7b-instruct", "qwen2.5-coder:7b-base"]
+
+
+def test_users_write_no_tag_where_ollama_adds_it() -> None:
+    named = find("nomic-embed-text")
+    assert named
+    assert (named.name, named.short_name) == ("nomic-embed-text:latest", "nomic-embed-text")

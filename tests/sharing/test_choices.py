@@ -107,6 +107,14 @@ def test_setups_below_the_least_speed_are_kept_apart_the_fastest_first() -> None
     assert prices == sorted(prices)
 
 
+def test_types_that_only_the_region_lacks_are_offered_elsewhere() -> None:
+    """Calgary has no type of the catalogue (AWS, EC2 instance types by region), and a T4 holds both models."""
+    found = choose(replace(TWO, region="ca-west-1"), ["on-demand"])
+    assert not found.fitting
+    assert "g4dn.xlarge" in found.offered_elsewhere
+    assert "g4dn.xlarge" not in choose(TWO, ["spot"]).offered_elsewhere
+
+
 def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warning_proposed() -> None:
     """MPS is faster than time-slicing, and not officially supported (ollama#9765)."""
     found = choose(TWO, ["spot"])
