@@ -76,7 +76,7 @@ lint: .venv/test  ## Check format, lint, spelling and types
 	.venv/bin/mypy
 
 # People rely on the rules, so every line and branch of them is tested. Some judge the arguments of components alone.
-OF_PROGRAMS = tests/components/test_arguments.py tests/components/test_own_programs.py
+OF_PROGRAMS = tests/components/test_arguments.py tests/components/test_own_programs.py tests/catalogue/test_quantized.py
 coverage: .venv/test  ## Check that tests reach every line of the rules
 	.venv/bin/coverage run -m pytest -q tests/sharing tests/stacks $(OF_PROGRAMS)
 	.venv/bin/coverage report

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FACTS = Path(__file__).parent / "facts"
-UNITS = {"MB": 10**6, "GB": 10**9}
+UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ def tags() -> dict[str, Tag]:
             known=row["known"],
             source=row["source"],
         )
-        for row in _rows("tags.csv")
+        for row in rows("tags.csv")
     }
 
 
 @cache
 def registry() -> dict[str, str]:
     """The digest that each name of the library stands for."""
-    return {row["name"]: row["digest"] for row in _rows("registry.csv")}
+    return {row["name"]: row["digest"] for row in rows("registry.csv")}
 
 
 @cache
@@ -106,6 +106,7 @@ def sources() -> dict[str, dict[str, str]]:
     return read
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of one file of facts."""
     with (FACTS / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -26,19 +26,19 @@ NO_STATE = "layers_without_state"
 def table() -> str:
     """`sharing/data/models.csv`."""
     rows = [_row(tag) for tag in tags().values()]
-    return _csv(_about("models"), list(rows[0]), (list(row.values()) for row in rows))
+    return as_csv(about("models"), list(rows[0]), (list(row.values()) for row in rows))
 
 
 def names() -> str:
     """`sharing/data/model_names.csv`: every other name of the library that stands for a file of the table."""
     tag_of = {tag.digest: tag.name for tag in tags().values()}
     others = [(name, tag_of[digest]) for name, digest in registry().items() if name not in tags()]
-    return _csv(_about("names"), ["name", "model"], others)
+    return as_csv(about("registry"), ["name", "model"], others)
 
 
 def _row(tag: Tag) -> dict[str, Any]:
     shape = tag.shape
-    weights, projector, known, spread = _sizes(tag)
+    weights, projector, known, spread = sizes(tag)
     return {
         "model": tag.name,
         "quant": tag.quantization,
@@ -73,7 +73,7 @@ def _row(tag: Tag) -> dict[str, Any]:
     }
 
 
-def _sizes(tag: Tag) -> tuple[int, int, str, int]:
+def sizes(tag: Tag) -> tuple[int, int, str, int]:
     """Weights, projector, their kind of source, and the bytes by which the weights may be larger."""
     text = text_bytes(tag.shape, tag.quantization, tag.exceptions)
     pictures = vision_bytes(tag.shape)
@@ -117,16 +117,18 @@ def _widest_feed_forward(shape: Shape) -> int:
     )
 
 
-def _about(what: str) -> dict[str, str]:
+def about(what: str) -> dict[str, str]:
+    """Source and date of a table: `models`, made of all facts, or one that is made of the library's list of tags."""
     newest = max(source["date"] for source in sources().values())
-    about = {
-        "models": "catalogue/facts, by `python -m catalogue`; what `source` names is in catalogue/facts/sources.json",
-        "names": f"catalogue/facts/registry.csv, by `python -m catalogue`: {sources()['registry']['what']}",
-    }
-    return {"source": about[what], "date": sources()["registry"]["date"] if what == "names" else newest}
+    listed = sources()["registry"]
+    if what == "models":
+        made = "catalogue/facts, by `python -m catalogue`; what `source` names is in catalogue/facts/sources.json"
+        return {"source": made, "date": newest}
+    return {"source": f"catalogue/facts/{what}.csv, by `python -m catalogue`: {listed['what']}", "date": listed["date"]}
 
 
-def _csv(about: dict[str, str], columns: list[str], rows: Iterable[Iterable[object]]) -> str:
+def as_csv(about: dict[str, str], columns: list[str], rows: Iterable[Iterable[object]]) -> str:
+    """The text of a table of `sharing/data`."""
     text = io.StringIO()
     for key, value in about.items():
         text.write(f"# {key}: {value}\n")

@@ -1,36 +1,13 @@
-"""Bytes of a model's tensors, from its shape and the quantization of its file.
+"""The tensors of a model's file and their bytes, from the model's shape and the quantization of the file.
 
-The rules of quantization are those of llama.cpp's `llama_tensor_get_type_impl` (src/llama-quant.cpp, b10488).
 Besides its tensors a file has a header, mostly the tokenizer: a few MB, the same for all models with that tokenizer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from catalogue.facts import Shape
+from catalogue.quantizing import UNCHANGED, Tensor, bytes_of
 
-BLOCKS = {
-    "F32": (1, 4),
-    "F16": (1, 2),
-    "BF16": (1, 2),
-    "Q8_0": (32, 34),
-    "Q4_0": (32, 18),
-    "Q5_0": (32, 22),
-    "Q5_1": (32, 24),
-    "Q4_K": (256, 144),
-    "Q5_K": (256, 176),
-    "Q6_K": (256, 210),
-    "MXFP4": (32, 17),
-}
-"""Values of a block and the bytes that hold them. Source: ggml-common.h."""
-FALLBACKS = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
-"""Types for a row that does not fill the blocks. Source: llama-quant.cpp tensor_type_fallback."""
-MOST = {"Q4_K_M": "Q4_K", "MXFP4": "BF16"}
-"""Type of most tensors of a file, if the name of the quantization does not contain it."""
-OUTPUT = {"Q4_K_M": "Q6_K", "Q4_0": "Q6_K", "MXFP4": "BF16"}
-MOST_HEADS_TOGETHER = 80
-"""Layers of a 70B model: its `attn_v`, small beside `attn_q`, gets at least Q5_K."""
-EXPERTS_OF_MIXTRAL = 8
-"""Files with this number of experts get a better `attn_k`, `attn_v` and `attn_output`."""
 STANDARD = {
     *(
         "llama",
@@ -47,7 +24,7 @@ STANDARD = {
     ),
     *("phi3", "olmo2", "granite", "granitemoe", "gptoss", "deepseek2", "llama4"),
 }
-"""Architectures whose tensors `text_bytes` knows to the last byte."""
+"""Architectures whose tensors `tensors` knows one by one."""
 ENCODERS = {"bert", "nomic-bert"}
 ONE_KIND_PER_LAYER = {"nemotron_h_moe"}
 """Architectures whose layers have either a state, or attention, or experts, which have no gate.
@@ -57,17 +34,24 @@ Source: llama.cpp src/models/nemotron-h.cpp."""
 def text_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int | None:
     """All tensors of the language model; None for an architecture whose tensors are not known one by one."""
     if shape.architecture in ENCODERS:
-        return _encoder_bytes(shape)
+        return _encoder_bytes(shape) if quantization in UNCHANGED else None
     if shape.architecture not in STANDARD:
         return None
-    layers = shape.number("block_count")
-    total = _embedding(shape, quantization, exceptions) + 4 * shape.number("embedding_length")
+    return _sum(tensors(shape, quantization, exceptions), shape, quantization, exceptions)
+
+
+def tensors(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> Iterator[Tensor]:
+    """The tensors of a file of a `STANDARD` architecture; a layer's norms and biases count as one."""
+    width = shape.number("embedding_length")
+    yield _embedding(shape)
+    yield Tensor("output_norm", width, kind="F32")
     if not _tied(shape, exceptions):
-        total += _bytes(_output(quantization), shape.number("embedding_length"), shape.number("vocabulary"))
-    for layer in range(layers):
-        better = quantization == "Q4_K_M" and gets_more_bits(layer, layers)
-        total += _attention(shape, quantization, exceptions, better) + _feed_forward(shape, quantization, layer, better)
-    return total
+        yield Tensor("output", width, shape.number("vocabulary"))
+    # Tensors for which a file differs from the rules. All have the type of the source where nothing is quantized.
+    kinds = {} if quantization in UNCHANGED else exceptions
+    for layer in range(shape.number("block_count")):
+        for each in (*_attention(shape), *_feed_forward(shape, layer)):
+            yield Tensor(f"blk.{layer}.{each.name}", each.row, each.rows, each.kind or kinds.get(each.name, ""))
 
 
 def expert_bytes(shape: Shape, quantization: str) -> int:
@@ -75,12 +59,18 @@ def expert_bytes(shape: Shape, quantization: str) -> int:
     experts, layers = shape.number("expert_count", 0), shape.number("block_count")
     if not experts:
         return 0
+    first = shape.number("leading_dense_block_count", 0)
     if shape.architecture in ONE_KIND_PER_LAYER:
-        return shape.number("layers_without_state") * _experts(shape, quantization, better=False)
-    return sum(
-        _experts(shape, quantization, better=quantization == "Q4_K_M" and gets_more_bits(layer, layers))
-        for layer in range(shape.number("leading_dense_block_count", 0), layers)
+        # Which layers have experts is unknown here, so none of them counts as one that gets more bits.
+        plain = "Q4_K_S" if quantization == "Q4_K_M" else quantization
+        middle = [Tensor(f"blk.{layers - 1}.{each.name}", each.row, each.rows) for each in _experts(shape)]
+        return shape.number("layers_without_state") * _sum(middle, shape, plain, {})
+    found = (
+        Tensor(f"blk.{layer}.{each.name}", each.row, each.rows)
+        for layer in range(first, layers)
+        for each in _experts(shape)
     )
+    return _sum(found, shape, quantization, {})
 
 
 def embedding_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
@@ -91,10 +81,10 @@ def embedding_bytes(shape: Shape, quantization: str, exceptions: Mapping[str, st
     """
     width, vocabulary = shape.number("embedding_length"), shape.number("vocabulary")
     if shape.architecture in ENCODERS:
-        rows = vocabulary + shape.number("position_embeddings") + shape.number("token_types")
-        return _bytes("F16", width, rows)
+        return 2 * width * (vocabulary + shape.number("position_embeddings") + shape.number("token_types"))
     per_layer = vocabulary * shape.number("per_layer_input", 0) * shape.number("block_count") * 2
-    return per_layer + (0 if _tied(shape, exceptions) else _embedding(shape, quantization, exceptions))
+    tied = _tied(shape, exceptions)
+    return per_layer + (0 if tied else _sum([_embedding(shape)], shape, quantization, exceptions))
 
 
 def vision_bytes(shape: Shape) -> int:
@@ -110,113 +100,93 @@ def vision_bytes(shape: Shape) -> int:
     return 2 * (layers * each + shape.number("vision_patch") * width + joined + sound)
 
 
-def _bytes(kind: str, row: int, rows: int) -> int:
-    if row % BLOCKS[kind][0]:
-        kind = FALLBACKS.get(kind, "F16")
-    values, size = BLOCKS[kind]
-    return row // values * size * rows
-
-
-def gets_more_bits(layer: int, layers: int) -> bool:
-    """Whether Q4_K_M gives `attn_v` and `ffn_down` of that layer six bits. Source: llama-quant.cpp, `use_more_bits`."""
-    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
-
-
-def _most(quantization: str) -> str:
-    return MOST.get(quantization, quantization)
-
-
-def _output(quantization: str) -> str:
-    return OUTPUT.get(quantization, quantization)
+def _sum(found: Iterable[Tensor], shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
+    tied = _tied(shape, exceptions)
+    return sum(bytes_of(tensor, shape, quantization, tied=tied) for tensor in found)
 
 
 def _tied(shape: Shape, exceptions: Mapping[str, str]) -> bool:
     return bool(int(exceptions.get("tied", shape.number("tied", 0))))
 
 
-def _embedding(shape: Shape, quantization: str, exceptions: Mapping[str, str]) -> int:
-    kind = _output(quantization) if _tied(shape, exceptions) else _most(quantization)
-    return _bytes(kind, shape.number("embedding_length"), shape.number("vocabulary"))
+def _embedding(shape: Shape) -> Tensor:
+    return Tensor("token_embd", shape.number("embedding_length"), shape.number("vocabulary"))
 
 
-def _attention(shape: Shape, quantization: str, exceptions: Mapping[str, str], better: bool) -> int:
+def _attention(shape: Shape) -> Iterator[Tensor]:
     width, heads, kv_heads = (shape.number(key) for key in ("embedding_length", "head_count", "head_count_kv"))
     head = shape.number("key_length")
     value = shape.number("value_length", head)
-    most = _most(quantization)
-    output = "Q5_K" if quantization == "Q4_K_M" and _is_mixtral(shape) else most
-    total = _bytes(output, heads * value, width) + 4 * width * shape.number("norms", 2)
-    if "attention_bias" in shape.facts:
-        total += 4 * (heads + 2 * kv_heads) * head
-    if "output_bias" in shape.facts:
-        total += 4 * width
-    norms = shape.number("qk_norm", 0)
-    total += 4 * (2 * head if norms == 1 else norms // 2 * (heads + kv_heads) * head)
+    yield Tensor("attn_norms", _norm_values(shape), kind="F32")
+    yield Tensor("attn_output", heads * value, width)
     if shape.architecture == "phi3":
-        kind = exceptions.get("attn_qkv", "Q5_K" if quantization == "Q4_K_M" else most)
-        return total + _bytes(kind, width, (heads + 2 * kv_heads) * head)
-    if "kv_lora_rank" in shape.facts:
-        return total + _latent_attention(shape, most)
-    key, values = ("Q8_0", "Q8_0") if _is_mixtral(shape) else (most, _value_kind(shape, quantization, better))
-    values = exceptions.get("attn_v", values)
-    return (
-        total
-        + _bytes(most, width, heads * head)
-        + _bytes(key, width, kv_heads * head)
-        + _bytes(values, width, kv_heads * value)
-    )
+        yield Tensor("attn_qkv", width, (heads + 2 * kv_heads) * head)
+    elif "kv_lora_rank" in shape.facts:
+        yield from _latent_attention(shape)
+    else:
+        yield Tensor("attn_q", width, heads * head)
+        yield Tensor("attn_k", width, kv_heads * head)
+        yield Tensor("attn_v", width, kv_heads * value)
 
 
-def _value_kind(shape: Shape, quantization: str, better: bool) -> str:
-    if better:
-        return "Q6_K"
-    of_70b = shape.architecture in ("llama", "qwen2") and shape.number("block_count") == MOST_HEADS_TOGETHER
-    return "Q5_K" if quantization == "Q4_K_M" and of_70b else _most(quantization)
+def _norm_values(shape: Shape) -> int:
+    """Norms of one layer, and the biases of its attention."""
+    width, heads, kv_heads = (shape.number(key) for key in ("embedding_length", "head_count", "head_count_kv"))
+    head, norms = shape.number("key_length"), shape.number("qk_norm", 0)
+    values = width * shape.number("norms", 2)
+    values += 2 * head if norms == 1 else norms // 2 * (heads + kv_heads) * head
+    if "attention_bias" in shape.facts:
+        values += (heads + 2 * kv_heads) * head
+    return values + (width if "output_bias" in shape.facts else 0)
 
 
-def _latent_attention(shape: Shape, kind: str) -> int:
+def _latent_attention(shape: Shape) -> Iterator[Tensor]:
     width, heads, head = (shape.number(key) for key in ("embedding_length", "head_count", "key_length"))
     rank, rope, query = (
         shape.number("kv_lora_rank"),
         shape.number("rope_dimension_count"),
         shape.number("q_lora_rank", 0),
     )
-    queries = _bytes(kind, width, heads * head)
     if query:
-        queries = _bytes(kind, width, query) + 4 * query + _bytes(kind, query, heads * head)
-    both = heads * (head - rope + shape.number("value_length"))
-    return queries + _bytes(kind, width, rank + rope) + 4 * rank + _bytes(kind, rank, both)
+        yield Tensor("attn_q_a_norm", query, kind="F32")
+        yield Tensor("attn_q_a", width, query)
+    yield Tensor("attn_q_b" if query else "attn_q", query or width, heads * head)
+    yield Tensor("attn_kv_a_norm", rank, kind="F32")
+    yield Tensor("attn_kv_a_mqa", width, rank + rope)
+    yield Tensor("attn_kv_b", rank, heads * (head - rope + shape.number("value_length")))
 
 
-def _feed_forward(shape: Shape, quantization: str, layer: int, better: bool) -> int:
+def _feed_forward(shape: Shape, layer: int) -> Iterator[Tensor]:
     width, experts = shape.number("embedding_length"), shape.number("expert_count", 0)
-    most = _most(quantization)
-    down = "Q6_K" if better else most
     if not experts or layer < shape.number("leading_dense_block_count", 0):
         inner = shape.number("feed_forward_length")
-        return 2 * _bytes(most, width, inner) + _bytes(down, inner, width)
-    inner, shared = _expert_width(shape), shape.number("expert_shared_feed_forward_length", 0)
-    together = _experts(shape, quantization, better) + 4 * width * experts
-    if quantization == "MXFP4":
-        return together + 4 * experts * (2 * inner + width + 1) + 4 * shape.number("head_count")
-    return together + 2 * _bytes(most, width, shared) + _bytes(down, shared, width)
+        yield from _matrices("", width, inner, 1)
+        return
+    yield from _experts(shape)
+    yield Tensor("ffn_gate_inp", width, experts, kind="F32")
+    if shape.architecture == "gptoss":
+        biases = experts * (2 * _expert_width(shape) + width + 1)
+        yield Tensor("ffn_biases", biases + shape.number("head_count"), kind="F32")
+    if shared := shape.number("expert_shared_feed_forward_length", 0):
+        yield from _matrices("_shexp", width, shared, 1)
+
+
+def _matrices(suffix: str, width: int, inner: int, count: int) -> Iterator[Tensor]:
+    yield Tensor(f"ffn_gate{suffix}", width, inner * count)
+    yield Tensor(f"ffn_up{suffix}", width, inner * count)
+    yield Tensor(f"ffn_down{suffix}", inner, width * count)
+
+
+def _experts(shape: Shape) -> Iterator[Tensor]:
+    """The matrices of all experts of one layer."""
+    found = _matrices("_exps", shape.number("embedding_length"), _expert_width(shape), shape.number("expert_count"))
+    for each in found:
+        if each.name != "ffn_gate_exps" or shape.architecture not in ONE_KIND_PER_LAYER:
+            yield each
 
 
 def _expert_width(shape: Shape) -> int:
     return shape.number("expert_feed_forward_length", shape.number("feed_forward_length"))
-
-
-def _experts(shape: Shape, quantization: str, better: bool) -> int:
-    """The matrices of all experts of one layer."""
-    width, inner = shape.number("embedding_length"), _expert_width(shape)
-    most = "MXFP4" if quantization == "MXFP4" else _most(quantization)
-    inputs = 1 if shape.architecture in ONE_KIND_PER_LAYER else 2
-    each = inputs * _bytes(most, width, inner) + _bytes("Q6_K" if better else most, inner, width)
-    return shape.number("expert_count") * each
-
-
-def _is_mixtral(shape: Shape) -> bool:
-    return shape.number("expert_count", 0) == EXPERTS_OF_MIXTRAL
 
 
 def _encoder_bytes(shape: Shape) -> int:

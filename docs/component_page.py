@@ -40,6 +40,7 @@ SECTIONS = {
 """The public classes in the order of the page. A component's arguments follow it."""
 FUNCTIONS = {
     "Registries": ("components.pull_from",),
+    "Other models": ("tandem.find_model",),
     "The verdict for tests": ("tandem.check", "tandem.Verdict", "tandem.ModelMemory"),
 }
 """What a program calls, and what it gets, by heading."""

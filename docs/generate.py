@@ -8,50 +8,55 @@
 
 import datetime
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+import alternatives
 import cli
 import component_page
 import effects
 import emulation
 import errors
+import front
+import keys
 import limits
 import modes
 import picture
 import real_world
+import recipe_pages
 import records
 import regions
 import sample_report
 import samples
 import speeds
-from pydantic import BaseModel, TypeAdapter
-from pydantic.fields import FieldInfo
+from pydantic import TypeAdapter
 
 from catalogue import speed_report
 from components.ollama_pair.model_metrics import FAMILIES
 from plugin import schema as package_schema
 from sharing import tables
-from sharing.modes.modes import TimeSlicing, mode_names
 from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.verdict.full import judge_fully
+from stacks.model_files.web import OFFLINE
 from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
-from stacks.stack_file.provider_keys import HONOURED, REGION
-from stacks.stack_file.yaml import as_yaml
+from stacks.stack_file.provider_keys import REGION
 from tandem.doctor.checks import CHECKS
 from tandem.dry_run.report import PlanReport
+from tandem.init import recipes
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
+HOME = ROOT / "docs" / "index.md"
 REFERENCE = ROOT / "docs" / "reference"
 EMULATION = REFERENCE / "emulation.md"
 REAL_WORLD = REFERENCE / "real-world-behaviours.md"
 TWO_SIZES = ROOT / "docs" / "how-to" / "share-a-gpu-by-size.md"
+ALTERNATIVES = ROOT / "docs" / "explanation" / "alternatives.md"
 WAYS = ROOT / "docs" / "explanation" / "ways-to-share.md"
 WHERE = {
     "machine": "this machine",
@@ -59,13 +64,6 @@ WHERE = {
     "stack": "the stack's needs",
     "cluster": "what is deployed",
 }
-# As in tests/shipped.py.
-STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
-
-VALUES = ("models-clients", "proof", "registry", "tags")
-"""Keys of a stack file that are not sections."""
-SEVERAL_KINDS: dict[str, type[BaseModel]] = {"sharing": TimeSlicing, "gpu-nodes": GpuNodes}
-"""The kind of a section that the stack `dev` has, where a section has several."""
 IN_DEV: dict[str, dict[str, Any]] = {
     "sharing": {"mode": "timeslice"},
     "gpu-nodes": {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]},
@@ -77,27 +75,15 @@ IN_DEV: dict[str, dict[str, Any]] = {
 """Values of the stack `dev`, the cheapest that works."""
 
 
-def find_sections(model: type[BaseModel] = StackConfig, above: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """Each section of a stack file, with the keys that contain it: `cluster.system-nodes`."""
-    for key, field in _fields(model):
-        path = f"{above}{key}"
-        parts = (field.annotation, *get_args(field.annotation))
-        kinds = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
-        if path in SEVERAL_KINDS:
-            yield path, SEVERAL_KINDS[path]
-        elif kinds and path not in VALUES and not key.startswith("aws:"):
-            yield path, kinds[0]
-            yield from find_sections(kinds[0], f"{path}.")
-
-
 def main(arguments: list[str]) -> int:
     """Writes or checks every document; returns the exit code."""
-    stale = [path for path, text in documents() if not path.is_file() or not _is_current(path, text)]
     if "--check" in arguments:
-        for path in stale:
+        stale = [path for path, text in documents() if not path.is_file() or not _is_current(path, text)]
+        for path in dict.fromkeys(stale):
             print(f"{path.relative_to(ROOT)} is out of date. Run `make docs`.")
         return 1 if stale else 0
     for path, text in documents():
+        # At once, because a document with several generated parts is read again for each.
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return 0
@@ -135,22 +121,49 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
     found = modes.find(_config("timeslice", _day()))
     yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
-    of_sizes = limits.find(_config("per-model", _day()))
-    yield _with_table(ROOT / "README.md", "limits", limits.sentence(of_sizes))
+    of_sizes = limits.find(front.base(served.model.name for served in _config("per-model", _day()).models))
     yield _with_table(TWO_SIZES, "stack", samples.stack_file("per-model"))
     yield _with_table(TWO_SIZES, "plan", samples.plan("per-model"))
     yield _with_table(TWO_SIZES, "prices", _markdown(limits.rows(of_sizes)))
     yield _with_table(WAYS, "prices", _markdown(limits.rows(of_sizes)))
     yield _with_table(WAYS, "ecs", limits.without_cluster(of_sizes))
-    yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
+    yield _with_table(ALTERNATIVES, "hosted", _markdown(alternatives.rows()))
+    yield _with_table(ALTERNATIVES, "hosted-source", alternatives.source())
+    yield _with_table(ALTERNATIVES, "machine", alternatives.machine())
+    yield _with_table(ROOT / "README.md", "first", front.price(cost_of_dev()) + front.claim(ROOT))
+    yield _with_table(ROOT / "README.md", "pairs", _markdown(front.pairs()))
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
     yield _with_table(ROOT / "docs" / "how-to" / "read-the-models-metrics.md", "metrics", metrics_table())
+    yield _with_table(ROOT / "docs" / "how-to" / "verify-a-stack.md", "watch", cli.from_a_test("tandem watch"))
     yield _with_table(REFERENCE / "changes.md", "changes", effects.changes())
     yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", effects.upgrades())
-    yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
+    yield _with_table(REFERENCE / "stack-file.md", "keys", keys.reference())
+    yield _with_table(HOME, "plan", samples.plan("timeslice"))
+    yield _with_table(HOME, "cost", cost_of_dev())
+    yield _with_table(HOME, "sizes", _markdown(limits.rows(of_sizes)))
+    yield _with_table(recipe_pages.FOLDER / "index.md", "recipes", _markdown(recipe_pages.overview()))
+    for name in recipes.names():
+        yield from _recipe(name)
+    yield from recipe_pages.pictures()
     for name, text in speed_tables().items():
         yield _with_table(ROOT / "docs" / "explanation" / "speed.md", name, text)
+
+
+def _recipe(name: str) -> Iterator[tuple[Path, str]]:
+    """The page of a recipe, with three generated parts, or four."""
+    page = recipe_pages.FOLDER / f"{name}.md"
+    parts = {
+        "figures": _markdown(recipe_pages.figures(name)),
+        "plan": recipe_pages.plan(name),
+        "stack": recipe_pages.stack(name),
+    }
+    text = page.read_text(encoding="utf-8")
+    if "<!-- team: generated -->" in text:
+        parts["team"] = _markdown(recipe_pages.team(name))
+    for part, table in parts.items():
+        text = _replace(text, page.name, part, table)
+    yield page, text
 
 
 def dev_stack() -> str:
@@ -170,27 +183,17 @@ def dev_stack() -> str:
     return write.stack_file({REGION: "us-east-1", **values}, head, every_key=True)
 
 
-def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
-    """Keys of the AWS provider that a stack file may have, without the region."""
-    fields = StackConfig.model_fields.values()
-    yield from ((field.alias, field) for field in fields if field.alias in HONOURED and field.alias != REGION)
-
-
-def _plain(value: object) -> object:
-    return value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
-
-
-def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    return [(field.alias or name, field) for name, field in model.model_fields.items()]
-
-
 def _with_table(path: Path, name: str, table: str) -> tuple[Path, str]:
     """The document with its table written again; two comments mark its place."""
-    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: generated -->\n")
+    return path, _replace(path.read_text(encoding="utf-8"), path.name, name, table)
+
+
+def _replace(text: str, page: str, name: str, table: str) -> str:
+    before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
     _, closing, after = rest.partition(f"<!-- /{name} -->")
-    assert opening, f"{path.name} has no place for the table {name}"
-    assert closing, f"{path.name} does not end the table {name}"
-    return path, f"{before}{opening}{table}{closing}{after}"
+    assert opening, f"{page} has no place for the table {name}"
+    assert closing, f"{page} does not end the table {name}"
+    return f"{before}{opening}{table}{closing}{after}"
 
 
 def checks_table() -> str:
@@ -236,7 +239,7 @@ def cost_of_dev() -> str:
 def costs_table() -> str:
     """The cost of each stack, on the day of the price table."""
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
-    for stack in STACKS:
+    for stack in samples.STACKS:
         config = _config(stack, _day())
         bill, pool = judge_fully(config).cost, config.pools[0]
         assert bill is not None
@@ -245,44 +248,6 @@ def costs_table() -> str:
         dedicated = f"{bill.dedicated_usd_per_hour:.2f}"
         rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:,.0f}", dedicated, nodes))
     return _markdown(rows)
-
-
-def keys_table() -> str:
-    """Every key of a stack file."""
-    rows = [("key", "default", "meaning")]
-    rows.append(("`aws:region`", "", _meaning("aws:region", StackConfig.model_fields["region"])))
-    rows += [(f"`{key}`", "", _meaning(key.rpartition(".")[2], field)) for key, field in _provider_keys()]
-    sections = dict(find_sections())
-    for section, model in sections.items():
-        first, *inner = section.split(".")
-        prefix = ".".join(["models[]" if first == "models" else first, *inner])
-        for key, field in _fields(model):
-            if f"{section}.{key}" not in sections:
-                required = field.is_required() or field.default is None or key == "mode"
-                default = "" if required else f"`{as_yaml(field.default)}`"
-                rows.append((f"`{prefix}.{key}`", default, _what(section, key, field)))
-        if model is GpuNodes:
-            own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
-            rows += [(f"`{section}[].{key}`", "", _meaning(key, field)) for key, field in own]
-    for name in VALUES:
-        field = StackConfig.model_fields[name.replace("-", "_")]
-        default = "" if field.default is None else f"`{as_yaml(_plain(field.default))}`"
-        rows.append((f"`{name}`", default, _meaning(f"tandem:{name}", field)))
-    return _markdown(rows)
-
-
-def _what(section: str, key: str, field: FieldInfo) -> str:
-    if (section, key) == ("sharing", "mode"):
-        return " \\| ".join(f"`{mode}`" for mode in mode_names())
-    return _meaning(key, field)
-
-
-def _meaning(key: str, field: FieldInfo) -> str:
-    """The description of a key, with its example; those of words and truth values say nothing new."""
-    [example, *others] = field.examples or [None]
-    is_plain = example is None or (others and isinstance(example, str | bool))
-    shown = "" if is_plain else f" Example: `{key}: {as_yaml(example)}`."
-    return f"{field.description or ''}{shown}"
 
 
 def _markdown(rows: Sequence[tuple[str, ...]]) -> str:
@@ -306,4 +271,5 @@ def plan_schema() -> str:
 
 
 if __name__ == "__main__":
+    os.environ[OFFLINE] = "1"  # the same pages on every machine
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What the models of the stack `per-model` cost in each sharing mode, as the rules judge them."""
+"""What the models of the stack `per-model` cost in each sharing mode, on the cluster of `tandem plan MODELS`."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.config import StackConfig
 from sharing.verdict.full import judge_fully
 from sharing.verdict.matrix import Cell, cells, cheapest
-from tandem.columns import speed_cell
+from tandem.terminal import in_range
 
 WAYS = {
     MPS_PER_MODEL: "`mps`, `limits: per-model`",
@@ -17,7 +17,6 @@ WAYS = {
     "mig-mixed": "`mig`, `strategy: mixed`",
 }
 """The sharing modes that are compared. MIG's equal slices hold these models on the same nodes as its different ones."""
-GUIDE = "docs/how-to/share-a-gpu-by-size.md"
 OWN_CLUSTER = ("control plane", "system nodes")
 """Lines of a bill that a stack on Amazon ECS would not have."""
 
@@ -29,24 +28,13 @@ def find(config: StackConfig) -> dict[str, Cell]:
     return {way: cell for way, cell in found.items() if cell}
 
 
-def sentence(found: dict[str, Cell]) -> str:
-    """The comparison on the first screen of the README."""
-    large, small = (f"`{served.model.name}`" for served in found[MPS_PER_MODEL].config.models)
-    own, equal, exclusive, turns = (_nodes(found[way]) for way in (MPS_PER_MODEL, "mps", "exclusive", "timeslice"))
-    lines = (
-        f"- **Limits that fit each model.** GPU nodes for {large} beside {small}, per hour: {own} with",
-        f"  [a limit for each]({GUIDE}), {equal} with equal limits, {exclusive} with a GPU for each, and "
-        f"{turns} by time-slicing, without limits.",
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
 def rows(found: dict[str, Cell]) -> list[tuple[str, ...]]:
     """The table of the guide: the cheapest first."""
     head = ("sharing mode", "memory limits", "cheapest GPU nodes", "$ per hour, nodes", "$ per hour, stack", "tokens/s")
     table: list[tuple[str, ...]] = [head]
     for way in sorted(found, key=lambda way: (found[way].usd_per_hour, -found[way].tokens_per_s)):
         cell = found[way]
+        assert cell.slowest_busy is not None
         table.append(
             (
                 WAYS[way],
@@ -54,7 +42,7 @@ def rows(found: dict[str, Cell]) -> list[tuple[str, ...]]:
                 f"{cell.nodes} × {cell.instance.name}",
                 f"{cell.usd_per_hour:.2f}",
                 f"{_stack(cell):.2f}",
-                speed_cell(cell.slowest_busy),
+                in_range(cell.slowest_busy),
             )
         )
     return table
@@ -65,13 +53,9 @@ def without_cluster(found: dict[str, Cell]) -> str:
     cell = found[MPS_PER_MODEL]
     whole, rest = _stack(cell), _stack(cell, OWN_CLUSTER)
     return (
-        f"The stack `per-model` costs ${whole:.2f} per hour with a {cell.instance.name}. Control plane and system\n"
-        f"nodes are ${whole - rest:.2f} of it. ECS needs neither, so about ${rest:.2f} are left.\n"
+        f"The setup with a limit for each model costs ${whole:.2f} per hour. Control plane and system node are\n"
+        f"${whole - rest:.2f} of it. ECS needs neither, so about ${rest:.2f} are left.\n"
     )
-
-
-def _nodes(cell: Cell) -> str:
-    return f"${cell.usd_per_hour:.2f} ({cell.nodes} × {cell.instance.name})"
 
 
 def _limits(offers: Sequence[Shares]) -> str:

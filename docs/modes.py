@@ -18,9 +18,9 @@ from tandem.columns import price_cell, speed_cell
 USE_FOR = {
     "exclusive": "predictable latency; the baseline for comparisons",
     "timeslice": "chat that is mostly idle",
-    "mps": "steady load on all models; not officially supported by Ollama (ollama#9765)",
-    "mps-per-model": "models of different sizes on one GPU; not officially supported by Ollama (ollama#9765)",
-    "mig-single": "strict isolation between models of similar size; unverified with Ollama (ollama#13800)",
+    "mps": "steady load on all models",
+    "mps-per-model": "models of different sizes on one GPU",
+    "mig-single": "strict isolation between models of similar size",
     "mig-mixed": "the same for models of different sizes",
 }
 """The use of each sharing mode: the only column that no rule computes."""
@@ -45,23 +45,11 @@ def find(config: StackConfig) -> Found:
 
 def overview(found: Found) -> list[tuple[str, ...]]:
     """The rows of the README's table."""
-    rows: list[tuple[str, ...]] = [
-        ("sharing mode", "isolation", "shares per GPU", "GPU nodes only, from", *SPEED, "use it for")
-    ]
+    rows: list[tuple[str, ...]] = [("sharing mode", "isolation", "$ per hour, from", SPEED[0], "use it for")]
     for way, planned in found.items():
         spot = _spot(planned)
-        least, most = _bounds(way)
-        price = f"${spot.usd_per_hour:.2f} per hour, {spot.nodes} × {spot.instance.name}"
-        rows.append(
-            (
-                _name(planned),
-                ISOLATION[isolation(_shares(planned))],
-                _range(least, max(most.values())),
-                price,
-                *_speed(spot),
-                USE_FOR[way],
-            )
-        )
+        price = f"{spot.usd_per_hour:.2f} ({spot.nodes} × {spot.instance.name})"
+        rows.append((_name(planned), ISOLATION[isolation(_shares(planned))], price, _speed(spot)[0], USE_FOR[way]))
     return rows
 
 

@@ -1,8 +1,7 @@
 """Records `docs/assets/recording.svg`: a plan, then the real `pulumi` in the sandbox. `make recording` runs it.
 
-It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. What is typed shows what is left out: Pulumi's
-tree would cut names, so `up` prints a line for each step; and after a `destroy`, Pulumi warns of the provider's version
-in pulumi-eks (decision 0147), and suggests a command that is wrong in the sandbox.
+It needs `pulumi` on the PATH. Pauses are shortened, nothing is edited. The commands are those of the README. `destroy`
+is not among them: after it, Pulumi warns of the provider's version in pulumi-eks (decision 0147).
 """
 
 import fcntl
@@ -24,13 +23,10 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SVG = ROOT / "docs" / "assets" / "recording.svg"
-COLUMNS, ROWS = 110, 24
-"""The longest line of Pulumi has 107 columns."""
-COMMANDS = (
-    "tandem plan dev",
-    "tandem sandbox up dev -- --suppress-outputs --non-interactive",
-    "tandem sandbox destroy dev | grep left",
-)
+STACK = "timeslice"
+COMMANDS = (f"tandem plan {STACK}", f"tandem sandbox up {STACK}", f"tandem sandbox status {STACK}")
+COLUMNS, ROWS = 130, 24
+"""In a narrower terminal, Pulumi cuts names or times."""
 MOST_PAUSE, READ, TYPED, FRAME = 0.2, 3.0, 0.05, 0.2
 """Seconds: the longest pause within a command, the pause after it, one typed letter, and the shortest frame."""
 CELL, LINE, MARGIN = 8.4, 18, 12
@@ -64,7 +60,7 @@ def film() -> Iterator[tuple[float, Frame]]:
     with tempfile.TemporaryDirectory() as folder:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         Path(folder, "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
-        shutil.copy(ROOT / "Pulumi.dev.yaml", folder)
+        shutil.copy(ROOT / f"Pulumi.{STACK}.yaml", folder)
         for pause, text in itertools.chain.from_iterable(scene(command, Path(folder)) for command in COMMANDS):
             now += pause
             if pause >= FRAME or now - shown >= FRAME:
@@ -148,7 +144,14 @@ def _line(text: Element, cells: tuple[Cell, ...]) -> None:
         column += len(letters)
 
 
+def _held(seconds: list[float], end: float) -> int:
+    """The first frame that stays for the pause after a command."""
+    lengths = [after - before for before, after in itertools.pairwise([*seconds, end])]
+    return next(number for number, length in enumerate(lengths) if length >= READ - FRAME)
+
+
 def _style(seconds: list[float], end: float, width: int) -> str:
+    first = _held(seconds, end)
     steps = "".join(
         f"{100 * second / end:.2f}%{{transform:translateX(-{number * width}px)}}"
         for number, second in enumerate([0.0, *seconds[1:]])
@@ -157,7 +160,10 @@ def _style(seconds: list[float], end: float, width: int) -> str:
     return (
         "text{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
         f"@keyframes film{{{steps}100%{{transform:translateX(-{last}px)}}}}"
-        f".film{{animation:film {end:.1f}s steps(1,end) infinite}}"
+        # The film begins where the first command is done: an empty terminal shows a reader nothing. A viewer that does
+        # not move the picture shows that frame, too.
+        f".film{{transform:translateX(-{first * width}px);"
+        f"animation:film {end:.1f}s steps(1,end) {-seconds[first]:.2f}s infinite}}"
         f"@media (prefers-reduced-motion:reduce){{.film{{animation:none;transform:translateX(-{last}px)}}}}"
     )
 

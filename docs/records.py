@@ -1,16 +1,14 @@
-"""The index of the decision records, and which of them the site's search leaves out."""
+"""The index of the decision records."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 HEAD = re.compile(r"# (\d{4})\. (.+)\n\nStatus: (accepted|superseded by (\d{4}))\. Date: (\d{4}-\d\d-\d\d)\.\n\n")
-SUPERSEDED = re.compile(r"^Status: superseded by \d{4}\.", flags=re.MULTILINE)
 INTRODUCTION = """# Decisions
 
 Each record gives a decision with its reasons and its evidence. A new record takes the next free number. A decision that
-is no longer valid gets the status `superseded by NNNN`, and the site's search leaves it out. Records 0101 to 0130 are
-older than the others. They had no files of their own at first. `make docs` writes this page.
+is no longer valid gets the status `superseded by NNNN`. Records 0101 to 0130 are older than the others. They had no
+files of their own at first. The site's search leaves all decisions out. `make docs` writes this page.
 
 | record | date |
 | --- | --- |
@@ -45,12 +43,3 @@ def _head(path: Path) -> tuple[str, ...]:
             "`Status: accepted. Date: YYYY-MM-DD.`"
         )
     return head.groups(default="")
-
-
-def on_page_markdown(markdown: str, page: Any, **_: object) -> None:
-    """Takes superseded records out of the site's search. MkDocs calls it for each page (`hooks` in mkdocs.yml).
-
-    Front matter in the files would do the same, but GitHub shows it as a table above the title.
-    """
-    if page.file.src_uri.startswith("decisions/") and SUPERSEDED.search(markdown):
-        page.meta["search"] = {"exclude": True}

@@ -1,24 +1,40 @@
 """Stack files and the output of commands, as the documents show them."""
 
+import contextlib
+import io
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
+
+from tandem.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
-AGE = re.compile(r", \d[\d,]* days ago")
+# As in tests/shipped.py.
+STACKS = re.findall(r"^!/Pulumi\.(.+)\.yaml$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
+WIDTH = 80
+AGE = re.compile(r", \d[\d,]* days ago| \(\d[\d,]* days ago\)")
 """The age grows every day, so a document leaves it out."""
 
 
 def plan(stack: str) -> str:
     """The screen of `tandem plan` at 80 columns, as a code block."""
-    done = _run_plan(stack)
-    done.check_returncode()
-    lines = [line.rstrip() for line in AGE.sub("", done.stdout).splitlines()]
-    return "\n".join(["```text", *lines, "```", ""])
+    code, said = run(["plan", stack])
+    assert code == 0, said
+    return "\n".join(["```text", *folded(said), "```", ""])
+
+
+def folded(said: str) -> list[str]:
+    """The lines of a screen; those that a pipe gets unfolded are folded at 80 columns."""
+    lines = [line.rstrip() for line in said.splitlines()]
+    return [one for line in lines for one in _fold(line)]
+
+
+def _fold(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def stack_file(stack: str) -> str:
@@ -33,12 +49,20 @@ def refusal() -> str:
     _, _, rest = tutorial.partition("cat > Pulumi.large.yaml <<'END'\n")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "Pulumi.large.yaml").write_text(rest.partition("END\n")[0], encoding="utf-8")
-        said = AGE.sub("", _run_plan("large", Path(folder)).stdout).splitlines()
-    lines = [textwrap.fill(line, 80, subsequent_indent="    ", break_on_hyphens=False) for line in said]
-    return "\n".join(["```text", *lines, "```", ""])
+        _, said = run(["plan", "large"], Path(folder))
+    return "\n".join(["```text", *folded(said), "```", ""])
 
 
-def _run_plan(stack: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tandem", "plan", stack]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+def run(arguments: Sequence[str], folder: Path = ROOT) -> tuple[int, str]:
+    """Exit code and output of `tandem` in a folder, at 80 columns and without colours."""
+    said = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, {"COLUMNS": f"{WIDTH}", "NO_COLOR": "1"}),
+        # A busy machine prints the same as an idle one: no progress messages.
+        mock.patch("tandem.terminal.PATIENCE_SECONDS", 10_000.0),
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+    ):
+        code = main(arguments)
+    return code, AGE.sub("", said.getvalue())

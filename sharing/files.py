@@ -12,6 +12,20 @@ class ChangedError(OSError):
     """Another process changed the file in the meantime, so it was not replaced."""
 
 
+def user_cache(kind: str) -> Path:
+    """The folder for what can be read again, e.g. `prices`: a file for each, of which none is needed.
+
+    Source: XDG Base Directory Specification 0.8, `XDG_CACHE_HOME`.
+    """
+    return base_folder("XDG_CACHE_HOME", ".cache") / "tandem" / kind
+
+
+def base_folder(variable: str, default: str) -> Path:
+    """The folder that `variable` names. A relative path is invalid, and ignored (the same specification)."""
+    given = Path(os.environ.get(variable, ""))
+    return given if given.is_absolute() else Path.home() / default
+
+
 def lock(path: Path, *, wait: bool = False, mode: int = 0o666) -> BinaryIO:
     """Opens and locks the file at `path`, creating it if needed; raises `BlockingIOError` if another process has it.
 

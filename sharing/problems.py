@@ -170,6 +170,12 @@ def near(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     return [folded[name] for name in (close + stems)[:most]]
 
 
+def ask_for(names: Iterable[str]) -> str:
+    """The question whether one of these names was meant; there is at least one."""
+    *others, last = names
+    return f"Did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Suggests known words for an unknown one, and names look-alike letters."""
     names = list(known)
@@ -177,7 +183,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     letters = foreign_letters(word)
     strange = f"It contains {letters}. " if letters else ""
     if close:
-        *others, last = close
-        return f"{strange}Did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        return f"{strange}{ask_for(close)}"
     listed = names if len(names) <= 12 else [*names[:12], "…"]
     return f"{strange}Known: {', '.join(listed)}."

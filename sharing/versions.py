@@ -56,10 +56,13 @@ stack's nodes share one. A digest names the content, so the mirror has this imag
 
 # renovate: datasource=docker depName=ghcr.io/open-webui/open-webui
 OPEN_WEBUI_IMAGE = (
-    "ghcr.io/open-webui/open-webui:v0.11.4-slim@sha256:0487ad4a5a4b986062dedace806c3ef1e88fec38c10d1e64d6a5501c66671e5e"
+    "ghcr.io/open-webui/open-webui:v0.11.4@sha256:9591b13f13843c7721c2b8eaf7382846c81b3ffe126526d1888d1fed50c6a33f"
 )
-"""The web interface, by digest of the multi-platform index. Slim: without Ollama and local models for embeddings and
-speech."""
+"""The web interface, by digest of the multi-platform index.
+
+Not the slim image: it has no vector database of its own, and reads neither PDF nor Word files (open-webui 0.11.4,
+retrieval/vector/factory.py, and CHANGELOG.md, "Slim searches only through pgvector" and "Slim document readers").
+"""
 
 # renovate: datasource=helm depName=keda registryUrl=https://kedacore.github.io/charts
 KEDA_CHART = "2.20.2"

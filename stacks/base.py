@@ -24,6 +24,8 @@ class Base:
     cluster: GpuCluster | ExistingCluster
     discovery: bool
     """Whether the stack installs node feature discovery."""
+    untainted_zones: Sequence[str]
+    """Zones of the nodes without taints of an existing cluster."""
     tags: Mapping[str, str]
     mode_taints: Mapping[str, pulumi.Output[str]]
     """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""

@@ -33,19 +33,20 @@ from sharing.names import PROJECT, cluster_name, filled, stack_tags
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.stack.zones import demands, pool_demand
+from sharing.stack.zones import demands
 from sharing.verdict.rules.karpenter import count_controllers
 from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
 from stacks.clients import find_clients, find_scrapers
-from stacks.existing_cluster import DISCOVERY_VALUES, find_discovery
+from stacks.existing_cluster import DISCOVERY_VALUES, look_into_cluster
 from stacks.existing_vpc import check_vpc
 from stacks.features import deploy_features
 from stacks.features.scale_to_zero import add_scaling, deploy_keda, find_endpoints
 from stacks.models import describe_model
 from stacks.outputs import describe
 from stacks.stack_file.judge import Plan
+from stacks.volume_zones import choose_volume_zone
 
 # Optional parts of a stack are imported where it uses them, here and in `stacks.features`.
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def create_base(plan: Plan) -> Base:
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)
-    discovery = find_discovery(plan, provider)
+    there = look_into_cluster(plan, provider)
     check_vpc(plan, pulumi.InvokeOptions(provider=provider))
     parking = find_parking(plan, provider)
     cluster = find_cluster(plan, provider) or create_cluster(plan, provider, tags)
@@ -86,7 +87,8 @@ def create_base(plan: Plan) -> Base:
         plan=plan,
         provider=provider,
         cluster=cluster,
-        discovery=discovery,
+        discovery=there is None or not there.has_discovery,
+        untainted_zones=there.installed.untainted_zones if there else (),
         tags=tags,
         mode_taints={
             pool.name: choose_mode_taint(
@@ -133,18 +135,6 @@ def choose_mode_taint(pool: GpuPool, *, proof: bool, registry: str | None) -> pu
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
 
-def choose_volume_zone(cluster: GpuCluster | ExistingCluster, pool: GpuPool) -> pulumi.Output[str]:
-    """The zone of the models' volumes, which offers the pool's types. It is kept in the state: a volume cannot move."""
-    first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
-    once = random.RandomId(
-        f"{PROJECT}-{pool.name}-zone",
-        byte_length=1,
-        keepers={"zone": first},
-        opts=pulumi.ResourceOptions(ignore_changes=["keepers"]),
-    )
-    return once.keepers.apply(lambda kept: str((kept or {})["zone"]))
-
-
 def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
     """The cluster that already exists; None if the stack creates one."""
     config, existing = plan.config, plan.config.cluster.existing
@@ -187,6 +177,7 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             system_types=settings.system_nodes.instance_types,
             system_arch=system_types()[settings.system_nodes.instance_types[0]].arch,
             system_nodes=settings.system_nodes.count,
+            system_zones=plan.config.system_zones,
             tags=tags,
         ),
         pulumi.ResourceOptions(providers=[provider]),

@@ -46,15 +46,15 @@ MARKED = (
 """Types whose objects have a name of their own in the cluster. Helm marks those of its releases itself."""
 
 
-def find_discovery(plan: Plan, provider: aws.Provider) -> bool:
-    """Whether the stack installs node feature discovery: not in an existing cluster that has it.
+def look_into_cluster(plan: Plan, provider: aws.Provider) -> There | None:
+    """What is installed in the existing cluster; None if the stack creates one.
 
     Raises `pulumi.RunError` if the existing cluster does not suit the stack.
     """
     existing, options = plan.config.cluster.existing, pulumi.InvokeOptions(provider=provider)
     found = _describe(existing.name, plan.config.region, options) if existing else None
     if existing is None or found is None:
-        return True
+        return None
     facts = _read_facts(found, options)
     problems = [*judge_cluster(facts, plan.config, plan.stack)]
     if facts.installed is None:
@@ -72,7 +72,7 @@ def find_discovery(plan: Plan, provider: aws.Provider) -> bool:
         raise _error(existing.name, problems)
     for warning in warnings:
         pulumi.log.warn(str(warning))
-    return not there.has_discovery
+    return there
 
 
 def mark(stack: str) -> pulumi.ResourceTransformation:

@@ -115,6 +115,12 @@ class StackOutputs(_Outputs):
     """In-cluster base URL for clients of OpenAI's API; None without `ui`."""
     ui_admin_password: Any = None
     """Secret: `pulumi stack output ui_admin_password --show-secrets` prints it."""
+    ui_volume_id: str | None = None
+    """ID of the EBS volume with the page's accounts and documents; None without one."""
+    destroy_deletes: str | None = None
+    """What `pulumi destroy` deletes and no `up` brings back. Its preview shows this output. None without the page's
+    volume.
+    """
     grafana_url: str | None = None
     """In-cluster URL of the dashboards; None without `monitoring.store`."""
     grafana_admin_password: Any = None

@@ -12,6 +12,7 @@ from pulumi.runtime.settings import get_engine
 from sharing.names import PROJECT
 from sharing.stack.config import SECTIONS
 from stacks.deploy import deploy
+from stacks.model_files.find import STACK_FOLDER
 from stacks.stack_file.judge import Judged, Plan, RefusedError, judge
 from stacks.stack_file.yaml import Source, decode
 
@@ -53,9 +54,14 @@ def load_plan() -> Plan:
     secrets = {key for key in (*_whole_keys(sections), *provider) if _is_secret(key)}
     for values in (sections, provider):
         values.update({key: ENCRYPTED for key in values if key in secrets or f"{PROJECT}:{key}" in secrets})
-    judged = judge(Source(sections, provider), f"Pulumi.{pulumi.get_stack()}.yaml")
+    judged = judge(Source(sections, provider, folder=_folder()), f"Pulumi.{pulumi.get_stack()}.yaml")
     given = {key: value for key, value in {**_whole_keys(sections), **provider}.items() if key not in secrets}
     return _with_places(judged, given).plan()
+
+
+def _folder() -> Path:
+    """The folder of the stack's file. That of `tandem sandbox` has only a copy, and says where the file is."""
+    return Path(os.environ.get(STACK_FOLDER) or pulumi.get_root_directory() or ".").resolve()
 
 
 def _whole_keys(sections: dict[str, Any]) -> dict[str, Any]:

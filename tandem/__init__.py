@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sharing.modes.modes import Mig as Mig
     from sharing.modes.modes import Mps as Mps
     from sharing.modes.modes import TimeSlicing as TimeSlicing
+    from stacks.model_files.find import find_model as find_model
     from stacks.stack_file.check import ModelMemory as ModelMemory
     from stacks.stack_file.check import Verdict as Verdict
     from stacks.stack_file.check import check as check
@@ -26,14 +27,20 @@ OF_CHECKS = ("ModelMemory", "Verdict", "check")
 """The verdict for tests: without Pulumi's SDKs, and quick to import."""
 
 
+OF_MODELS = ("find_model",)
+"""The model behind a name or a file."""
+
+
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in OF_CHECKS:
         return getattr(import_module("stacks.stack_file.check"), name)
+    if name in OF_MODELS:
+        return getattr(import_module("stacks.model_files.find"), name)
     blocks = import_module("components")
     if name == "__all__":
-        return sorted([*OF_CHECKS, *OF_RULES, *blocks.__all__])
+        return sorted([*OF_CHECKS, *OF_MODELS, *OF_RULES, *blocks.__all__])
     if name in OF_RULES:
         from sharing.models import catalogue, share
         from sharing.modes import layouts, modes

@@ -31,12 +31,21 @@ ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware
 Number = TypeVar("Number", int, float)
 
 
+class _Help(argparse.HelpFormatter):
+    """Keeps names such as us-east-1 on one line."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        import textwrap
+
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """Reads the arguments of a command, or of one below it."""
 
     def __init__(self, **options: Any) -> None:
         # An abbreviation that works today would be ambiguous with the next option.
-        super().__init__(allow_abbrev=False, **options)
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **options)
         self._positionals.title = "arguments"
         self.exit_codes: Mapping[int, str] = {}
         self.tables: Mapping[str, Mapping[str, str]] = {}
@@ -45,6 +54,8 @@ class Parser(argparse.ArgumentParser):
         """Ends the error about an option that is not known."""
         self.word_hint = ""
         """Ends the error about a word that is not known, which replaces `{}`."""
+        self.word_option = ""
+        """The option whose value is a first word that is no command."""
 
     def format_usage(self) -> str:
         """One line: the help below it lists the options."""
@@ -64,7 +75,21 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What `tandem`'s own parser calls for a command. It would complain with its own usage about what is left."""
+        if self.word_option and args and not args[0].startswith("-") and not self._is_like_command(args[0]):
+            args = [self.word_option, *args]
         parsed, left = super().parse_known_args(args, namespace)
+        # Before an option, it takes a missing word for an omitted one (Python 3.11, 3.12.0): `run dev --yes llama2:7b`.
+        omitted = [action for action in self._actions if action.nargs == "?" and not action.option_strings]
+        while left and not left[0].startswith("-") and (action := _first_omitted(omitted, parsed)):
+            setattr(parsed, action.dest, self._get_value(action, left.pop(0)))
+        for action in self._actions:
+            given = getattr(parsed, action.dest, None)
+            if (
+                action.option_strings
+                and given != action.default
+                and "" in (given if isinstance(given, list) else [given])
+            ):
+                self.error(f"{action.option_strings[-1]}: expected one argument")  # `--write "$NAME"` without a NAME
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), "")
         if option:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
@@ -72,6 +97,13 @@ class Parser(argparse.ArgumentParser):
         if left:
             self.error(f"unknown argument `{short(left[0])}`. {self.word_hint.format(short(left[0])) or 'Remove it.'}")
         return parsed, left
+
+    def _is_like_command(self, word: str) -> bool:
+        """Whether the word is a command below this one, or probably a wrong spelling of one."""
+        from sharing.problems import near
+
+        below = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return bool(near(word, [name for action in below for name in action.choices]))
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`: the command says what it says to people or to programs."""
@@ -99,6 +131,10 @@ def _unknown(kind: str, word: str, known: Sequence[str], hint: str = "") -> str:
 
     fix = hint.format(short(word)) if hint and not near(word, known) else did_you_mean(word, known)
     return f"unknown {kind} `{short(word)}`. {fix}"
+
+
+def _first_omitted(words: Sequence[argparse.Action], parsed: argparse.Namespace) -> argparse.Action | None:
+    return next((action for action in words if getattr(parsed, action.dest) is None), None)
 
 
 def _usage_of_words(parser: Parser) -> Iterator[str]:
@@ -182,13 +218,49 @@ def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's
     parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
 
 
-def add_isolation(parser: argparse.ArgumentParser) -> None:
-    """`--isolation`, one of `ISOLATION`."""
+def add_isolation(parser: argparse.ArgumentParser, whom: str = "") -> None:
+    """`--isolation`, one of `ISOLATION`; `whom` begins its help."""
     parser.add_argument(
         "--isolation",
         choices=ISOLATION,
-        help="leave out setups whose models are less isolated: `memory` needs an enforced limit for each model (MPS, "
-        "MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
+        help=f"{whom}leave out setups whose models are less isolated: `memory` needs an enforced limit for each model "
+        "(MPS, MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
+    )
+
+
+def add_write(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--write` and `--force`, which `tandem.search.new_stack_file` reads; `what` is written."""
+    parser.add_argument(
+        "--write",
+        metavar="STACK|FILE",
+        help=f"write {what} as this stack file, beside the Pulumi.yaml of a project",
+    )
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
+
+
+def add_slots(parser: Parser, default: str, whose: str = "") -> None:
+    """The number of parallel requests per model; `whose` begins the help."""
+    parser.add_argument(
+        "--slots",
+        type=count,
+        metavar="N",
+        help=f"{whose}parallel requests of each model that generates text (default: {default})",
+    )
+
+
+def add_hours(parser: Parser, default: str, whose: str = "") -> None:
+    """`--nights-off` and `--hours`, which `tandem.search.hours` reads; `whose` begins the help."""
+    hours = parser.add_mutually_exclusive_group()
+    hours.add_argument(
+        "--nights-off",
+        action="store_true",
+        help=f"{whose}run GPU nodes from 8 to 20, Monday to Friday, in the time zone of the region",
+    )
+    hours.add_argument(
+        "--hours",
+        metavar="FROM-TO",
+        help=f"{whose}run GPU nodes in these hours from Monday to Friday, as in '9-18 Europe/Paris', by default in the "
+        f"time zone of the region (default: {default})",
     )
 
 
@@ -259,6 +331,8 @@ class Budget:
     usd: float
     unit: str
     """`hour` or `month`"""
+    is_bare: bool = False
+    """Whether the user wrote a number alone, which means per hour."""
 
     @property
     def settings(self) -> dict[str, float]:
@@ -267,8 +341,8 @@ class Budget:
 
 
 def budget(text: str) -> Budget:
-    """Dollars per hour or per month, e.g. `1`, `1/hour` or `730/month`."""
-    number, slash, unit = text.partition("/")
+    """Dollars per hour or per month, e.g. `1`, `1/hour`, `730/month` or `$730/month`."""
+    number, slash, unit = text.removeprefix("$").partition("/")
     try:
         usd = amount(number)
     except argparse.ArgumentTypeError:
@@ -277,4 +351,4 @@ def budget(text: str) -> Budget:
     if not (usd and is_known):
         rule = "a number above 0" if is_known else "per hour or per month"
         raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}. Write 1 or 730/month, for example.")
-    return Budget(usd, unit or "hour")
+    return Budget(usd, unit or "hour", is_bare=not slash)

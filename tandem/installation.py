@@ -24,6 +24,9 @@ NEEDED = {
     "prices": ("aws", "cluster"),
     "verify": ("cluster",),
     "watch": ("cluster",),
+    # It wakes a parked stack, too.
+    "run": ("ollama", "cluster", "aws"),
+    "env": ("ollama", "cluster"),
     "open": ("cluster",),
     "metrics": ("ollama", "cluster"),
     "chat": ("ollama", "cluster"),
@@ -59,7 +62,7 @@ def install_command(extras: Iterable[str], checkout: Path = CHECKOUT) -> str:
     """The command that installs `extras`. A checkout stays what is imported: without `-e` it would become a copy."""
     names = ",".join(extras)
     if is_checkout(checkout):
-        return f".venv/bin/python -m pip install --no-build-isolation -e '.[{names}]'"
+        return f"pip install -e '.[{names}]'"
     # Never by name: tandem-gpu is not on the package index, where anybody could register it.
     return f"pip install '.[{names}]'"
 

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharing.files import base_folder
 from tandem.terminal import CallError, short
 
 # The rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
+    from sharing.models.served import ServedModel
     from stacks.stack_file.judge import Plan
 
 ANY_REGION = "any"
@@ -105,6 +107,44 @@ def accepted(stack: str) -> "Plan":
     return judge_file(path).plan()
 
 
+def find_model(plan: "Plan", name: str | None) -> "ServedModel":
+    """The model of a stack that `name` means, an id or a tag; without one, the first that generates text, or else the
+    first. Raises `CallError` with the nearest names.
+    """
+    models = plan.config.models
+    if name is None:
+        return next((served for served in models if not served.model.encoder), models[0])
+    for served in models:
+        if name in (served.id, served.model.name) or f"{name}:latest" == served.model.name:
+            return served
+
+    from sharing.problems import near
+
+    known = [word for served in models for word in (served.model.name, served.id)]
+    close = near(name, known)
+    others = f"Name one of them: {', '.join(served.model.name for served in models)}."
+    hint = f"Did you mean {' or '.join(close)}?" if close else others
+    raise CallError(f"stack {plan.stack} has no model `{short(name)}`. {hint}")
+
+
+def state_folder(name: str = "") -> Path:
+    """A folder of what commands remember from one call to the next, for this user alone. Raises `CallError`.
+
+    XDG Base Directory Specification 0.8: logs, history and current state belong into `$XDG_STATE_HOME`.
+    """
+    home = base_folder("XDG_STATE_HOME", ".local/state")
+    folder = home / "tandem" / name
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for made in dict.fromkeys((home / "tandem", folder)):
+            made.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CallError(
+            f"the folder {folder} cannot be made ({error.strerror}). Set XDG_STATE_HOME to one that you can write to."
+        ) from None
+    return folder
+
+
 def regions() -> list[str]:
     """Every region of AWS that is known."""
     from sharing import tables
@@ -114,9 +154,9 @@ def regions() -> list[str]:
 
 def require_region(region: str) -> None:
     """Raises `CallError` for a region that no table of ours has."""
-    from sharing.problems import did_you_mean
+    from sharing.hardware.offerings import suggest_region
 
     if region == ANY_REGION:
         raise CallError("only `tandem choose` takes the region `any`. Name one here, for example us-east-1.")
     if region not in regions():
-        raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions())}")
+        raise CallError(f"unknown region '{region}'. {suggest_region(region)}")

@@ -27,17 +27,21 @@ GROUPS = {
         "quota": ("quota", "Check AWS quotas and instance availability before `pulumi up`"),
         "doctor": ("doctor", "Check machine, account and cluster before `pulumi up`"),
     },
+    "Use": {
+        "run": ("chat", "Talk to a model of a stack; wake a parked one"),
+        "env": ("env", "Point `ollama` and OpenAI clients at a stack's models"),
+        "open": ("ui", "Open the web page of a stack in the browser"),
+        "chat": ("chat", "Let the two models talk to each other"),
+    },
     "Operate": {
         "verify": ("verify", "Check a deployed stack: GPU shares, pods, and models"),
         "park": ("parking", "Remove the GPU nodes of a stack with the section `park`"),
         "wake": ("parking", "Bring back the GPU nodes of a parked stack"),
         "watch": ("watch", "Live view of models, GPUs, and pods"),
-        "open": ("ui", "Open the web page of a stack in the browser"),
         "metrics": ("metrics", "Print or serve the models' metrics for Prometheus"),
         "leftovers": ("leftovers", "Find (and delete) what `pulumi destroy` left behind"),
     },
     "Measure": {
-        "chat": ("chat", "Let the two models talk to each other"),
         "bench": ("bench", "Measure the models alone and together"),
         "report": ("report", "Turn benchmark results into one HTML page"),
     },
@@ -172,7 +176,7 @@ def _warn_of_copy() -> None:
     if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
         terminal.complain(
             f"warning: this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect "
-            "on it. Run `python -m pip install --no-build-isolation -e .` here."
+            "on it. Run `pip install -e .` here."
         )
 
 

@@ -1,13 +1,12 @@
 """Prices that `tandem prices` read from AWS, kept in the user's cache, a file for each region. No network."""
 
 import datetime
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from sharing.files import write_whole
+from sharing.files import user_cache, write_whole
 from sharing.hardware.prices import Advice, Book
 from stacks.stack_file.errors import UnreadableError
 from tandem.lookup import regions
@@ -51,7 +50,7 @@ class Kept(BaseModel):
 
 def home() -> Path:
     """The folder of the files."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "prices"
+    return user_cache("prices")
 
 
 def of_region(region: object) -> Book | None:

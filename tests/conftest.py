@@ -1,6 +1,7 @@
 """Shared by all tests: `--regen` for goldens, and the last line, which says which tiers ran."""
 
 import gc
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from hypothesis import settings
 settings.register_profile("tandem", deadline=None)
 settings.load_profile("tandem")
 
+OFFLINE = "TANDEM_OFFLINE"
+"""`stacks.model_files.web`, which is not imported before a test needs it."""
 TIERS = {
     "browser": "browser",
     "cluster": "cluster",
@@ -56,6 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # No test looks a model up in a registry, and neither does a program that a test starts. Those that bring their own
+    # server unset it.
+    os.environ[OFFLINE] = "1"
     # Off until everything is imported: garbage collection between thousands of new classes finds nothing.
     gc.disable()
     # As at a terminal, for programs that tests start and interrupt: a background process and its children would

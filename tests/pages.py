@@ -13,8 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
 BLOCK = re.compile(r"(?:^\*Not tested: (?P<reason>.+)\.\*\n\n)?^```(?P<head>.*)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
-STAND_INS = ("tandem doctor", "tandem verify", "tandem leftovers")
+INSTALLS = "python3 -m venv"
+"""How a block begins that `tests/wheel/test_install_line.py` runs in a fresh clone."""
+STAND_INS = ("tandem doctor", "tandem verify", "tandem run", "tandem leftovers")
 """What needs an account or a cluster: `tests/tandem/test_pages.py` runs it against stand-ins for them."""
+
+
 EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
 
 
@@ -43,15 +47,22 @@ def blocks(page: Path) -> list[Block]:
     return [Block(one["head"], one["text"], one["reason"]) for one in found]
 
 
+def lines(block: Block) -> list[str]:
+    """The commands of a block: those of a terminal's copy begin with a prompt."""
+    text = block.text.replace("\\\n", "")
+    found = re.findall(r"^\$ (.+)$", text, flags=re.MULTILINE) if block.head == "console" else text.splitlines()
+    return [line for line in found if line]
+
+
 def commands(page: Path) -> list[Block]:
     """The blocks of commands that a test runs in a shell."""
     shown = [block for block in blocks(page) if not block.head and block.reason is None]
-    return [block for block in shown if not block.text.startswith(STAND_INS)]
+    return [block for block in shown if not block.text.startswith((INSTALLS, *STAND_INS))]
 
 
 def with_stand_ins() -> list[list[str]]:
-    """The lines that ask an account or a cluster, in all blocks of all pages, as words."""
-    lines = [line for page in PAGES for block in blocks(page) if not block.head for line in block.text.splitlines()]
+    """The lines of the tutorials that ask an account or a cluster, as words; those of the README name another stack."""
+    lines = [line for page in PAGES[1:] for block in blocks(page) if not block.head for line in block.text.splitlines()]
     return [shlex.split(line, comments=True) for line in lines if line.startswith(STAND_INS)]
 
 

@@ -1,10 +1,12 @@
 """The commands in the guides about `up`: our commands and those of AWS exist, with the options of the guides."""
 
+import itertools
 import json
 import re
 import shlex
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import botocore.session
@@ -24,19 +26,6 @@ from tests.tandem.aws.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
 HOW_TO = ROOT / "docs" / "how-to"
-GUIDES = (
-    "before-your-first-up.md",
-    "connect-to-the-models.md",
-    "delete-what-is-left.md",
-    "repair-a-stack.md",
-    "share-a-gpu-by-size.md",
-    "troubleshoot.md",
-    "upgrade.md",
-    "use-a-model-of-your-own.md",
-    "use-a-private-registry.md",
-    "use-the-sandbox.md",
-    "use-your-cluster.md",
-)
 OF_THE_AWS_CLI = {
     # Its output goes to another program.
     ("ecr", "get-login-password"): {"region", "password-stdin"},
@@ -47,15 +36,18 @@ OF_THE_AWS_CLI = {
 """Commands that the AWS CLI adds to the API's (awscli/customizations), with their options."""
 GLOBAL = {"region", "query", "profile", "output"}
 OTHERS = {
-    "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack", "login", "config"},
+    "pulumi": {
+        *("up", "destroy", "refresh", "cancel", "import", "stack", "login", "config"),
+        *("install", "preview", "policy", "package"),
+    },
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
-    "kubectl": {"delete", "describe", "get", "port-forward"},
+    "kubectl": {"apply", "delete", "describe", "exec", "get", "logs", "port-forward", "rollout"},
     "crane": {"auth"},
     "docker": {"logout"},
-    "git": {"pull"},
+    "git": {"diff", "pull"},
+    "ollama": {"list", "run"},
     "sh": {"-c"},
     "sudo": {"journalctl", "systemctl"},
-    "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
 """Subcommands of programs that these tests cannot run. The engine tier runs the real `pulumi`, with flags."""
 REGISTRY = "use-a-private-registry.md"
@@ -89,6 +81,9 @@ print(json.dumps(found))
 """Ends the mocks of the tutorial: prints the variables of each model."""
 
 
+OF_THE_SHELL = {"for", "do", "done", "cd", "mkdir"}
+NO_GUIDES = {"run-the-cluster-tier.md", "work-on-the-documentation.md", "use-from-typescript-or-yaml.md"}
+"""Pages for contributors, and one that the engine tier runs."""
 DELETES = (
     ("pulumi", "destroy"),
     ("kubectl", "delete"),
@@ -100,14 +95,25 @@ DELETES = (
 
 def blocks(guide: str) -> list[list[list[str]]]:
     """The commands of each code block, as words."""
-    text = (HOW_TO / guide).read_text(encoding="utf-8").replace("\\\n", "")
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    plain = [block for language, block in found if not language]
-    return [[words for line in block.splitlines() if (words := shlex.split(line, comments=True))] for block in plain]
+    shown = [block for block in pages.blocks(HOW_TO / guide) if block.head in ("", "console")]
+    return [[words for line in pages.lines(block) for words in one_by_one(line)] for block in shown]
+
+
+def one_by_one(line: str) -> Iterator[list[str]]:
+    """The commands of a line, without the shell's own words."""
+    for is_between, words in itertools.groupby(shlex.split(line, comments=True), key=("&&", "|").__contains__):
+        found = list(words)
+        if not is_between and found[0] not in OF_THE_SHELL:
+            yield found
 
 
 def commands(guide: str) -> list[list[str]]:
     return [words for block in blocks(guide) for words in block]
+
+
+GUIDES = tuple(
+    path.name for path in sorted(HOW_TO.glob("*.md")) if any(blocks(path.name)) and path.name not in NO_GUIDES
+)
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -135,11 +141,18 @@ def assert_exists(program: str, *given: str) -> None:
     match Path(program).name:
         case "tandem":
             parser(arguments[0]).parse_args(arguments)
-        case "python":
+        case "eval":
+            [inner] = re.findall(r"^\$\((.+)\)$", arguments[0])
+            assert_exists(*shlex.split(inner))
+        case "pip":
             extras = set(re.findall(r"[a-z]+", arguments[-1]))
             assert extras <= set(
                 tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             )
+        case "curl":
+            assert any(re.match(r"https://|http://127\.0\.0\.1:|localhost:|\$OLLAMA_HOST/", word) for word in arguments)
+        case "python":
+            assert arguments[-1].endswith(".py") or arguments[:2] == ["-m", "pytest"]
         case "aws":
             assert_aws(arguments)
         case other:

@@ -7,6 +7,7 @@ import pytest
 
 from sharing.hardware.gpus import instance_types
 from stacks.stack_file.judge import judge_file
+from tandem.dry_run.program import program_graph
 from tests.pages import ROOT
 
 ASSETS = ROOT / "docs" / "assets"
@@ -31,9 +32,22 @@ def test_the_recording_shows_no_warning_no_path_of_a_machine_and_each_name_in_fu
     picture = ElementTree.parse(ASSETS / "recording.svg").getroot()
     lines = [" ".join(" ".join(line.itertext()).split()) for line in picture.iter(f"{SVG}text")]
     assert [line for line in lines if re.search(r"warning|error|hint|/tmp|/home|stack rm", line)] == []
-    steps = [line for line in lines if re.match(r"[+-] .*:.*:", line)]
-    assert len(steps) > 70
-    assert [step for step in steps if not re.fullmatch(r"[+-] \S+ \S+ creat(ing|ed) \(\S+s\)", step)] == []
+    graph = program_graph(judge_file(ROOT / "Pulumi.timeslice.yaml").plan())
+    names = {found for line in lines for found in re.findall(r"^[+-] [│├└─ ]*\S+:\S+ (\S+)", line)}
+    assert len(names) > 60
+    assert names <= {each.name for each in graph}
+    times = [found for line in lines for found in re.findall(r" (creat\S+ \(.*)$", line)]
+    assert [time for time in times if not re.fullmatch(r"(creating \(\d+s\)\.*|created \(\d+\.\d\ds\))", time)] == []
+
+
+def test_the_recording_types_commands_of_the_readme() -> None:
+    picture = ElementTree.parse(ASSETS / "recording.svg").getroot()
+    title = picture.findtext(f"{SVG}title") or ""
+    typed = title.removeprefix("A terminal that runs ").split(", ")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(typed) == 3
+    assert [command for command in typed if f"`{command}`" not in readme and f"\n{command}\n" not in readme] == []
+    assert f"![A terminal: {', '.join(typed)}](" in readme
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -48,7 +48,7 @@ def test_every_install_command_of_the_documents_is_the_one_that_messages_print()
 def test_no_message_installs_a_name_from_the_package_index() -> None:
     # tandem-gpu is not published: anyone who registers the name there could run code on the reader's machine.
     assert install_command(["aws", "cluster"], INSTALLED) == "pip install '.[aws,cluster]'"
-    assert install_command(["aws"], ROOT) == ".venv/bin/python -m pip install --no-build-isolation -e '.[aws]'"
+    assert install_command(["aws"], ROOT) == "pip install -e '.[aws]'"
 
 
 def test_pip_builds_with_nothing_that_it_fetches_itself() -> None:

@@ -20,7 +20,7 @@ from sharing import versions
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
 from sharing.stack.cluster import SYSTEM_VOLUME_GIB
-from sharing.stack.zones import CONTROL_PLANE_ZONES, MORE_ZONES, Demand, system_demand
+from sharing.stack.zones import MORE_ZONES, Demand, system_demand
 
 __all__ = ["ExistingVpc", "GpuCluster", "GpuClusterArgs"]
 
@@ -122,6 +122,13 @@ class GpuCluster(pulumi.ComponentResource):
         Raises `pulumi.RunError` during the deployment if no zone offers them.
         """
         return zones_of_pool(self._market, pool, demand, self.zone_names, volume_zone)
+
+    def system_zones(self) -> pulumi.Output[list[str]]:
+        """The zones of the system nodes. A volume for pods on them must be in one of these."""
+        if self._args.vpc is None:
+            return self.zone_names.apply(lambda names: names[: self._args.system_zones])
+        zones = self.zones_of_pool("", system_demand(self._args.system_types))
+        return zones.apply(lambda found: found[: self._args.system_zones])
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
         """IDs of the node subnets in these zones. A preview knows them even while a subnet is added in another zone.
@@ -270,11 +277,10 @@ class GpuCluster(pulumi.ComponentResource):
         )
 
     def _system_subnet_ids(self) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
-        """Subnets in two zones: if it were all, a zone that you add later would replace the group."""
+        """Subnets in one or two zones: if it were all, a zone that you add later would replace the group."""
         if self._args.vpc is None:
-            return self._node_subnet_ids[:CONTROL_PLANE_ZONES]
-        zones = self.zones_of_pool("", system_demand(self._args.system_types))
-        return self.subnets_in(zones.apply(lambda found: found[:CONTROL_PLANE_ZONES]))
+            return self._node_subnet_ids[: self._args.system_zones]
+        return self.subnets_in(self.system_zones())
 
     def _addon(
         self,

@@ -10,7 +10,7 @@ from components.arguments import accept_dictionaries, check_arguments, check_for
 from sharing import versions
 from sharing.aws.tags import GROUP_NODE
 from sharing.problems import did_you_mean
-from sharing.stack.cluster import FEWEST_ZONES, Nat, Support
+from sharing.stack.cluster import CONTROL_PLANE_ZONES, FEWEST_ZONES, Nat, Support
 from sharing.stack.existing import VpcId
 from sharing.stack.zones import Demand
 
@@ -90,12 +90,16 @@ class GpuClusterArgs:
     """Architecture of `system_types`: `amd64` or `arm64`."""
     system_nodes: int = 2
     """Number of system nodes. Two survive the loss of a zone."""
+    system_zones: int = CONTROL_PLANE_ZONES
+    """Zones of the system nodes, at most 2. With 1, a new system node can always mount the volumes of the old one. A
+    change replaces the system nodes.
+    """
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on every resource that supports tags, including those that controllers create."""
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=GROUP_NODE)
-        check_least(self, zones=2, system_nodes=1)
+        check_least(self, zones=2, system_nodes=1, system_zones=1)
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)
             raise ValueError(f"GpuClusterArgs.kubernetes is {self.kubernetes!r}, which has no pinned add-ons. {fix}")

@@ -28,7 +28,8 @@ class OllamaModel:
     """
 
     model: Model | str
-    """The model's tag, e.g. `llama2:7b`, or your own `Model` if the catalogue does not have it."""
+    """The model's tag, e.g. `llama2:7b`, or a `Model` if the catalogue does not have it. In Python, `tandem.find_model`
+    returns one."""
     _: KW_ONLY
     id: str | None = None
     """Name of the release and the Service. Defaults to a name derived from the tag, e.g. `llama2-7b`."""

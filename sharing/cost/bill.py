@@ -332,7 +332,7 @@ def _disk_and_address(volume_gib: int, config: StackConfig) -> float:
 def _volumes(config: StackConfig) -> Line:
     roots = sum(config.nodes_of(pool) * pool.volume_gib for pool in config.pools)
     roots += config.cluster.own_system_nodes * SYSTEM_VOLUME_GIB
-    gib = roots + sum(served.volume_gib for served in config.models)
+    gib = roots + sum(served.volume_gib for served in config.models) + config.ui.kept_gib
     month = prices.service("ebs-gp3", config.region)
     return replace(_line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month), short="disks")
 

@@ -9,7 +9,6 @@ from sharing import tables
 from sharing.hardware.system_instances import system_types
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import Capacity, GpuPool
-from sharing.stack.zones import CONTROL_PLANE_ZONES
 
 FAMILIES = {
     "g": ("g", "gr", "vt"),
@@ -86,7 +85,7 @@ def added_nodes(pool: GpuPool, nodes: int) -> int:
 def added_system_nodes(config: StackConfig) -> int:
     """Extra system nodes: the surge of an update, or an entire new group, the larger of the two."""
     own = config.cluster.own_system_nodes
-    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, own) if own else 0
+    return max(SURGE_PER_ZONE * config.system_zones, own) if own else 0
 
 
 def needs(config: StackConfig) -> tuple[Need, ...]:

@@ -267,13 +267,17 @@ def _judge_network(there: There) -> Iterator[Problem]:
 
 
 def _judge_volumes(there: There) -> Iterator[Problem]:
-    """Volumes with model files need the EBS CSI driver on their nodes."""
+    """Volumes with model files need the EBS CSI driver on their nodes, and the page's volume on any node."""
     for served in there.config.models:
         pool = next(pool for pool in there.config.pools if pool.name == served.pool)
         if served.cache == "volume" and not there.on([pool], lambda each: each.uses("ebs-csi-driver")):
             rule = f"needs the EBS CSI driver, and it would not run on the nodes of pool {pool.name}"
             fix = "Install the EKS add-on aws-ebs-csi-driver, or write `cache: node`."
             yield Problem(f"{served.path}.cache", "volume", rule, fix)
+    if (gib := there.config.ui.kept_gib) and not any(each.uses("ebs-csi-driver") for each in there.workloads):
+        rule = "needs the EBS CSI driver, which the cluster does not have"
+        fix = "Install the EKS add-on aws-ebs-csi-driver, or write `storage-gib: 0`."
+        yield Problem("ui.storage-gib", str(gib), rule, fix)
 
 
 def _judge_identity(there: There) -> Iterator[Problem]:

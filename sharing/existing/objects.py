@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sharing.names import GPU_PRESENT_LABEL, OWNER_LABEL, POOL_LABEL
+from sharing.names import GPU_PRESENT_LABEL, OWNER_LABEL, POOL_LABEL, ZONE_LABEL
 
 Object = Mapping[str, Any]
 Read = Callable[[str], Object | None]
@@ -71,6 +71,8 @@ class Installed:
     has_monitors: bool
     """Whether the Prometheus Operator is installed."""
     has_untainted_node: bool
+    untainted_zones: tuple[str, ...]
+    """Zones of the nodes without taints."""
     gpu_nodes: tuple[str, ...]
     """Nodes with NVIDIA GPUs that are in no pool of a stack of ours."""
 
@@ -88,7 +90,8 @@ def read_installed(read: Read) -> Installed:
         },
         services=frozenset(each["metadata"]["name"] for each in lists[SERVICES]),
         has_monitors=answers[MONITORS] is not None,
-        has_untainted_node=any(_takes_pods(each.get("spec") or {}) for each in lists[NODES]),
+        has_untainted_node=any(_takes_pods(each) for each in lists[NODES]),
+        untainted_zones=tuple(sorted({_zone(each) for each in lists[NODES] if _takes_pods(each)} - {""})),
         gpu_nodes=tuple(each["metadata"]["name"] for each in lists[NODES] if _is_foreign_gpu_node(each)),
     )
 
@@ -105,8 +108,13 @@ def _workloads(kind: str, items: Iterable[Object]) -> Iterable[Workload]:
 
 
 def _takes_pods(node: Object) -> bool:
-    kept = [taint for taint in node.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
-    return not node.get("unschedulable") and not kept
+    spec = node.get("spec") or {}
+    kept = [taint for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
+    return not spec.get("unschedulable") and not kept
+
+
+def _zone(node: Object) -> str:
+    return str((node["metadata"].get("labels") or {}).get(ZONE_LABEL, ""))
 
 
 def _is_foreign_gpu_node(node: Object) -> bool:

@@ -2,7 +2,8 @@
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -11,8 +12,11 @@ from sharing import tables
 from sharing.aws.partitions import partition_of
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import Book, on_demand
+from sharing.problems import did_you_mean, near
 
 Offer = Literal["yes", "no", "unknown"]
+PAGE = "docs/reference/regions.md"
+"""Lists every region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,18 @@ def known_since(region: str, book: Book | None = None) -> str:
 
 def nearest(instance_type: str, region: str) -> str | None:
     """The nearest region that offers the type to accounts of `region`; None if there is none."""
+    return nearest_of([instance_type], region)
+
+
+def nearest_of(types: Collection[str], region: str) -> str | None:
+    """The nearest region that offers any of these types to accounts of `region`; None if there is none."""
     here = _places().get(region)
     others = [
         place
         for place in _regions()
-        if place != region and partition_of(place) == partition_of(region) and offered(instance_type, place) == "yes"
+        if place != region
+        and partition_of(place) == partition_of(region)
+        and any(offered(kind, place) == "yes" for kind in types)
     ]
     if here is None or not others:
         return None
@@ -70,6 +81,22 @@ def nearest(instance_type: str, region: str) -> str | None:
 def regions_beside(region: str) -> list[str]:
     """Every region with known offers that an account of `region` can use."""
     return [place for place in _regions() if partition_of(place) == partition_of(region)]
+
+
+def suggest_region(word: str) -> str:
+    """The region that an unknown one was probably meant to be: by its place, as in Frankfurt, or by its name."""
+    rows = tables.read("regions").rows
+    places = {row["region"]: row["price_location"].rpartition("(")[2].rstrip(")") for row in rows}
+    names = {place.lower(): place for place in places.values() if place}
+    text = word.strip().lower()
+    known = [name for name in names if text in re.split(r"\W+", name)] or ([text] if text in names else [])
+    if not known and not near(word, places):
+        known = near(word, names, most=1)
+    if known:
+        at = [region for region, place in places.items() if place.lower() == known[0]]
+        return f"{names[known[0]]} is {' or '.join(at)}."
+    hint = did_you_mean(word, places)
+    return hint if "…" not in hint else f"Write us-east-1 or eu-central-1, for example. All: {PAGE}."
 
 
 def sells_gpus(region: str) -> bool:

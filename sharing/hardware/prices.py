@@ -165,7 +165,7 @@ def _regional(table: str, instance_type: str, region: str, at_home: Mapping[str,
     if size not in at_home or instance_type not in at_home:
         return None
     usd = regional[region, size] * at_home[instance_type] / at_home[size]
-    note = f"computed from the price of {size} in this region"
+    note = f"computed from the price of {size}"
     return Price(usd_per_hour=round(usd, 5), region=region, date=date, note=note)
 
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from sharing import tables
 from sharing.arguments import name_arguments
 from sharing.models.attention import FORCED_OFF, LATENT_ROPE, QUANTIZED_BLOCK, has_kernel
-from sharing.problems import did_you_mean
+from sharing.problems import ask_for, did_you_mean
 
 MIB = 2**20
 LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
@@ -98,6 +98,11 @@ class Model:
     """Where these figures come from."""
 
     @property
+    def short_name(self) -> str:
+        """Its name as users write it: without the tag that Ollama adds."""
+        return self.name.removesuffix(f":{DEFAULT_TAG}")
+
+    @property
     def file_bytes(self) -> int:
         """Size of its files on a disk, without headers of a few MB."""
         return self.weights_bytes + self.projector_bytes
@@ -156,10 +161,25 @@ def full_name(name: str) -> str:
     return f"{place}{model}" if ":" in model else f"{place}{model}:{DEFAULT_TAG}"
 
 
+@cache
+def quantized() -> dict[str, Model]:
+    """The catalogue's models in other quantizations, by every such tag of Ollama's library.
+
+    Their sizes follow from the shape, by the rules of llama.cpp's quantization. `catalogue/` builds the table.
+    """
+    found: dict[str, Model] = {}
+    for row in tables.read("quantizations").rows:
+        own = models()[row["model"]]
+        size = "derived" if row["weights_known"] == "derived" else "rounded, from Ollama's library"
+        model = replace(own, **tables.cells_of(row, Model), source=f"size: {size}; shape: that of {own.name}")
+        found |= dict.fromkeys(row["names"].split(), model)
+    return found
+
+
 def find(name: str) -> Model | None:
     """The model that Ollama serves for `name`, with `name` as its name; None if the catalogue lacks the file."""
     full = full_name(name)
-    model = models().get(_names().get(full, full))
+    model = models().get(_names().get(full, full)) or quantized().get(full)
     return model and replace(model, name=full)
 
 
@@ -167,8 +187,63 @@ def find_model(model: Model | str) -> Model:
     """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
     in_catalogue = find(model) if isinstance(model, str) else model
     if in_catalogue is None:
-        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a `Model`.")
+        raise ValueError(f"unknown model '{model}'. {nearest_names(str(model))} Or pass a `Model`.")
     return in_catalogue
+
+
+def nearest_names(name: str) -> str:
+    """A sentence with names that an unknown one may have meant: other quantizations of that model, or similar names."""
+    full = full_name(name)
+    if alike := ":" in name and _with_the_parts_of(full):
+        return ask_for(alike)
+    stem, _, ending = full.rpartition("-")
+    siblings = [each for each in (*_names(), *quantized()) if each.rpartition("-")[0] == stem]
+    if ":" not in stem or not siblings:
+        return did_you_mean(name, models())
+    if ending.lower() not in _quantization_endings():
+        return did_you_mean(full, siblings)
+    *others, last = sorted(each.removeprefix(f"{stem}-") for each in siblings)
+    return f"Ollama's library has {stem} in {', '.join(others)}{' and ' if others else ''}{last}."
+
+
+def _with_the_parts_of(name: str) -> list[str]:
+    """Tags of that model with every part of this one, e.g. `7b-instruct-q8_0` for `7b-Q8-0`; the nearest first."""
+    family, parts = name.partition(":")[0].lower(), _parts(name)
+    every = {**models(), **{other: models()[own] for other, own in _names().items()}, **quantized()}
+    found = [each for each in every if each.partition(":")[0] == family and parts <= _parts(each)]
+
+    def distance(each: str) -> tuple[int, bool, int]:
+        # Of two variants, that of the catalogue's own file comes first: `instruct` before `base`.
+        return len(_parts(each)), each.rpartition("-")[0] not in _names(), every[each].weights_bytes
+
+    found.sort(key=distance)
+    return [each for each in found if _parts(each) == parts] or found[:3]
+
+
+def _parts(name: str) -> set[str]:
+    return set(name.lower().partition(":")[2].replace("_", "-").split("-"))
+
+
+@cache
+def quantized_stems() -> dict[str, list[str]]:
+    """By each model of the catalogue, its tags without their quantization; first the stem of the catalogue's own file.
+
+    E.g. `qwen2.5-coder:7b-instruct` and `qwen2.5-coder:7b-base` for `qwen2.5-coder:7b`.
+    """
+    found: dict[str, set[str]] = {}
+    for name, model in quantized().items():
+        stem, _, ending = name.rpartition("-")
+        if ":" in stem and ending.lower() in _quantization_endings():
+            found.setdefault(model.name, set()).add(stem)
+    own = {name.rpartition("-")[0] for name in _names()}
+    return {model: sorted(stems, key=lambda stem: (stem not in own, stem)) for model, stems in found.items()}
+
+
+@cache
+def _quantization_endings() -> set[str]:
+    """How tags end that name a quantization, e.g. `q8_0` or `fp16`."""
+    endings = ((name.rpartition("-")[2], model.quant) for name, model in quantized().items())
+    return {ending.lower() for ending, quant in endings if ending.upper() in (quant, "FP16")}
 
 
 def largest_vocabulary() -> int:

@@ -25,6 +25,7 @@ from sharing.models.architectures import (
     WINDOWS,
 )
 from sharing.models.catalogue import Model
+from sharing.models.file_types import FILE_TYPES
 from sharing.printable import visible
 
 AGAIN = "Convert the model again, or download it again."
@@ -92,6 +93,7 @@ def derive_model(
     return Model(
         name=name,
         architecture=facts.architecture,
+        quant=_quantization(metadata),
         weights_bytes=weights,
         embedding_bytes=embedding,
         expert_bytes=sum(tensor.bytes for tensor in by_name.values() if EXPERTS in tensor.name),
@@ -121,6 +123,12 @@ def derive_model(
     )
 
 
+def _quantization(metadata: Mapping[str, object]) -> str:
+    """The name of the file's quantization; empty if the file does not say."""
+    number = metadata.get("general.file_type")
+    return FILE_TYPES.get(number, "") if isinstance(number, int) else ""
+
+
 class _Facts:
     """The metadata of one architecture, by keys without its name; every number is bounded."""
 
@@ -136,6 +144,13 @@ class _Facts:
         if not 1 <= self.layers <= MOST_LAYERS:
             raise UnclearModelError(f"It has {self.layers} layers, outside of 1 to {MOST_LAYERS}. {AGAIN}")
         missing = {*range(self.layers)} - {int(match[1]) for each in tensors if (match := BLOCK.match(each))}
+        # Also the first part of a split model may have no tensors: `--no-tensor-first-split` of llama.cpp's
+        # tools/gguf-split/gguf-split.cpp.
+        if len(missing) == self.layers:
+            raise UnclearModelError(
+                "It has no layers: it is a vocabulary, or the first part of a split model. Download the model itself, "
+                "or merge the parts with `llama-gguf-split --merge` first."
+            )
         if missing:
             raise UnclearModelError(
                 f"It lacks the tensors of {len(missing)} of its {self.layers} layers: it is a part of a model. "
@@ -152,8 +167,7 @@ class _Facts:
             raise UnclearModelError("It is an adapter, not a language model. Pass the file of the model.")
         if name not in KNOWN:
             raise UnclearModelError(
-                f"Its architecture `{visible(name[:40])}` is unknown. Describe it with the custom-model keys of the "
-                "stack file."
+                f"Its architecture `{visible(name[:40])}` is unknown. Describe it by hand, and write `gguf: FILE.json`."
             )
         return name
 
@@ -285,7 +299,7 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
     if any(len(different) > 1 for different in by_kind.values()) or not any(by_kind.values()):
         raise UnclearModelError(
             f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
-            "rule covers. Describe the model with the custom-model keys of the stack file."
+            "rule covers. Describe it by hand with the largest one, and write `gguf: FILE.json`."
         )
     full, windowed = (different.pop() if different else 0 for different in by_kind.values())
     return full or windowed, windowed

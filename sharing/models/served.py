@@ -1,4 +1,4 @@
-"""The items of `models` in a stack file: how a model is served and, if it is not in the catalogue, its shape.
+"""The items of `models` in a stack file: how a model is served.
 
 The rules read them as they are. `StackConfig` fills in what the file leaves open; `of` describes a model of no file.
 """
@@ -9,27 +9,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from sharing.models.catalogue import KvType, Model, find, largest_vocabulary
+from sharing.models.catalogue import KvType, Model, find
 from sharing.models.engine import ModelInEngine
 from sharing.models.importance import Importance
 from sharing.models.share import Share
 from sharing.names import model_id
 from sharing.problems import Problem
-from sharing.section import Fix, Number, Section, kebab
+from sharing.section import Fix, Section
 
 Cache = Literal["node", "volume"]
-GIB = 2**30
-DECIMALS = 10
-"""Decimals of a number of GiB that is exact to the byte."""
-MOST_BYTES = 2**41
-"""2,048 GiB, as for `weights-gib`."""
 PROMPT_CACHE_MIB = 0
 """Default RAM in which one server keeps earlier prompts: none, see decision 0152. The engine's own default is 8192."""
 DEFAULT_CONTEXT = 4096
 """Ollama's own for a GPU of less than 24 GiB (ollama v0.32.15, docs/context-length.mdx). Every command has the same."""
-OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
-"""Required keys of a custom model; its other keys have defaults."""
-OF_CUSTOM = f"For a custom model, add {', '.join(OWN_NUMBERS)}."
 MODEL_NAME = (
     r"^(([A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}/)?[A-Za-z0-9_][A-Za-z0-9_-]{0,79}/)?"
     r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$"
@@ -37,16 +29,21 @@ MODEL_NAME = (
 """`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 
 
-def _own_key(description: str, *, least: int, most: int) -> Any:
-    """A number that describes a custom model."""
-    return Field(default=None, ge=least, le=most, description=f"Custom model: {description}")
-
-
 class ServedModel(Section, ModelInEngine):
     """One model and how it is served."""
 
     name: Annotated[str, Fix("Write a tag as in `ollama pull`, e.g. llama2:7b.")] = Field(
         pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`."
+    )
+    gguf: Annotated[
+        str | None,
+        Fix("Write a GGUF file, its URL, or the file that `tandem models inspect NAME --write FILE.json` writes."),
+    ] = Field(
+        default=None,
+        pattern=r"^[^\x00-\x1f\x7f]{1,2048}$",
+        examples=["my-model.json"],
+        description="Describes a model that neither the catalogue nor a registry has: a GGUF file, its URL, or the "
+        "JSON file of `tandem models inspect`. Relative to the stack file.",
     )
     given_id: Annotated[str | None, Fix("Use up to 40 lower-case letters, digits and dashes; begin with a letter.")] = (
         Field(
@@ -106,58 +103,6 @@ class ServedModel(Section, ModelInEngine):
         description="With `sharing.limits: per-model`: what it may use of its GPU, e.g. `{memory-gib: 9, "
         "compute-percent: 60}`. Default: the plan sets a limit of memory.",
     )
-    weights_gib: Number | None = Field(
-        default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
-    )
-    layers: int | None = _own_key("layers.", least=1, most=1024)
-    kv_heads: int | None = _own_key("KV heads.", least=1, most=1024)
-    head_dim: int | None = _own_key("values per head.", least=1, most=4096)
-    vocabulary: int | None = _own_key(
-        "vocabulary size. Default: the largest in the catalogue.", least=1, most=4_194_304
-    )
-    architecture: Annotated[str | None, Fix("Write the name that `ollama show` prints, e.g. gemma3.")] = Field(
-        default=None,
-        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
-        description="Custom model: its `general.architecture`, e.g. `gemma3`.",
-    )
-    max_context: int | None = _own_key("maximum context length. Default: unknown.", least=1, most=2**31)
-    heads: int | None = _own_key("query heads. Default: an estimate.", least=1, most=1024)
-    value_dim: int | None = _own_key("values per head of V. Default: `head-dim`.", least=1, most=4096)
-    swa_layers: int | None = _own_key(
-        "layers with a sliding window, without those in `shared-kv-layers`.", least=0, most=1024
-    )
-    swa_window: int | None = _own_key("tokens in that window.", least=0, most=2**31)
-    swa_kv_heads: int | None = _own_key("KV heads of these layers. Default: `kv-heads`.", least=0, most=1024)
-    swa_head_dim: int | None = _own_key("values per head of these layers. Default: `head-dim`.", least=0, most=4096)
-    shared_kv_layers: int | None = _own_key(
-        "layers without a KV cache of their own, with or without a window (gemma3n, gemma4).", least=0, most=1024
-    )
-    recurrent_layers: int | None = _own_key(
-        "layers with a state of fixed size instead of a KV cache.", least=0, most=1024
-    )
-    recurrent_state_bytes: int | None = _own_key(
-        "total size of the states of these layers, per slot.", least=0, most=MOST_BYTES
-    )
-    mla_rank: int | None = _own_key(
-        "values per token and layer of multi-head latent attention (`kv_lora_rank` + RoPE).", least=0, most=65_536
-    )
-    width: int | None = _own_key("`embedding_length`. Default: an estimate.", least=1, most=1_048_576)
-    feed_forward: int | None = _own_key(
-        "widest feed-forward layer, of the experts that a token uses. Default: an estimate.", least=1, most=16_777_216
-    )
-    experts: int | None = _own_key("experts of a layer.", least=0, most=4096)
-    experts_used: int | None = _own_key("experts that a token uses.", least=0, most=4096)
-    embedding_bytes: int | None = _own_key(
-        "embedding size if `output.weight` is separate (it stays on the CPU); 0 if tied.", least=0, most=MOST_BYTES
-    )
-    projector_bytes: int | None = _own_key(
-        "weights for images and audio, besides `weights-gib`.", least=0, most=MOST_BYTES
-    )
-    encoder: bool | None = Field(
-        default=None,
-        examples=[True, False],
-        description="Custom model: whether it computes embeddings and has no KV cache.",
-    )
 
     _id: str = ""
     _pool: str = ""
@@ -173,7 +118,7 @@ class ServedModel(Section, ModelInEngine):
 
     def placed(self, index: int, id: str, pool: str) -> Self:
         """The model at that place of its stack file, with its id and pool, and the context that it supports."""
-        model = self._model or self.find_model()
+        model = self.find_model()
         placed = self._with(index=index, id=id, pool=pool, model=model)
         if model and "context" not in self.model_fields_set:
             return placed.changed(context=placed.effective_context)
@@ -223,27 +168,9 @@ class ServedModel(Section, ModelInEngine):
         """The memory limit that the file gives it; None if it gives none."""
         return self.share.memory_mib if self.share else None
 
-    @property
-    def own_numbers(self) -> dict[str, Any]:
-        """The keys of a custom model that the file has, with their values."""
-        return {key: value for key in OWN_KEYS if (value := getattr(self, key.replace("-", "_"))) is not None}
-
     def find_model(self) -> Model | None:
-        """The model with its shape; None if neither the catalogue nor the file describes it."""
-        own = {key.replace("-", "_"): value for key, value in self.own_numbers.items()}
-        if not own:
-            return find(self.name)
-        if not set(OWN_NUMBERS) <= set(self.own_numbers):
-            return None
-        weights = round(own.pop("weights_gib") * GIB)
-        defaults = {"max_context": 0, "vocabulary": largest_vocabulary()}
-        return Model(**{**defaults, **own}, name=self.name, weights_bytes=weights, source="the stack file")
-
-
-OWN_KEYS = tuple(
-    kebab(name) for name in list(ServedModel.model_fields)[list(ServedModel.model_fields).index("weights_gib") :]
-)
-"""Every key that describes a custom model."""
+        """The model with its shape; None if it was not looked up, and the catalogue does not answer for it."""
+        return self._model or (None if self.gguf else find(self.name))
 
 
 def judge_context(served: ServedModel, path: str) -> Iterator[Problem]:

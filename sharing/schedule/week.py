@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from sharing import tables
 from sharing.problems import counted, did_you_mean, near
 from sharing.schedule.cron import Cron
 
@@ -150,6 +151,12 @@ def _clocks_go_forward(midnight: datetime.datetime, zone: zoneinfo.ZoneInfo) -> 
     """Whether the day that begins then is shorter than 24 hours."""
     ends = [each.replace(tzinfo=zone).astimezone(datetime.UTC) for each in (midnight, midnight + ONE_DAY)]
     return ends[1] - ends[0] < ONE_DAY
+
+
+def timezone_of(region: str) -> str:
+    """The time zone of the place of an AWS region, by its IANA name; UTC where the place is not public."""
+    zones = {row["region"]: row["timezone"] for row in tables.read("regions").rows}
+    return zones.get(region) or "UTC"
 
 
 def judge_timezone(name: str) -> tuple[str, str] | None:

@@ -20,8 +20,13 @@ from sharing.speed.gpus import GpuSpeed, gpu_speeds, widest_spreads
 
 PROMPT_TOKENS = 500
 """Length of the prompt for the time to the first token."""
-BITS = {"F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K_M": 4.85, "MXFP4": 4.25}
-"""Bits per weight, by quantization. Source: ggml-common.h; Q4_K_M mixes 4.5 and 6.56 (llama-quant.cpp)."""
+BITS = {
+    **{"F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "MXFP4": 4.25},
+    **{"Q2_K": 3.16, "Q3_K_S": 3.64, "Q3_K_M": 4.0, "Q3_K_L": 4.3, "Q4_K_S": 4.67, "Q4_K_M": 4.85},
+    **{"Q5_K_S": 5.57, "Q5_K_M": 5.7, "Q6_K": 6.56},
+}
+"""Bits per weight, by quantization. Source: ggml-common.h; Q4_K_M mixes 4.5 and 6.56 (llama-quant.cpp). The other
+mixtures: Llama 3.1 8B in tools/quantize/README.md of llama.cpp b10454."""
 OTHER_BITS = 4.85
 NOT_EXPERTS_BITS = {"MXFP4": 16.0}
 """Bits of the weights that are not experts, where they differ."""

@@ -27,6 +27,7 @@ class Advice:
     """The settings to write, e.g. `gpu-nodes.desired: 2`."""
     usd_per_hour: float | None
     """The cost of the entire stack after the change; None if it is unknown."""
+    usd_per_month: float | None
     is_priced: bool = True
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 

@@ -17,6 +17,8 @@ FEWEST_ZONES = 2
 """EKS needs at least two zones for its control plane."""
 SYSTEM_VOLUME_GIB = 20
 """Root volume of a system node: the default of EKS, enough for the add-ons."""
+CONTROL_PLANE_ZONES = 2
+"""Zones of the control plane and the system nodes: the minimum for EKS."""
 ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
 """Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
 

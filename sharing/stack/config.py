@@ -18,7 +18,7 @@ from sharing.schedule.week import EXAMPLES
 from sharing.section import Fix, Section, kebab
 from sharing.speed.measured import Measurement
 from sharing.stack.budget import Budget
-from sharing.stack.cluster import ClusterSettings
+from sharing.stack.cluster import CONTROL_PLANE_ZONES, ClusterSettings
 from sharing.stack.monitoring import MonitoringSettings
 from sharing.stack.network import LabelKey, LabelValue, NamespaceName
 from sharing.stack.park import ParkSettings
@@ -291,6 +291,11 @@ class StackConfig(Section):
     def without_gpu_nodes(self) -> Self:
         """The stack with `desired: 0` in every pool."""
         return self.changed(pools=[pool.changed(min=0, desired=0) for pool in self.pools])
+
+    @property
+    def system_zones(self) -> int:
+        """Zones of the system nodes. A single one stays in the zone of the page's volume, or could not mount it."""
+        return 1 if self.ui.kept_gib and self.cluster.own_system_nodes == 1 else CONTROL_PLANE_ZONES
 
     def nodes_of(self, pool: GpuPool) -> int:
         """Nodes that run: `desired` of a node group, or as many as Karpenter launches; 0 when parked."""

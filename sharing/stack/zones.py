@@ -14,8 +14,6 @@ Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None if unknown, which allows every zone."""
 MORE_ZONES = "Raise `cluster.zones`, or add one of these to `cluster.zone-names`"
 """How a stack with its own network gets nodes in other zones."""
-CONTROL_PLANE_ZONES = 2
-"""Zones of the control plane and the system nodes: the minimum for EKS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

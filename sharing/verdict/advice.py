@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sharing.cost.bill import pool_usd, unpriced
+from sharing.cost.bill import cost, pool_usd, unpriced
 from sharing.fit.memory import need
 from sharing.fit.own_limits import with_largest_limit, with_needed_limit
 from sharing.fit.shares import place_models
@@ -36,7 +36,7 @@ Models = dict[int, ServedModel]
 """Models by their place in the stack file."""
 
 
-def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool) -> list[Advice]:
+def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool, most: int | None = MOST_OFFERED) -> list[Advice]:
     """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
 
     `verdict` is that on `config`. Several settings of a model are changed at once only where nothing else helps.
@@ -45,7 +45,7 @@ def advise(config: StackConfig, verdict: QuickVerdict, pool: GpuPool) -> list[Ad
     accepted = search.accepted(_kinds(search))
     accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
     offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
-    return offers[:MOST_OFFERED]
+    return offers[:most]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +157,11 @@ class _Search:
         return len({each.rule for each in table.warnings(tried)} - self._doubts_before)
 
     def _advice(self, tried: StackConfig) -> Advice:
-        usd = self._usd(tried)
-        bill = self.verdict.cost
-        total = bill.usd_per_hour + usd - pool_usd(self.pool, self.asked) if bill else None
+        bill = cost(tried) if self.verdict.cost else None
         return Advice(
             settings=changed_settings(self.asked, tried),
-            usd_per_hour=total,
+            usd_per_hour=bill.usd_per_hour if bill else None,
+            usd_per_month=bill.usd_per_month if bill else None,
             is_priced=self._is_priced(tried),
             loses_limits=self._loses_limits(tried),
         )

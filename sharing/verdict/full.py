@@ -1,12 +1,13 @@
 """The complete verdict on a config: errors, warnings, cost, and changes that would make it valid."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from sharing.cost.bill import Cost
 from sharing.hardware import prices
 from sharing.problems import Problem
+from sharing.stack.budget import Budget
 from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -43,7 +44,7 @@ def judge_fully(config: StackConfig) -> FullVerdict:
     """Applies every rule to `config` and stops at none, so that all errors of the rules are reported at once."""
     quick = judge_quickly(config)
     advice = {pool.name: _advice(config, quick, pool) for pool in config.pools}
-    problems = [*quick.broken, *_do_not_fit(quick, advice)]
+    problems = [*quick.broken, *_do_not_fit(config, quick, advice)]
     problems += budget.find_problems(config, quick.cost, _cheaper(config, quick, advice))
     features = features_of(config)
     problems += [problem for feature in features for problem in feature.bill_errors(config, quick.cost)]
@@ -72,7 +73,29 @@ def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
     return fit if fit.placement.fits else replace(fit, advice=tuple(each.change for each in advice[fit.pool.name]))
 
 
-def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
+def _above_the_budget(config: StackConfig, quick: QuickVerdict, pool: GpuPool, within: Sequence[Advice]) -> str:
+    """The cheapest change that keeps the models as they are, for more than the budget, in words.
+
+    Empty if there is none, or if one `within` the budget keeps them, too.
+    """
+    if not quick.limits.is_set or any(map(_keeps_models, within)):
+        return ""
+    unlimited = config.changed(budget=Budget())
+    more = advise(unlimited, judge_quickly(unlimited), pool, most=None)
+    above = next((each for each in more if _keeps_models(each) and each.is_priced), None)
+    # That one may also be within the budget, beyond the few that are offered.
+    if above is None or any(map(_keeps_models, advise(config, quick, pool, most=None))):
+        return ""
+    return f"{above.change} (${above.usd_per_hour:.3f} per hour, ${above.usd_per_month:,.0f} per month)"
+
+
+def _keeps_models(advice: Advice) -> bool:
+    return not any(setting.startswith("models[") for setting in advice.settings)
+
+
+def _do_not_fit(
+    config: StackConfig, quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]
+) -> Iterator[Problem]:
     """One error for all models that exceed the same limit by the same amount; a pool's advice is given once."""
     alike: dict[tuple[str, str, str], list[Fit]] = {}
     for fit in quick.misfits:
@@ -83,14 +106,16 @@ def _do_not_fit(quick: QuickVerdict, advice: Mapping[str, tuple[Advice, ...]]) -
         first = next((fit for fit in fits if _limit_is_given(fit)), fits[0])
         place = f"{first.served.path}.share.memory-gib" if _limit_is_given(first) else first.served.path
         path = advised.setdefault(pool, place)
+        above = _above_the_budget(config, quick, first.pool, advice[pool]) if path == place else ""
         if not advice[pool]:
             within, larger = (" within the budget", ", or raise the budget") if quick.limits.is_set else ("", "")
             fix = (
                 f"No other settings or instance type{within} would fit, and a model cannot be split "
-                f"across GPUs. Use a smaller model{larger}."
+                f"across GPUs.{f' Above the budget, this would: {above}.' * bool(above)} Use a smaller model{larger}."
             )
         elif path == place:
-            fix = f"Write {'; or '.join(map(str, advice[pool]))}."
+            higher = f"; or, above your budget, {above}" * bool(above)
+            fix = f"Write {'; or '.join(map(str, advice[pool]))}{higher}."
         else:
             fix = f"Apply the fix for {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"

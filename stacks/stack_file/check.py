@@ -7,7 +7,7 @@ from typing import Any
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.fit.host import host_need
-from sharing.models.catalogue import find
+from sharing.models.catalogue import Model
 from sharing.models.served import ServedModel
 from sharing.modes.base import Mode
 from sharing.modes.modes import Sharing
@@ -15,7 +15,6 @@ from sharing.problems import Problem
 from sharing.section import kebab
 from sharing.verdict.full import Fit
 from sharing.verdict.own_program import in_python
-from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge
 from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.yaml import Source
@@ -94,7 +93,7 @@ def check(
         "gpu-nodes": {"instance-types": _listed(instance_types), "desired": nodes, "max": nodes},
         "models": _listed(models, _section),
     }
-    judged = judge(Source(sections=sections, provider={REGION: region}), "check")
+    judged = judge(Source(sections=sections, provider={REGION: region}), "check", known=_described(models))
     python = isinstance(models, list | tuple) and any(map(_is_in_python, models))
     return Verdict(
         errors=_messages(judged.problems, python),
@@ -114,14 +113,20 @@ def _section(model: Any) -> Any:
         return {"name": model}
     # An OllamaModel. Its class imports Pulumi, so it is known by its attribute.
     if isinstance(served := getattr(model, "served", None), ServedModel):
-        settings = served.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        return {**({} if served.model == find(served.name) else own_keys(served.model)), **settings}
+        return served.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     if not isinstance(model, Mapping):
         return model
     given: Mapping[str, Any] = model
     if _is_in_python(model):
         given = {key: value for key, value in model.items() if key not in OF_RESOURCES and value is not None}
     return {IN_PYTHON.get(key, kebab(str(key))): value for key, value in given.items()}
+
+
+def _described(models: Any) -> dict[int, Model]:
+    """The models of `OllamaModel`s, which the program has found or described."""
+    listed = enumerate(models) if isinstance(models, list | tuple) else ()
+    found = ((index, getattr(model, "served", None)) for index, model in listed)
+    return {index: served.model for index, served in found if isinstance(served, ServedModel)}
 
 
 def _is_in_python(model: Any) -> bool:

@@ -4,16 +4,14 @@ from collections.abc import Iterator
 
 from sharing.aws.principals import judge_principal
 from sharing.aws.tags import NODE, STACK, judge_tags
-from sharing.models.catalogue import DEFAULT_TAG, full_name, models
-from sharing.models.served import OF_CUSTOM
-from sharing.problems import LIMIT, OBJECT, Problem, did_you_mean
+from sharing.problems import LIMIT, Problem
 from sharing.section import kebab
 from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.verdict import features
 from sharing.verdict.rules.pool_names import find_wrong_names
-from stacks.stack_file.custom_models import judge_served
+from stacks.stack_file.models import judge_batch
 
 OF_OWN_NETWORK = ("cidr", "nat", "zones", "zone_names")
 """Settings of a network that the stack creates."""
@@ -111,15 +109,4 @@ def _model_contradictions(config: StackConfig) -> Iterator[Problem]:
         if served.id in ids[: served.index]:
             rule, fix = "is the id of another model", "Remove it, or write another id."
             yield Problem(f"{served.path}.id", served.id, rule, fix)
-        wrong = list(judge_served(served, served.path))
-        yield from wrong
-        if not wrong and served.find_model() is None:
-            fix = f"{did_you_mean(served.name, models())} {OF_CUSTOM}"
-            yield Problem(f"{served.path}.name", _as_ollama_reads(served.name), "unknown model", fix, OBJECT)
-
-
-def _as_ollama_reads(name: str) -> str:
-    """A name that the catalogue lacks. Without a tag it means `latest`, which may be the only tag that is missing."""
-    full = full_name(name)
-    is_completed = full.endswith(f":{DEFAULT_TAG}") and not name.endswith(f":{DEFAULT_TAG}")
-    return f"'{name}' ({full} in Ollama)" if is_completed else f"'{name}'"
+        yield from judge_batch(served)

@@ -9,11 +9,13 @@ import yaml
 
 from sharing.files import ChangedError, write_whole
 from sharing.models.catalogue import full_name
-from sharing.models.served import DECIMALS, OWN_KEYS
 from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.models import OLD_KEYS
 from stacks.stack_file.yaml import as_yaml, load
 
 MODELS = "tandem:models"
+OWN_KEYS = ("gguf", *OLD_KEYS)
+"""Keys that describe a model, now and in the older form."""
 BY_HAND = "Write the description by hand."
 
 BOM = "\ufeff"
@@ -23,7 +25,7 @@ Edit = tuple[int, int, str]
 
 
 def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
-    """Writes the own-model keys of the model `name` into the stack file at `path`, all or nothing.
+    """Writes the keys that describe the model `name` into the stack file at `path`, all or nothing.
 
     Adds the model if the file does not have it. Returns the number of entries with the description. Raises
     `UnreadableError` if the file cannot be read, or if the change would affect anything else.
@@ -44,11 +46,10 @@ def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
 
 
 def with_description(text: str, file: str, name: str, own: Mapping[str, object]) -> tuple[str, int]:
-    """The text of the stack file `file` with the own-model keys of the model `name`, and the number of such entries.
+    """The text of the stack file `file` with the keys that describe the model `name`, and the number of such entries.
 
     Removes the keys of an older description. Raises `UnreadableError` as `describe_model` does.
     """
-    own = {key: round(value, DECIMALS) if isinstance(value, float) else value for key, value in own.items()}
     mark, text = text[: len(BOM)] if text.startswith(BOM) else "", text.removeprefix(BOM)
     expected = _loaded(text, file)
     models = expected["config"].get(MODELS) if isinstance(expected.get("config"), dict) else None
@@ -80,7 +81,7 @@ def _loaded(text: str, file: str) -> dict[str, Any]:
 
 
 def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:
-    """Whether the text means `expected`, apart from own-model keys that are null."""
+    """Whether the text means `expected`, apart from keys that describe a model that are null."""
     try:
         loaded = _loaded(text, file)
     except UnreadableError:
@@ -89,7 +90,7 @@ def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:
 
 
 def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without own-model keys that are null."""
+    """The document without keys that describe a model that are null."""
     config = document["config"]
     models = [
         {key: value for key, value in model.items() if value is not None or key not in OWN_KEYS}
@@ -108,7 +109,7 @@ def _models_node(text: str) -> yaml.SequenceNode:
 
 
 def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in_block: bool) -> Iterator[Edit]:
-    """The changes after which an entry has these own-model keys and no others."""
+    """The changes after which an entry has these of the keys that describe a model, and no others."""
     present = {key.value: (key, value) for key, value in node.value}
     new = {key: value for key, value in own.items() if key not in present}
     if node.flow_style and in_block and "\n" not in _span(text, node):

@@ -13,12 +13,14 @@ from pydantic import ValidationError
 
 from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
+from sharing.models.catalogue import Model
 from sharing.names import cluster_name
 from sharing.problems import Problem, format_problems, near
 from sharing.speed.measured import Measurement
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from stacks.stack_file import form_errors
 from stacks.stack_file.clients import warn_of_clients
+from stacks.stack_file.models import find_models, refuse_old_keys
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.yaml import Source, as_json, from_json, read
 
@@ -138,12 +140,14 @@ def judge(
     strict: bool = False,
     compared_modes: Collection[str] = (),
     measured: Iterable[Measurement] = (),
+    known: Mapping[int, Model] | None = None,
 ) -> Judged:
     """Judges the values of a stack file; `name` is the name of the file, for messages.
 
-    Fixes do not suggest `compared_modes`, which the caller judges, too. Speeds of `measured` replace forecasts.
+    `known` are models that are not looked up, by their index. Fixes do not suggest `compared_modes`, which the caller
+    judges, too. Speeds of `measured` replace forecasts.
     """
-    config = _read_form(source)
+    config = _read_form(source, known or {})
     if isinstance(config, StackConfig):
         day = today or datetime.date.today()
         circumstances = Circumstances(
@@ -185,12 +189,13 @@ def stack_name(file: str | Path) -> str:
     return Path(file).stem.removeprefix("Pulumi.")
 
 
-def _read_form(source: Source) -> StackConfig | list[Problem]:
+def _read_form(source: Source, known: Mapping[int, Model]) -> StackConfig | list[Problem]:
     """The values of the file, or else all its errors of form; of values that are right, all contradictions."""
     honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
     values = {key: from_json(value) for key, value in {**source.sections, **honoured}.items() if value is not None}
     secrets = [*_encrypted(values)]
     problems = [*source.problems, *refuse_keys(source.provider), *map(_refuse_secret, secrets)]
+    problems += refuse_old_keys(values)
     if _lacks_sharing(values) and not {"sharing", "gpu-nodes"} & {*source.unread}:
         problems.append(Problem("sharing", "", form_errors.MISSING, form_errors.hint("sharing")))
     try:
@@ -202,7 +207,8 @@ def _read_form(source: Source) -> StackConfig | list[Problem]:
     # A file with a wrong value does not wait for what contradictions need: 10 ms.
     from stacks.stack_file.contradictions import find_contradictions
 
-    return [*find_contradictions(config)] or config
+    config, unknown = find_models(config, source.folder, known)
+    return [*unknown, *find_contradictions(config)] or config
 
 
 def _lacks_sharing(values: Mapping[str, Any]) -> bool:

@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import yaml
 
-from sharing.models.served import DECIMALS
 from sharing.names import PROJECT
 from sharing.problems import LIMIT, Problem, did_you_mean, near
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.provider_keys import REGION
 
+DECIMALS = 10
+"""Of a number that is written."""
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
 """Limit for the values in a file, including each use of an alias. A stack file has fewer than a hundred."""
@@ -79,6 +80,8 @@ class Source:
     """Settings that are probably in the file, but under a misspelt key."""
     root: yaml.Node | None = None
     """The file's root node: each node has a position. None for an empty file, or if the values have another source."""
+    folder: Path = Path()
+    """The folder of relative paths in the values: that of the file, or the current one."""
 
     @property
     def region(self) -> Any:
@@ -88,7 +91,7 @@ class Source:
 
 def read(path: Path, sections: tuple[str, ...]) -> Source:
     """Reads the file at `path`, whose `tandem:` keys should be among `sections`."""
-    return parse(read_text(path), path.name, sections)
+    return replace(parse(read_text(path), path.name, sections), folder=path.parent)
 
 
 def read_text(path: Path) -> str:

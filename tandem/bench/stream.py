@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from sharing.printable import printable
+from stacks.network_errors import reason_of
 from tandem.bench_results.result import Row, ServerTimes
 from tandem.deployed.ollama_replies import Generated, MalformedError, checked, refusal
 from tandem.deployed.wire import ERROR, MOST_BYTES, split_timed_lines
@@ -107,9 +108,9 @@ class Sender:
         except TimeoutError:
             into.failure = f"{LATE} {self._timeout_s:g} s"
         except httpx.ConnectError as error:
-            into.failure = f"cannot be reached: {str(error) or type(error).__name__}"
+            into.failure = f"cannot be reached: {reason_of(error)}"
         except httpx.TransportError as error:
-            into.failure = f"closed the connection early: {str(error) or type(error).__name__}"
+            into.failure = f"closed the connection early: {reason_of(error)}"
 
     async def _exchange(self, body: Mapping[str, Any], into: Exchange) -> None:
         async def trace(event: str, _: Any) -> None:

@@ -1,1 +1,1 @@
-"""`tandem chat`: a conversation between two models."""
+"""`tandem run` and `tandem chat`: conversations, of you with a model and of two models."""

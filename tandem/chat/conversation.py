@@ -35,7 +35,7 @@ def converse(parsed: argparse.Namespace) -> int:
             servers.append(opened.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
         alike = len({server.endpoint.model for server in servers}) == 1
         speakers = [Speaker(server, _label(server.endpoint, alike)).start(parsed.system) for server in servers]
-        (first, second), options = speakers, _options(parsed)
+        (first, second), options = speakers, options_of(parsed)
         path = Path(parsed.transcript) if parsed.transcript else usual_name(datetime.datetime.now())
         transcript = _opened(path)
         opened.callback(transcript.close)
@@ -76,7 +76,8 @@ def _opened(path: Path) -> Transcript:
         raise CallError(f"cannot write {path} ({error.strerror}). Choose another file with `--transcript`.") from None
 
 
-def _options(parsed: argparse.Namespace) -> dict[str, Any]:
+def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
+    """The options of an answer that the user gave, as Ollama names them."""
     given = {"temperature": parsed.temperature, "seed": parsed.seed, "num_predict": parsed.max_tokens}
     return {name: value for name, value in given.items() if value is not None}
 

@@ -1,6 +1,7 @@
 """The conversation on a screen: a colour for each model, words kept whole; plain text without a terminal."""
 
 import re
+import sys
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.console import Console
 from sharing.printable import printable
 from tandem.chat.talk import Turn
 from tandem.deployed.ollama import Piece
-from tandem.terminal import in_markup
+from tandem.terminal import in_markup, print_line
 
 COLOURS = ("cyan", "magenta")
 LONG_WORD = 24
@@ -19,8 +20,12 @@ WORDS = re.compile(r"\n|[^\S\n]+|\S+")
 class Screen:
     """Shows pieces as they arrive."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, named: bool = True, cut: str = "truncated at --max-tokens") -> None:
+        """`named`: each turn has its speaker's name and colour. Without, a pipe gets the model's text alone.
+
+        `cut` says why an answer is not complete.
+        """
+        self._console, self._named, self._cut = console, named, cut
         self._turn = 0
         self._column = 0
         self._word = ""
@@ -30,12 +35,13 @@ class Screen:
         if turn.number != self._turn:
             self.end_line()
             self._turn, self._thinks = turn.number, False
-            self._style = COLOURS[(turn.number - 1) % len(COLOURS)]
+            self._style = COLOURS[(turn.number - 1) % len(COLOURS)] if self._named else ""
             gap = "\n" if turn.number > 1 else ""
-            self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
+            if self._named:
+                self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
         if piece.thinking and not self._thinks:
             self._thinks = True
-            self._console.print("[dim](thinking)[/]", highlight=False)
+            self._note("thinking")
         text = printable(piece.text)
         if not turn.text.strip():
             return
@@ -45,7 +51,7 @@ class Screen:
         if piece.done_reason:
             self.end_line()
             if piece.done_reason == "length":
-                self._console.print("[dim](truncated at --max-tokens)[/]", highlight=False)
+                self._note(self._cut)
 
     def end_line(self) -> None:
         """Shows held-back text and starts a new line, unless the cursor is at the start of one."""
@@ -54,6 +60,13 @@ class Screen:
         if self._column:
             self._console.print()
             self._column = 0
+
+    def _note(self, text: str) -> None:
+        """A word of ours."""
+        if self._named or self._console.is_terminal:
+            self._console.print(f"[dim]({in_markup(text)})[/]", highlight=False)
+        else:
+            print_line(f"({text})", sys.stderr)
 
     def _flow(self, text: str) -> None:
         if not self._console.is_terminal:

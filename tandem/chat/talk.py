@@ -1,7 +1,7 @@
-"""Two models in turn. Each sees itself as the assistant and the other as the user."""
+"""Speakers in turn: two models, or one and you. A model sees itself as the assistant and the other as the user."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tandem.deployed.ollama import Ollama, OllamaError, Piece
@@ -37,7 +37,7 @@ class Speaker:
     def answers(self, options: Mapping[str, Any]) -> Iterator[Piece]:
         """The answer, as it arrives. Remembered once complete, without its reasoning.
 
-        Raises `OllamaError` if it stops early or is empty: the other model could not reply.
+        Raises `OllamaError` if it stops early or is empty: nobody could reply.
         """
         said = ""
         for piece in apart(self.server.chat(self.messages, options)):
@@ -45,7 +45,11 @@ class Speaker:
             yield piece
         if not said.strip():
             raise OllamaError(self.server.endpoint, "gave an empty answer", "Try another prompt or model.")
-        self.messages.append({"role": "assistant", "content": said.strip()})
+        self.says(said)
+
+    def says(self, text: str) -> None:
+        """Adds its own text."""
+        self.messages.append({"role": "assistant", "content": text.strip()})
 
 
 @dataclass(slots=True)
@@ -105,7 +109,7 @@ def apart(pieces: Iterable[Piece]) -> Iterator[Piece]:
         if (decided and not thinks) or piece.done_reason:
             text, held = held, ""
         if text or thinking or piece.thinking or piece.done_reason:
-            yield Piece(text, piece.thinking + thinking, piece.done_reason)
+            yield replace(piece, text=text, thinking=piece.thinking + thinking)
 
 
 def _beginning_of(tag: str, text: str) -> int:

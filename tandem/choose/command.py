@@ -1,7 +1,7 @@
 """`tandem choose`: the cheapest setups that hold given models, and the best of them as a stack file."""
 
 import argparse
-import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +12,18 @@ from tandem.arguments import (
     ISOLATION,
     Commands,
     add_command,
+    add_hours,
     add_isolation,
     add_measured,
     add_region,
+    add_slots,
+    add_write,
     amount,
     budget,
     count,
 )
-from tandem.lookup import ANY_REGION, called, existing, require_region, resolve_path
-from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
+from tandem.lookup import ANY_REGION, called, existing, require_region, stack_file
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, short
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
@@ -34,8 +37,6 @@ CAPACITIES: dict[str, tuple["Capacity", ...]] = {
     "spot": ("spot",),
     "on-demand": ("on-demand",),
 }
-SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
-"""Where an error about a model's setting begins."""
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -60,11 +61,10 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="context length of every model, in tokens (default: the stack file's, or 4096)",
     )
-    parser.add_argument(
-        "--slots", type=count, metavar="N", help="parallel requests per model (default: the stack file's, or 1)"
-    )
+    add_slots(parser, "the stack file's, or 1")
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
+    add_hours(parser, "always", "for models: ")
     add_isolation(parser)
     parser.add_argument(
         "--budget",
@@ -92,13 +92,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     add_measured(parser)
-    parser.add_argument(
-        "--write",
-        metavar="STACK|FILE",
-        help="write the first setup, or one that is as good and has no warning, as this stack file, beside the "
-        "Pulumi.yaml of a project",
-    )
-    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file without asking")
+    add_write(parser, "the first setup, or one that is as good and has no warning,")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -106,8 +100,9 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.hardware.offerings import regions_beside
     from sharing.verdict.choices import ISOLATIONS, choose
     from tandem.search import new_stack_file
+    from tandem.search.unit import require_likely
 
-    target = _target(parsed)
+    target = new_stack_file.find_target(parsed)
     base = _base(parsed)
     least = parsed.min_tokens_per_second or 0.0
     if least and all(served.model.encoder for served in base.config.models):
@@ -115,6 +110,7 @@ def run(parsed: argparse.Namespace) -> int:
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
     isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
     choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
+    require_likely(parsed.budget, choices)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
@@ -145,6 +141,7 @@ def run(parsed: argparse.Namespace) -> int:
 def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the best first; dollars are those of the whole stack."""
     holds = choices.fitting or choices.over_budget or choices.not_judged or choices.too_slow
+    above = choices.nearest
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
@@ -158,9 +155,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "models": [served.model.name for served in base.config.models],
         "setups": [_choice(choice) for choice in choices.fitting],
         "not_judged": [_choice(choice) for choice in choices.not_judged],
-        "cheapest_over_budget": _choice(choices.over_budget[0])
-        if choices.over_budget and not choices.fitting
-        else None,
+        "cheapest_over_budget": _choice(above) if above and not choices.fitting else None,
         "fastest_too_slow": _choice(choices.too_slow[0]) if choices.too_slow and not choices.fitting else None,
         "nearest_miss": miss.as_json() if miss else None,
         "written": str(written) if written else None,
@@ -204,29 +199,45 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     import datetime
     from dataclasses import replace
 
+    from sharing.models.catalogue import find
     from tandem.search import base_stack
+    from tandem.search.contexts import describe_lowered, with_context, with_slots
+    from tandem.search.hours import hours_of, names_timezone, read_hours
 
     if parsed.models and parsed.stack:
         raise CallError("`choose` takes models or --stack, not both. Leave one out.")
     if not parsed.models and not parsed.stack:
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
+    for word in parsed.models:
+        if find(word) is None and ":" not in word and stack_file(word).is_file():
+            raise CallError(f"{short(word)} is a stack. Run `tandem choose --stack {shlex.quote(word)}`.")
     today = datetime.date.today()
-    settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
+    slots = {} if parsed.slots is None else {"slots": parsed.slots}
+    settings = slots if parsed.context is None else {"context": parsed.context, **slots}
     limits = parsed.budget.settings if parsed.budget else {}
+    hours = hours_of(parsed)
+    if hours and parsed.stack:
+        raise CallError("--nights-off and --hours are for models. Write the section `park` in the stack file.")
     region = None if parsed.region == ANY_REGION else parsed.region
     if region:
         require_region(region)
     elif parsed.region and parsed.live_prices:
         raise CallError("--live-prices are those of one region. Name it, or leave out --live-prices.")
+    elif parsed.region and hours and not names_timezone(hours):
+        raise CallError("the hours of every region need one time zone. Write --hours '8-20 Europe/Paris', for example.")
     try:
         if parsed.stack:
             base = base_stack.of_file(existing(parsed.stack), settings, region, limits, today)
         else:
-            models = [{"name": name, **settings} for name in parsed.models]
-            base = base_stack.of_models(models, region or HOME_REGION, limits, today)
+            models = with_slots(with_context(parsed.models, parsed.context), parsed.slots)
+            if lowered := describe_lowered(models, parsed.context, parsed.slots):
+                print_line(lowered, sys.stderr if parsed.json else sys.stdout)
+            home = region or HOME_REGION
+            others = read_hours(hours, home) if hours else {}
+            base = base_stack.of_models(models, home, limits, today, others=others)
     except CallError as error:
         names = {key: f"--{key}" for key in settings} | ({} if parsed.stack else {"name": "MODEL"})
-        raise CallError(_about_arguments(str(error), names)) from None
+        raise CallError(base_stack.about_arguments(str(error), names)) from None
     around = base.config.circumstances
     if parsed.live_prices:
         from tandem import price_cache
@@ -237,34 +248,3 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
 
         around = replace(around, measured=read_measured(parsed.measured))
     return replace(base, config=base.config.under(around))
-
-
-def _about_arguments(message: str, names: dict[str, str]) -> str:
-    """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
-
-    def name(line: str) -> str:
-        setting = SETTING.match(line)
-        if not setting or setting[1] not in names:
-            return line
-        return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
-
-    return "\n".join(dict.fromkeys(map(name, message.splitlines())))
-
-
-def _target(parsed: argparse.Namespace) -> Path | None:
-    """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
-    from tandem.search import new_stack_file
-
-    if parsed.write:
-        path = resolve_path(parsed.write)
-        if not (path.parent / "Pulumi.yaml").is_file():
-            raise CallError(
-                f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "
-                "project, or run `tandem init` there."
-            )
-        asks = not parsed.json and sys.stdin.isatty() and sys.stdout.isatty()
-        new_stack_file.check(path, force=parsed.force, asks=asks)
-        return path
-    if parsed.force:
-        raise CallError("--force is for --write. Write both.")
-    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT
+from sharing.names import INTERCEPTOR_LABELS, INTERCEPTOR_PORT, KEDA_NAMESPACE, OLLAMA_NAMESPACE, OLLAMA_PORT
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
 from tandem.deployed.kubeconfig import Chosen
@@ -18,6 +18,7 @@ from tandem.deployed.patience import Patience
 from tandem.lookup import accepted, stack_file
 
 if TYPE_CHECKING:
+    from sharing.models.served import ServedModel
     from stacks.stack_file.judge import Plan
     from tandem.deployed.forwarding import Forward
     from tandem.deployed.kubernetes import Cluster
@@ -68,6 +69,22 @@ def forwards(connected: Connected, port: int | None = None) -> Iterator[dict[str
             )
             for served in connected.plan.config.models
         }
+
+
+def forward_for_clients(
+    connected: Connected, served: "ServedModel", local: int = 0
+) -> "AbstractContextManager[Forward]":
+    """A forwarded port that counts as a client: its requests wake a model that scales to zero, and keep it awake.
+
+    They pass the interceptor, which knows a model by the host of a request (`components.scaling`).
+    """
+    if connected.plan.config.scale_to_zero.enabled:
+        host = f"{served.id}.{KEDA_NAMESPACE}"
+        return connected.cluster.forward(
+            served.id, KEDA_NAMESPACE, INTERCEPTOR_LABELS, INTERCEPTOR_PORT, host=host, local=local
+        )
+    labels = {INSTANCE_LABEL: served.id}
+    return connected.cluster.forward(served.id, OLLAMA_NAMESPACE, labels, OLLAMA_PORT, local=local)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ CHUNK = 64 * 1024
 DATA, ERRORS = b"\0", b"\1"
 """Channels of the protocol: the first byte of each frame."""
 FIND_SECONDS = 20.0
+LINE_END, END_OF_HEAD = b"\r\n", b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Target:
     port: int
     node: str = ""
     """Only a pod on this node; any if empty."""
+    host: str = ""
+    """The host that HTTP requests get, for a pod that serves several; their own if empty."""
 
 
 class Forward:
@@ -94,7 +97,7 @@ class Forward:
             params={"ports": str(self._target.port)},
         )
         async with into as socket:
-            sending = asyncio.ensure_future(_send(reader, socket))
+            sending = asyncio.ensure_future(_send(reader, socket, self._target.host))
             receiving = asyncio.ensure_future(self._receive(socket, writer))
             try:
                 await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
@@ -142,8 +145,18 @@ class NoPodError(Exception):
     """There is no pod to forward to."""
 
 
-async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession) -> None:
-    with suppress(httpx_ws.HTTPXWSException, ConnectionError):
+def address_to(host: str, head: bytes) -> bytes:
+    """The head of an HTTP request with another host. It ends its connection, so that no later one keeps its own."""
+    first, *fields = head.removesuffix(END_OF_HEAD).split(LINE_END)
+    kept = [field for field in fields if field.partition(b":")[0].strip().lower() not in (b"host", b"connection")]
+    return LINE_END.join([first, b"Host: " + host.encode(), b"Connection: close", *kept]) + END_OF_HEAD
+
+
+async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession, host: str) -> None:
+    broken = (asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # not the head of an HTTP request
+    with suppress(httpx_ws.HTTPXWSException, ConnectionError, *broken):
+        if host:
+            await socket.send_bytes(DATA + address_to(host, await reader.readuntil(END_OF_HEAD)))
         while data := await reader.read(CHUNK):
             await socket.send_bytes(DATA + data)
 

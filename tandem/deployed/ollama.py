@@ -1,4 +1,4 @@
-"""The client of Ollama servers, for `chat`, `bench`, `verify`, `watch` and `models inspect`."""
+"""The client of Ollama servers, for `run`, `chat`, `bench`, `verify`, `watch` and `models inspect`."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,6 +62,10 @@ class Piece:
     thinking: str = ""
     done_reason: str | None = None
     """In the last piece: `stop`, `length`, …"""
+    tokens: int = 0
+    """In the last piece: of the whole answer, with its reasoning."""
+    seconds: float = 0.0
+    """In the last piece: the server's time for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +190,11 @@ class Ollama:
                 if part.error:
                     raise OllamaError(self.endpoint, f"stopped early: {part.reason or 'no reason given'}", LOOK)
                 text, thinking = (part.message.content, part.message.thinking) if part.message else ("", "")
-                yield Piece(text or "", thinking or "", (part.done_reason or "stop") if part.done else None)
                 if part.done:
+                    tokens, seconds = part.eval_count or 0, (part.eval_duration or 0) / NANOSECONDS
+                    yield Piece(text or "", thinking or "", part.done_reason or "stop", tokens, seconds)
                     return
+                yield Piece(text or "", thinking or "")
         # Seen with one token repeated thirty times: the stream just ends, status 200.
         raise OllamaError(self.endpoint, "closed the stream before the reply was complete", LOOK)
 

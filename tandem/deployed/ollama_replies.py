@@ -130,11 +130,13 @@ class _Message(Reply):
 
 
 class Chatted(Failure):
-    """A line of `/api/chat`."""
+    """A line of `/api/chat`. The last has the tokens of the answer, and the nanoseconds that they took."""
 
     message: _Message | None = None
     done: bool = False
     done_reason: Text | None = None
+    eval_count: Number | None = None
+    eval_duration: Number | None = None
 
 
 class Embedded(Reply):

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from sharing.printable import one_line
+from stacks.network_errors import reason_of
 
 CONNECT_SECONDS = 10.0
 MOST_BYTES = 64 * 2**20
@@ -105,11 +105,11 @@ class Wire:
             ) as response:
                 yield Answer(response, lambda: self._clock() > late)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
-            raise NotReachedError(f"cannot be reached ({reason(error)})") from None
+            raise NotReachedError(f"cannot be reached ({reason_of(error)})") from None
         except httpx.TimeoutException:
             raise LateError(f"did not answer within {seconds:g} s") from None
         except httpx.RequestError as error:
-            raise WireError(f"closed the connection early ({reason(error)})") from None
+            raise WireError(f"closed the connection early ({reason_of(error)})") from None
 
 
 def split_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -133,8 +133,3 @@ def split_timed_lines(parts: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int,
         begun.append(rest)
     if (rest := b"".join(begun)).strip():
         yield time_of_last, rest
-
-
-def reason(error: Exception) -> str:
-    """The message of an exception of httpx, or its type."""
-    return one_line(str(error))[:200] or type(error).__name__

@@ -16,6 +16,7 @@ from sharing.stack.startup import after_a_reclaim, cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
+from tandem.dry_run.choice_report import ChoiceReport
 from tandem.dry_run.report_parts import Cents, Price, Report, Tenths, Whole, at
 from tandem.dry_run.speed_report import SpeedReport, TokenPriceReport
 from tandem.dry_run.switch_report import SwitchReport
@@ -268,10 +269,14 @@ class PlanReport(Report):
     resources: list[ResourceReport] = Field(default_factory=list)
     switch: SwitchReport | None = None
     """Null if the call did not ask for the running stack, or if the file is refused and nothing changes."""
+    choice: ChoiceReport | None = None
+    """Null for a stack file: only models without one get the cheapest setup."""
 
 
-def report(judged: Judged, planned: "Planned | None", switch: object = None) -> PlanReport:
-    """The plan as data. `planned` is None for a refused stack; `SwitchReport` reads its fields from `switch`."""
+def report(judged: Judged, planned: "Planned | None", switch: object = None, choice: object = None) -> PlanReport:
+    """The plan as data. `planned` is None for a refused stack; `SwitchReport` reads its fields from `switch`, and
+    `ChoiceReport` from `choice`.
+    """
     return PlanReport.model_validate(
         {
             "stack": judged.stack,
@@ -283,6 +288,7 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
             "time_to_ready": planned.startup if planned and planned.starts_models else None,
             "resources": list(planned.graph) if planned else [],
             "switch": switch,
+            "choice": choice,
         }
     )
 

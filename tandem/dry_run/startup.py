@@ -81,7 +81,7 @@ def name_stage(urn: str, config: StackConfig) -> str:
     if named:
         # The id of one model may be the beginning of another's.
         served = max(named, key=lambda served: len(served.id))
-        return f"{served.model.name} ({weights_mib(served) / 1024:.1f} GiB)"
+        return f"{served.model.short_name} ({weights_mib(served) / 1024:.1f} GiB)"
     return STAGES.get(component, "others")
 
 

@@ -9,21 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.models.catalogue import find
-from sharing.models.served import ServedModel
 from sharing.printable import printable
-from sharing.schedule.week import judge_timezone
+from sharing.problems import did_you_mean
 from sharing.section import is_email
 from tandem import arguments
+from tandem.init import recipes
+from tandem.init.recipes import SPARE_PERCENT, Recipe
 from tandem.lookup import require_region
 from tandem.search import base_stack
 from tandem.terminal import CallError, InputEndedError, complain
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
-ALWAYS = "always"
-HOURS_PER_DAY = 24
-HOURS = re.compile(r"(\d{1,2})-(\d{1,2})(?:[ ,]+(\S+))?")
-"""Hours of a working day and a time zone, e.g. `8-20 Europe/Paris`."""
+SPARE = f"price + {SPARE_PERCENT} %"
+"""The budget of a recipe, unless the user names one."""
 WIDTH = 79
 """Columns of a question, so that the answer begins on the same line of a narrow terminal."""
 Answer = TypeVar("Answer")
@@ -35,21 +33,27 @@ class Questions:
 
     asks: bool
 
-    def answer(self, question: str, default: str, read: Callable[[str], Answer], given: str | None = None) -> Answer:
+    def answer(
+        self, question: str, default: str | None, read: Callable[[str], Answer], given: str | None = None
+    ) -> Answer:
         """What was given, or else the user's answer, or else the default, as `read` reads it.
 
         The user is asked again after a wrong answer. Raises `CallError` for any other that `read` does not take.
         """
         if given is not None or not self.asks:
-            return read(default if given is None else given)
+            return read((default or "") if given is None else given)
+        proposed = f"{question}:" if default is None else f"{question} [{default}]:"
         while True:
             try:
-                text = input(printable(_folded(f"{question} [{default}]:"))).strip()
+                text = input(printable(_folded(proposed))).strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
+            if not text and default is None:
+                complain("the answer is empty, and there is no default. Write one.")
+                continue
             try:
-                return read(text or default)
+                return read(text or default or "")
             except InputEndedError:
                 raise
             except CallError as error:
@@ -75,8 +79,14 @@ def budget(text: str) -> str:
 
 def limits(text: str) -> base_stack.Values:
     """The budget as keys of a stack file; empty for no limit."""
+    limit = limit_of(text)
+    return {**limit.settings} if limit else {}
+
+
+def limit_of(text: str) -> arguments.Budget | None:
+    """The budget; None for no limit, and for one that depends on the price."""
     try:
-        return {} if text == NO_LIMIT else {**arguments.budget(text).settings}
+        return None if text in (NO_LIMIT, SPARE) else arguments.budget(text)
     except argparse.ArgumentTypeError as error:
         raise CallError(f"the budget {error}") from None
 
@@ -89,38 +99,12 @@ def context(text: str) -> int:
         raise CallError(f"the context {error}") from None
 
 
-def models(text: str, context: int) -> list[base_stack.Values]:
-    """The models with that context, or with the nearest one that Ollama gives them."""
-    return [{"name": name, "context": _nearest(name, context)} for name in words(text)]
-
-
-def lowered(chosen: list[base_stack.Values], context: int) -> str:
-    """The models that have fewer tokens than the user asked for, in words; empty if none has."""
-    fewer = [f"{model['name']} {model['context']:,}" for model in chosen if model["context"] < context]
-    return (
-        f"A context of {context:,} is more than some models support; they get less: {', '.join(fewer)}."
-        if fewer
-        else ""
-    )
-
-
-def _nearest(name: str, context: int) -> int:
-    model = find(name)
-    return ServedModel.of(model, context=context).effective_context if model else context
-
-
-def hours(text: str) -> dict[str, dict[str, str]]:
-    """The section `park` of a stack that runs in these hours of working days; empty for one that always runs."""
-    if text == ALWAYS:
-        return {}
-    given = HOURS.fullmatch(text)
-    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
-    if not given or not begin < end < HOURS_PER_DAY:
-        raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{text}'.")
-    timezone = given[3] or "UTC"
-    if wrong := judge_timezone(timezone):
-        raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")
-    return {"park": {"schedule": f"0 {end} * * MON-FRI", "wake": f"0 {begin} * * MON-FRI", "timezone": timezone}}
+def recipe(text: str) -> Recipe:
+    """A recipe by name."""
+    known = [*recipes.names(), recipes.OWN]
+    if text not in known:
+        raise CallError(f"unknown recipe '{text}'. {did_you_mean(text, known)}")
+    return recipes.read(text)
 
 
 def page(text: str) -> dict[str, dict[str, object]]:

@@ -17,6 +17,7 @@ from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, p
 from tandem.search.base_stack import context_of
 from tandem.terminal import count, in_words, open_console, say
 
+FIXES = "$ in errors: per hour, of the whole stack after the change; of a type with MIG, of one node"
 PER_MODEL = "m"
 """Mark after a price of MPS that is valid with limits per model only, if equal ones were tried, too."""
 ONLY = {"node-group": "n", "karpenter": "k"}
@@ -193,6 +194,8 @@ def row(config: StackConfig, cells: Sequence[Cell]) -> None:
     instance = cells[0].instance
     say(console, f"{instance.name} {_hardware(instance)}", "bold", word=instance.name)
     _head(console, config, cells)
+    if any(" per hour" in str(cell.problem) for cell in cells if cell.problem):
+        say(console, FIXES)
     for way, some in groupby(cells, key=lambda cell: cell.way):
         console.print()
         say(console, way, "bold", fold=False)
@@ -215,7 +218,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 
 def _head(console: Console, config: StackConfig, cells: Sequence[Cell], by: By = "price") -> None:
-    models = in_words([served.model.name for served in config.models])
+    models = in_words([served.model.short_name for served in config.models])
     say(console, f"Models: {models}{context_of(config)}, on as many nodes as they need", "bold", word="Models:")
     prices = _prices(config.region, cells)
     shown, what = {

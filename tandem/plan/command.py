@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import REFUSED, WAYS, Commands, add_command, add_measured, add_stack
+from sharing.aws.partitions import HOME_REGION
+from tandem.arguments import DEFAULT_STACK, REFUSED, WAYS, Commands, add_command, add_measured
 from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
+from tandem.plan.model_arguments import add_options, read_models
 from tandem.terminal import (
     FAILED,
     FINE,
@@ -21,6 +23,7 @@ from tandem.terminal import (
     print_json,
     print_line,
     print_problems,
+    say,
     status,
 )
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from sharing.speed.measured import Measurement
     from stacks.stack_file.judge import Judged, Plan
     from stacks.stack_file.yaml import Source
+    from tandem.plan.cheapest import Found
     from tandem.plan.switch import Switches
 
 NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
@@ -40,13 +44,22 @@ def add(commands: Commands) -> None:
         commands,
         "plan",
         _run,
-        description="Check a stack file and plan the whole stack here. Needs no AWS account, no Pulumi CLI and no "
-        "network.",
-        exit_codes={1: f"{REFUSED} or, with --strict, warnings"},
-        usage="%(prog)s [OPTIONS] [STACK|FILE ...]",
+        description="Check a stack file and plan the whole stack here; or, for models without a file, plan the "
+        "cheapest stack. Needs no AWS account, no Pulumi CLI and no network.",
+        exit_codes={1: f"{REFUSED}, no setup fits the models or, with --strict, warnings"},
+        usage="%(prog)s [OPTIONS] [STACK|FILE|MODEL ...]",
     )
-    add_stack(parser)
-    parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
+    parser.add_argument(
+        "stack",
+        nargs="?",
+        metavar="STACK|FILE|MODEL",
+        help="a stack (its file is Pulumi.STACK.yaml), a stack file, or a model such as qwen3:8b "
+        f"(default: the stack {DEFAULT_STACK})",
+    )
+    parser.add_argument(
+        "others", nargs="*", metavar="STACK|FILE|MODEL", help="more models; or more stacks, to compare side by side"
+    )
+    add_options(parser)
     parser.add_argument(
         "--compare",
         metavar="MODES",
@@ -97,6 +110,9 @@ def _run(parsed: argparse.Namespace) -> int:
     is_up = parsed.running or parsed.outputs is not None
     if parsed.json and parsed.format != "text":
         raise CallError("--json and --format github exclude each other. Pass one of them.")
+    if models := read_models(parsed):
+        return _plan_models(parsed, models)
+    parsed.stack = parsed.stack or DEFAULT_STACK
     if parsed.others or parsed.compare is not None:
         return _compare(parsed)
     try:
@@ -114,6 +130,38 @@ def _run(parsed: argparse.Namespace) -> int:
         annotate(judged, path)
         return FAILED if judged.refused else FINE
     switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
+    return _answer(parsed, judged, switch)
+
+
+def _plan_models(parsed: argparse.Namespace, models: list[str]) -> int:
+    """Plans the cheapest setup for models, without a file."""
+    from tandem.plan.cheapest import find_cheapest
+    from tandem.search.new_stack_file import shown
+
+    target = _target(parsed) if parsed.write is not None or parsed.force else None
+    book = _live_prices(parsed.region or HOME_REGION) if parsed.live_prices else None
+    found = find_cheapest(parsed, models, book, _measured(parsed))
+    if parsed.measured:
+        _warn_of_unused([found.judged])
+    if target and not found.judged.refused:
+        found = found.write(target)
+        if not parsed.json:  # at once: what follows may fail or be interrupted
+            print_line(f"Wrote {shown(target)}.", sys.stdout)
+    if found.lowered:
+        print_line(found.lowered, sys.stderr if parsed.json else sys.stdout)
+    return _answer(parsed, found.judged, found=found)
+
+
+def _target(parsed: argparse.Namespace) -> Path | None:
+    from tandem.search import new_stack_file
+
+    return new_stack_file.find_target(parsed)
+
+
+def _answer(
+    parsed: argparse.Namespace, judged: "Judged", switch: "Switches | None" = None, found: "Found | None" = None
+) -> int:
+    """Shows the plan or the errors, to people or to programs; returns the exit code."""
     if parsed.json:
         from tandem.dry_run.program import run
         from tandem.dry_run.report import report
@@ -121,14 +169,14 @@ def _run(parsed: argparse.Namespace) -> int:
         planned = None if judged.refused else run(judged.plan())
         if planned and parsed.graph:
             write_graph(parsed.graph, planned, judged.plan().stack)
-        print_json(report(judged, planned, switch).model_dump())
+        print_json(report(judged, planned, switch, found).model_dump())
         return FAILED if _fails(judged, strict=parsed.strict) else FINE
     if judged.refused:
         print_problems(judged, parsed.stack, all_warnings=parsed.verbose)
-        if is_up:
+        if parsed.running or parsed.outputs is not None:
             print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
-    _show(judged, switch, parsed)
+    _show(judged, switch, parsed, found)
     if not _fails(judged, strict=parsed.strict):
         return FINE
     sys.stdout.flush()
@@ -224,17 +272,22 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     return switches(plan.config, runs, proof=plan.config.proof, limits=limits)
 
 
-def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:
+def _show(
+    judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace, found: "Found | None" = None
+) -> None:
     plan = judged.plan()
 
     from tandem.dry_run.program import run
     from tandem.plan import screen
 
     console = open_console()
-    with status(f"Planning {judged.name}"):
+    has_file = found is None or found.written is not None
+    with status(f"Planning {judged.name if has_file else 'the models'}"):
         planned = run(plan)
     more = f"{'' if parsed.resources else ' See --resources.'}{'' if parsed.verbose else ' Details: -v.'}"
-    screen.show(console, plan, planned, is_up=switch is not None, more=more)
+    for line in found.head if found else ():
+        say(console, line)
+    screen.show(console, plan, planned, is_up=switch is not None, more=more, named=has_file)
     if parsed.verbose:
         from tandem.plan import details
 
@@ -254,3 +307,7 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
     if judged.warnings:
         console.print()
     print_problems(judged, parsed.stack)
+    if found:
+        if found.beside and not has_file:
+            say(console, found.beside)
+        say(console, found.foot, fold=False)

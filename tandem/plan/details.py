@@ -14,6 +14,7 @@ from sharing.cost.hosted import hosted_price
 from sharing.cost.quotas import needs
 from sharing.fit.slices import in_mig
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
+from sharing.models.catalogue import MIB
 from sharing.modes.base import Shares
 from sharing.schedule.week import Timetable
 from sharing.stack.config import StackConfig
@@ -25,7 +26,7 @@ from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
-from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark
+from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark, per_request
 from tandem.terminal import count, in_markup, in_range, in_words, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
@@ -56,7 +57,7 @@ def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -
     daemon = f"; the MPS daemon takes {gpu.cuda_mib - offers[0].unit_mib}" * offers[0].own_limits
     usable = f"{gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}{daemon}"
     say(console, f"  {gpu.title}: {usable}; {each} per GPU")
-    print_rows(console, [(fit.served.model.name, _needs(fit)) for fit in fits])
+    print_rows(console, [(fit.served.model.short_name, _needs(fit)) for fit in fits])
     if any(not fit.served.given_limit_mib for fit in fits) and offers[0].own_limits:
         say(console, "  A limit without `memory-gib` is what the model needs, and an equal part of what is left.")
     if not offers[0].enforced:
@@ -84,8 +85,8 @@ def _speed(console: Console, plan: Plan) -> None:
     _title(console, f"Speed: {'; '.join(parts)}")
     rows = [
         (
-            fit.served.model.name,
-            f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use",
+            fit.served.model.short_name,
+            f"{in_range(speed.full_tokens_per_s)}{stands} tokens/s in {_slots(fit)} while all are in use{_each(fit)}",
         )
         for (fit, speed), stands in zip(known, marks, strict=True)
     ]
@@ -94,7 +95,7 @@ def _speed(console: Console, plan: Plan) -> None:
     for load, words in ((1.0, "full load"), (0.1, "a tenth of it")):
         if usd := usd_per_million_tokens(speeds, plan.verdict.cost, load):
             say(console, f"  ${in_range(usd, 2)} per million output tokens at {words}")
-    names = list(dict.fromkeys(fit.served.model.name for fit, _ in known))
+    names = list(dict.fromkeys(fit.served.model.short_name for fit, _ in known))
     for name in names:
         if offer := hosted_price(name):
             usd_range = dollars(offer.lowest, offer.highest, 2)
@@ -113,6 +114,12 @@ def _slots(fit: Fit) -> str:
     return count(fit.served.effective_slots, "slot")
 
 
+def _each(fit: Fit) -> str:
+    """What each request gets of it, if there are several."""
+    each = per_request(fit)
+    return f": {in_range(each)} per request" if each and fit.served.effective_slots > 1 else ""
+
+
 def _share_count(shares: Shares) -> str:
     kind = "slice" if shares.profile else "share"
     return f"{count(shares.per_gpu, kind)}{f' {shares.profile}' * bool(shares.profile)}"
@@ -123,12 +130,14 @@ def _needs(fit: Fit) -> str:
     # The numbers shown add up: buffers absorb the rounding.
     rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
     limit = f" of its {share:,}" if share is not None else ""
+    more = served.model.weights_spread / MIB
+    derived = f" (derived; up to {more:,.0f} more)" if more else ""
     threads = ""
     if fit.placement.shares.own_limits and share is not None:
         limit = f" of its limit of {share:,}, {share - round(need.bound):,} left"
         threads = f"; {_threads(fit.placement.shares)}"
     return (
-        f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
+        f"reserves {need.bound:,.0f}{limit}: weights {need.weights:,.0f}{derived}, KV cache {need.kv:,.0f}, "
         f"CUDA and buffers {rest:,}, margin {need.margin:,.0f}; "
         f"context {served.effective_context:,}, slots {served.effective_slots}{threads}"
     )

@@ -1,5 +1,6 @@
 """A plan for people, on one screen: verdict and price, memory of each GPU, cost, startup. `details` has the rest."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -11,17 +12,19 @@ from sharing.hardware.prices import FRESH_DAYS
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
+from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import PROMPT_TOKENS, Speed
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.startup import after_a_reclaim
 from sharing.verdict.features import features_of
 from sharing.verdict.full import Fit
+from sharing.verdict.rules.budget import limits_of
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
-from tandem.terminal import KEPT_SPACE, count, in_range, in_words, print_rows, say
+from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say
 
 TITLES = {
     "exclusive": "one model per GPU",
@@ -38,19 +41,22 @@ BAR = 24
 """Characters of a bar that stands for an entire GPU."""
 MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", f"{PROMPT_TOKENS}-token prompt")
 """Of the row of a model: memory, then one request alone, each model busy, and the first token after that prompt."""
+SHORT_HEAD = "prompt"
+"""Of its last column, where there is no room for the whole head and for ranges."""
 MEASURED = "*"
 """Stands behind each figure that is not a forecast."""
+RANGE = re.compile(r" \(.*\)")
 FILLS, FREE = "█▓", "░"
 """Neighbouring models fill their parts of a bar with different characters."""
 
 
-def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: str) -> None:
-    """Prints the plan of an accepted stack; `more` ends the screen.
+def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: str, named: bool = True) -> None:
+    """Prints the plan of an accepted stack; `more` ends the screen. A stack without a file is not `named`.
 
     For a deployed stack (`is_up`) the startup time is left out: the switch shows how long the change takes.
     """
     starts = not is_up and planned.starts_models
-    _verdict(console, plan)
+    _verdict(console, plan, named=named)
     ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
     _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.config.pools:
@@ -58,6 +64,8 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     _token_price(console, plan)
     _placement(console, plan.config)
     _cost(console, plan.config, bill_of(plan))
+    if named:  # else the line above the plan has the limits
+        _budget(console, plan.config, bill_of(plan))
     _network(console, plan.config)
     _reclaims(console, plan.config)
     _features(console, plan.config)
@@ -95,13 +103,14 @@ def mark(speed: Speed, figure: str) -> str:
     return MEASURED * (figure in speed.measured)
 
 
-def _verdict(console: Console, plan: Plan) -> None:
+def _verdict(console: Console, plan: Plan, *, named: bool) -> None:
     """Which models run on which nodes, in one sentence."""
-    config, names = plan.config, [served.model.name for served in plan.config.models]
+    config, names = plan.config, [served.model.short_name for served in plan.config.models]
     models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
     pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
-    say(console, f"✓ {plan.stack}: {models} on {nodes}", "bold green", word=f"✓ {plan.stack}:")
+    word = f"✓ {plan.stack}:" if named else "✓"
+    say(console, f"{word} {models} on {nodes}", "bold green", word=word)
 
 
 def _price(console: Console, plan: Plan, ready: str) -> None:
@@ -120,7 +129,9 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
 
 def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
     """A bar for each GPU, and the memory that each model needs."""
-    console.print()
+    # The line of the budget takes the place of the empty one: a screen has 24 lines.
+    if pool.listed or not limits_of(config).is_set:
+        console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
         say(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", "bold", word=f"{pool.name}:")
@@ -132,7 +143,11 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
         say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
-    print_rows(console, [MODEL_HEAD, *map(_model_row, fits)], right=range(1, 5), bold="GiB")
+    rows, left_out = _model_rows(fits, console.width)
+    print_rows(console, rows, right=range(1, 5), bold="GiB")
+    hint_at_left_out(console, left_out)
+    if shared := _per_request(fits):
+        say(console, f"  {shared}")
     if any(fit.speed and fit.speed.measured - {"full_tokens_per_s"} for fit in fits):
         say(console, f"  {MEASURED} measured")
 
@@ -170,7 +185,7 @@ def _placement(console: Console, config: StackConfig) -> None:
 
 
 def _listed(tenants: Sequence[ServedModel]) -> str:
-    return ", ".join(served.model.name for served in tenants)
+    return ", ".join(served.model.short_name for served in tenants)
 
 
 def _spilled(config: StackConfig, pool: GpuPool, guests: Sequence[ServedModel]) -> str:
@@ -214,9 +229,51 @@ def _model_row(fit: Fit) -> tuple[str, ...]:
         speeds = (
             in_range(speed.tokens_per_s) + mark(speed, "tokens_per_s"),
             in_range(speed.busy_tokens_per_s) + mark(speed, "busy_tokens_per_s"),
-            f"{in_range(speed.first_token_ms.times(0.001), 1)} s{mark(speed, 'first_token_ms')}",
+            _first_token(speed),
         )
-    return served.model.name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
+    return served.model.short_name, f"{_gib(placement.need.bound)}{limit}", context, *speeds
+
+
+def _model_rows(fits: Sequence[Fit], width: int) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The head and a row for each model. Where the last column has no room, its range goes first, then the column.
+
+    Also the heads that are left out. Without room for the others either, the last column gets lines of its own.
+    """
+    whole = [MODEL_HEAD, *map(_model_row, fits)]
+    shorter = [(*others, RANGE.sub("", last)) for *others, last in whole]
+    shorter[0] = (*MODEL_HEAD[:-1], SHORT_HEAD)
+    ways: list[tuple[list[tuple[str, ...]], list[str]]] = [(whole, []), (shorter, [])]
+    ways.append(([row[:-1] for row in whole], [MODEL_HEAD[-1]]))
+    return next((way for way in ways if _columns(way[0]) <= width), ways[0])
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+
+
+def _per_request(fits: Sequence[Fit]) -> str:
+    """What one of several requests to a model gets while all slots of all models are in use."""
+    several = [(fit, each) for fit in fits if fit.served.effective_slots > 1 and (each := per_request(fit))]
+    slots = {fit.served.effective_slots for fit in fits if fit.speed}
+    if not several:
+        return ""
+    if len(slots) == 1:
+        speeds = in_words([in_range(each) for _, each in several])
+        which = "each model" if len(several) > 1 else several[0][0].served.model.short_name
+        return f"{slots.pop()} requests to {which}: {speeds} tokens/s per request"
+    said = [f"{fit.served.model.short_name} {in_range(each)}" for fit, each in several]
+    return f"all slots in use, tokens/s per request: {', '.join(said)}"
+
+
+def per_request(fit: Fit) -> Estimate | None:
+    """Tokens per second of each of a model's requests while all slots of all models are in use."""
+    return fit.speed.full_tokens_per_s.times(1 / fit.served.effective_slots) if fit.speed else None
+
+
+def _first_token(speed: Speed) -> str:
+    seconds = speed.first_token_ms.times(0.001)
+    shown = "<0.1" if seconds.high < 0.1 else in_range(seconds, 1)
+    return f"{shown} s{mark(speed, 'first_token_ms')}"
 
 
 def _gib(mib: float) -> str:
@@ -248,6 +305,17 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     print_rows(console, rows, right=(1,), bold="total")
 
 
+def _budget(console: Console, config: StackConfig, bill: Cost) -> None:
+    """What each limit of the stack leaves; the one per hour is for the peak while nodes are replaced."""
+    limits, said = limits_of(config), []
+    if limits.usd_per_month is not None:
+        said.append(f"${bill.usd_per_month:,.0f} of ${limits.usd_per_month:,.0f} per month")
+    if limits.usd_per_hour is not None:
+        said.append(f"up to ${bill.replacing_usd_per_hour:.3f} of ${limits.usd_per_hour:,.2f} per hour")
+    if said and not bill.unpriced:
+        say(console, f"  budget  {'; '.join(said)}")
+
+
 def _network(console: Console, config: StackConfig) -> None:
     """A VPC that the stack does not own."""
     if vpc := config.cluster.vpc:
@@ -272,10 +340,11 @@ def _features(console: Console, config: StackConfig) -> None:
     lines = [(feature.word, feature.line(config)) for feature in features]
     if pages := [page for feature in features for page in feature.pages(config)]:
         lines.append(("Pages", f"{' and '.join(pages)}, reachable through a forwarded port only"))
-    for word, line in lines:
-        if line:
-            console.print()
-            say(console, f"{word}  {line}", "bold", word=word)
+    said = [(word, line) for word, line in lines if line]
+    if said:
+        console.print()
+    for word, line in said:
+        say(console, f"{word}  {line}", "bold", word=word)
 
 
 def _registry(console: Console, config: StackConfig) -> None:

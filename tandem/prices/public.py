@@ -16,7 +16,7 @@ from sharing import tables
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Advice
 from sharing.printable import one_line
-from tandem.deployed.wire import reason
+from stacks.network_errors import reason_of
 from tandem.price_cache import Kept
 from tandem.prices.reading import positive, wanted_types
 from tandem.terminal import CallError
@@ -147,7 +147,7 @@ class Files:
                 if isinstance(error, httpx.ConnectError) and "SSL" not in str(error):
                     host = httpx.URL(url).host
                     raise CallError(f"no network, or the host {host} cannot be reached. {FIX}") from None
-                raise CallError(f"{url} cannot be read ({reason(error)}). {FIX}") from None
+                raise CallError(f"{url} cannot be read ({reason_of(error)}). {FIX}") from None
         found, day = self._read[url]
         assert isinstance(found, shape)
         return found, day

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from sharing.files import write_whole
+from stacks.model_files.find import STACK_FOLDER
 from tandem.sandbox.processes import HOME, end_running
 from tandem.terminal import CallError
 
@@ -56,6 +57,8 @@ class Pulumi:
         """The value of PULUMI_DEBUG_PROVIDERS."""
         self.proxy = ""
         """The proxy that leads to the API servers of the emulated clusters; "" if they answer nobody."""
+        self.stack_folder = Path()
+        """The folder of the user's stack file, for relative paths in it."""
         self.stdout: int | None = None
         """The file for a command's progress, instead of this process's standard output."""
 
@@ -165,6 +168,7 @@ class Pulumi:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             HOME: str(self._home),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            STACK_FOLDER: str(self.stack_folder.resolve()),
             "PYTHONPATH": os.pathsep.join(filter(None, (str(self._python), os.environ.get("PYTHONPATH")))),
         }
 

@@ -78,6 +78,8 @@ class Findings:
     """The verb that left the stack incomplete, or "": `up`, `destroy`, or a `refresh` that removed resources."""
     made: int = 0
     """Resources in the cloud that AWS, Kubernetes or Helm created, not Pulumi."""
+    alone: int = 0
+    """Resources of the state alone: the stack itself, components, providers and random values."""
 
     @property
     def agree(self) -> bool:
@@ -119,7 +121,8 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     missing = tuple(one for one in managed if _is_missing(one, world))
     there = [entity for entity in world.entities() if entity.made_by != ELSEWHERE]
     made = sum(entity.made_by != "pulumi" for entity in there)
-    return Findings(managed, len(resources), len(there), orphans, missing, unfinished, made=made)
+    alone = len(resources) - len(managed)
+    return Findings(managed, len(resources), len(there), orphans, missing, unfinished, made=made, alone=alone)
 
 
 def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ Each stack has a folder: the emulated cloud (`cloud.json`), Pulumi's state, and 
 
 import errno
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ class Sandbox:
 
     def __init__(self, place: Place, world: "World", pulumi: Pulumi) -> None:
         self.place, self.world, self.pulumi = place, world, pulumi
+        pulumi.stack_folder = place.stack_file.parent
 
     def prepare(self, *, fresh: bool) -> None:
         """Prepares `pulumi`, and cleans up after a crash; `fresh` copies the current stack file."""
@@ -224,9 +226,11 @@ def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _print_orphans(found)
         return FAILED
     code = sandbox.run("up", *AT_ONCE, *extra)
+    status = shlex.join(("tandem", "sandbox", "status", sandbox.place.stack))
     if code:
-        status = f"tandem sandbox status {sandbox.place.stack}"
         _print(f"hint: run `{status}` to inspect the stack, or repeat the command to continue")
+    else:
+        _print(f"Next: `{status}`")
     return code
 
 
@@ -270,7 +274,8 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
 def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     found = sandbox.findings(_graph(sandbox.place))
     created = f" ({found.made} of them created by AWS, Kubernetes or Helm)" if found.made else ""
-    counts = f"{found.resources} resources in Pulumi's state, {found.entities} in the emulated cloud{created}"
+    alone = f" ({found.alone} of them only there, such as components and providers)" if found.alone else ""
+    counts = f"{found.resources} resources in Pulumi's state{alone}, {found.entities} in the emulated cloud{created}"
     _print(f"{sandbox.place.stack}: {counts}")
     for one in found.unfinished:
         _print(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")

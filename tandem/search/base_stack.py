@@ -1,16 +1,17 @@
-"""The stack for which `choose` and `modes` try setups: the models of the call, or those of a stack file."""
+"""The stack for which commands try setups: the models of the call, or those of a stack file."""
 
 import datetime
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sharing.cost.bill import cost
-from sharing.models.served import OF_CUSTOM
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
+from sharing.stack.budget import Budget
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuNodes, GpuPool
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
@@ -20,6 +21,7 @@ from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.lookup import require_region
+from tandem.search.contexts import with_slots
 from tandem.terminal import CallError
 
 OF_POOLS = ("pool", "spill")
@@ -27,7 +29,9 @@ OF_POOLS = ("pool", "spill")
 ANYWHERE = ("0.0.0.0/0",)
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 LIMITS = (PER_HOUR, PER_MONTH)
-OF_TAGS = "`tandem models` lists all. For another model, `tandem models inspect` prints the keys of a stack file."
+TYPES = "gpu-nodes.instance-types"
+SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
+"""Where an error about a model's setting begins."""
 Values = dict[str, Any]
 
 
@@ -46,10 +50,15 @@ class BaseStack:
         """The same stack in another region."""
         return replace(self, provider={**self.provider, REGION: region}, config=self.config.changed(region=region))
 
-    def written(self, chosen: StackConfig, comments: Sequence[str]) -> str:
-        """The stack file of a setup that was chosen, with comments as its first lines."""
+    def with_limits(self, limits: Values) -> "BaseStack":
+        """The same stack with these keys of `budget`."""
+        sections = {**self.sections, **_with_limits(self.sections, limits)}
+        return replace(self, sections=sections, config=self.config.changed(budget=Budget.model_validate(limits)))
+
+    def written(self, chosen: StackConfig, comments: Sequence[str], about_types: str) -> str:
+        """The stack file of a setup that was chosen, with comments as its first lines and on its instance types."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
-        return stack_file(values, comments)
+        return stack_file(values, comments, notes={TYPES: about_types})
 
     def sections_of(self, chosen: StackConfig) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen.
@@ -75,18 +84,18 @@ def of_models(
 ) -> BaseStack:
     """Models of the catalogue, each with its `name` and other keys of a stack file, on the cheapest cluster.
 
-    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections.
+    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections,
+    and more keys of `cluster`.
     """
+    others = others or {}
+    cluster = {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}}
     sections: Values = {
-        "cluster": {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}},
+        **others,
+        "cluster": {**cluster, **others.get("cluster", {})},
         "models": [*models],
         **_with_limits({}, limits),
-        **(others or {}),
     }
-    try:
-        return of_values(sections, region, today)
-    except CallError as error:
-        raise CallError(str(error).replace(OF_CUSTOM, OF_TAGS)) from None
+    return of_values(sections, region, today)
 
 
 def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
@@ -102,16 +111,30 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
     models = file.sections.get("models")
     sections: Values = {**file.sections, **_with_limits(file.sections, limits)}
     if isinstance(models, list):
-        sections["models"] = [
-            {**{key: value for key, value in each.items() if key not in OF_POOLS}, **settings}
-            if isinstance(each, dict)
-            else each
-            for each in models
-        ]
+        sections["models"] = [_changed(each, settings) if isinstance(each, dict) else each for each in models]
     if isinstance(sections.get("gpu-nodes"), list):
         sections["gpu-nodes"] = {}
     provider = {**file.provider, **({REGION: region} if region else {})}
     return _read(sections, provider, today, path.name, [path.parent])
+
+
+def _changed(model: Values, settings: Values) -> Values:
+    own = {key: value for key, value in model.items() if key not in OF_POOLS}
+    others = {key: value for key, value in settings.items() if key != "slots"}
+    [changed] = with_slots([{**own, **others}], settings.get("slots"))
+    return changed
+
+
+def about_arguments(message: str, names: Mapping[str, str]) -> str:
+    """Errors about settings of models as errors about the arguments that set them; `names` has these by setting."""
+
+    def name(line: str) -> str:
+        setting = SETTING.match(line)
+        if not setting or setting[1] not in names:
+            return line
+        return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
+
+    return "\n".join(dict.fromkeys(map(name, message.splitlines())))
 
 
 def context_of(config: StackConfig) -> str:
@@ -160,7 +183,8 @@ def _read(
 
     `folders` may have a stack file of that `name`.
     """
-    judged = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
+    source = Source({**sections, "sharing": {"mode": "exclusive"}}, provider, folder=next(iter(folders), Path()))
+    judged = judge(source, name, today=today)
     said_by_rules = judged.decided.verdict.problems if judged.decided else ()
     of_rules = {(problem.path, problem.rule) for problem in said_by_rules}
     wrong = [problem for problem in judged.problems if (problem.path, problem.rule) not in of_rules]

@@ -1,5 +1,7 @@
-"""Turns a chosen setup into a stack file. `tandem choose --write` and `tandem init` write the same file."""
+"""Turns a chosen setup into a stack file: `tandem init`, and `--write` of `tandem choose` and `tandem plan`."""
 
+import argparse
+import itertools
 import sys
 from pathlib import Path
 
@@ -9,11 +11,29 @@ from sharing.printable import printable
 from sharing.verdict.choices import Choice
 from sharing.verdict.quick import judge_quickly
 from stacks.stack_file import schema
+from tandem.lookup import resolve_path
 from tandem.search.base_stack import ANYWHERE, BaseStack
 from tandem.terminal import CallError, InputEndedError
 
 SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
 """Places of the schema relative to a stack file: in a checkout, and in a project that `tandem init` made."""
+
+
+def find_target(parsed: argparse.Namespace) -> Path | None:
+    """The file to write, beside a Pulumi.yaml; raises `CallError` if it cannot be written or the user keeps it."""
+    if parsed.write:
+        path = resolve_path(parsed.write)
+        if not (path.parent / "Pulumi.yaml").is_file():
+            raise CallError(
+                f"{path} would have no Pulumi.yaml beside it, so `pulumi` would not find it. Name a stack of a "
+                "project, or run `tandem init` there."
+            )
+        asks = not parsed.json and sys.stdin.isatty() and sys.stdout.isatty()
+        check(path, force=parsed.force, asks=asks)
+        return path
+    if parsed.force:
+        raise CallError("--force is for --write. Write both.")
+    return None
 
 
 def check(path: Path, *, force: bool, asks: bool) -> None:
@@ -22,7 +42,7 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
         raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
     if not path.exists() or force:
         return
-    refusal = f"{path} exists. Use --force to overwrite it."
+    refusal = f"{path} exists. Use another name, such as {unused_name(path)}, or --force to overwrite it."
     if not asks:
         raise CallError(refusal)
     try:
@@ -32,6 +52,13 @@ def check(path: Path, *, force: bool, asks: bool) -> None:
         raise InputEndedError(refusal) from None
     if answer.strip().lower() not in ("y", "yes"):
         raise CallError("hint: Nothing was written. Choose another name.")
+
+
+def unused_name(path: Path) -> str:
+    """The name of this stack if it has no file, or else the next one that has none: `rag-2` after `rag`."""
+    name = path.stem.removeprefix("Pulumi.")
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(each for each in names if not path.with_name(f"Pulumi.{each}.yaml").exists())
 
 
 def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
@@ -45,15 +72,14 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
     ]
     if base.config.cluster.public_access_cidrs == [*ANYWHERE]:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
-    head += _tip(base, choice)
-    return save(path, base.written(choice.config, head))
+    return save(path, base.written(choice.config, head, f"EC2 types with the same GPU.{_tip(base, choice)}"))
 
 
-def _tip(base: BaseStack, choice: Choice) -> list[str]:
+def _tip(base: BaseStack, choice: Choice) -> str:
     """The cheapest second instance type, where spot capacity is at stake and the budget allows it."""
     pool = choice.cell.pool
     if pool.capacity != "spot":
-        return []
+        return ""
     limited = choice.config.changed(budget=base.config.budget)
     bills: dict[str, float] = {}
     for name, instance in instance_types().items():
@@ -64,11 +90,9 @@ def _tip(base: BaseStack, choice: Choice) -> list[str]:
         if verdict.accepted and verdict.cost and not verdict.cost.unpriced:
             bills[name] = verdict.cost.usd_per_hour
     if not bills:
-        return []
+        return ""
     second = min(bills, key=lambda name: bills[name])
-    return [
-        f"With {second} as a second instance type, spot capacity is more likely: up to ${bills[second]:.3f} per hour."
-    ]
+    return f" With {second} as a second one, spot capacity is more likely: up to ${bills[second]:.3f} per hour."
 
 
 def save(path: Path, text: str) -> Path:

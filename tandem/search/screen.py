@@ -9,15 +9,25 @@ from rich.console import Console
 
 from sharing.aws.partitions import HOME_REGION
 from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
-from sharing.hardware.offerings import sells_gpus
+from sharing.hardware.offerings import nearest_of, sells_gpus
 from sharing.hardware.prices import spot
 from sharing.hardware.spot_risk import reclaimed_part
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import CLOSE, By, Choice, Choices, priced_types
-from sharing.verdict.rules.budget import Limits, hours_within, least_per_hour, least_per_month, limits_of, warn_of_peak
+from sharing.verdict.rules.budget import (
+    PER_HOUR,
+    PER_MONTH,
+    Limits,
+    hours_within,
+    least_per_hour,
+    least_per_month,
+    limits_of,
+    warn_of_peak,
+)
 from sharing.verdict.rules.offers import read_prices
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell, speed_digits
 from tandem.search.base_stack import context_of
+from tandem.search.smaller import ALTERNATIVES, describe_rest
 from tandem.terminal import count, hint_at_left_out, in_words, open_console, say
 
 MOST_DOUBTS = 4
@@ -26,6 +36,8 @@ BEST: dict[By, str] = {"price": "Cheapest", "tokens": "Fastest", "per-token": "C
 RANKED: dict[By, str] = {"price": "", "tokens": TOKENS_PER_S, "per-token": PER_MILLION}
 """The head of the column by which setups are ranked, where a narrow terminal could lack it."""
 MEASURED = "*"
+SPOT = "spot %"
+MARGIN = "margin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +51,21 @@ class Row:
     """The warnings below the table."""
 
 
+HOUR: Column[Row] = Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True)
 MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 30)
 REGION: Column[Row] = Column("region", lambda row: row.choice.config.region)
 COLUMNS: tuple[Column[Row], ...] = (
     Column("", lambda row: row.number),
-    Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True),
+    HOUR,
     MONTH,
     REGION,
     Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
     Column("mode", lambda row: row.choice.cell.way, importance=70),
-    Column("capacity", lambda row: _capacity(row.choice)),
+    Column(SPOT, lambda row: _capacity(row.choice)),
     Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True, 60),
     Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
     Column("isolation", lambda row: row.choice.isolation, importance=55),
-    Column("margin", lambda row: _margin(row.choice), True, 10),
+    Column(MARGIN, lambda row: _margin(row.choice), True, 10),
     Column("", lambda row: row.letters),
 )
 """From left to right; a narrow terminal lacks those with the least importance."""
@@ -62,21 +75,25 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not choices.fitting:
-        _nothing(console, config, choices)
+        say(console, f"error: {describe_nothing(config, choices)}")
+        if choices.over_budget or (choices.not_judged and not choices.regions):
+            _unpriced(console, config, choices)
         return
     shown = choices.fitting[:most]
     tenants = config.models
-    names = [served.model.name for served in tenants[:3]]
+    names = [served.model.short_name for served in tenants[:3]]
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     place = "by region" if choices.regions else f"in {config.region}"
-    head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {len(choices.fitting)}"
+    head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {count(len(choices.fitting), 'setup')}"
     say(console, f"{BEST[choices.by]} {head}", "bold", word=BEST[choices.by])
     doubts = _doubts(shown)
     rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
-    # With a schedule, a month is not 730 hours.
+    # With a schedule, a month is not 730 hours, and it is what counts.
     stays = {RANKED[choices.by], *([MONTH.head] if config.park else [])}
     columns = [replace(each, importance=None) if each.head in stays else each for each in COLUMNS]
     columns = [each for each in columns if choices.regions or each is not REGION]
+    if config.park:
+        columns = [replace(each, importance=52) if each is HOUR else each for each in columns]
     lines, left_out = lay_out(columns, rows, console.width)
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
@@ -87,19 +104,21 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     notes = [note for head, note in NOTES.items() if head not in left_out]
     if notes and any(choice.cell.slowest_busy for choice in shown):
         say(console, f"{'; '.join(notes)}.", "bold", word=notes[0].partition(" ")[0].rstrip(":"))
+    if MARGIN not in left_out:
+        say(console, f"{MARGIN}: what the model with the least room leaves free of its memory", "bold", word=MARGIN)
     if any(map(_is_measured, shown)):
         say(console, f"{MEASURED} a speed in this row is measured", "bold", word=MEASURED)
     if risks := [choice.spot_risk for choice in shown if choice.spot_risk]:
         day = datetime.date.fromisoformat(risks[0].date)
         past = f"reclaimed in the month before {day} (Spot Advisor, {(config.today - day).days:,} days ago)"
-        say(console, f"spot %: {past}", "bold", word="spot %")
+        say(console, f"{SPOT}: {past}", "bold", word=SPOT)
     if choices.regions:
         rule = f"least spot risk within {CLOSE * 100:.0f} % of its best; of equals, one without a warning"
         say(console, f"row: {rule}", "bold", word="row")
         _regions_without(console, choices)
     _just_too_slow(console, config, choices)
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
-        say(console, f"{letter} {doubt}", "yellow", word=letter)
+        say(console, f"{letter}: {doubt}", "yellow", word=f"{letter}:")
     _peak(console, config, shown[0])
     if not choices.regions:
         _unpriced(console, config, choices)
@@ -159,10 +178,10 @@ def _dates(oldest: Cost, shown: Sequence[Choice], choices: Choices) -> str:
 
 
 def _capacity(choice: Choice) -> str:
-    """With the part of the spot instances that AWS reclaims per month."""
+    """The part of the spot instances that AWS reclaims per month, without its `%`: that is in the head."""
     if choice.cell.pool.capacity == "on-demand":
         return "on-demand"
-    return f"spot {reclaimed_part([choice.spot_risk])}" if choice.spot_risk else "spot ? %"
+    return reclaimed_part([choice.spot_risk]).removesuffix(" %") if choice.spot_risk else "?"
 
 
 def _letters(choice: Choice, doubts: Mapping[str, str]) -> str:
@@ -184,36 +203,40 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
 
 
-def _nothing(console: Console, config: StackConfig, choices: Choices) -> None:
+def describe_nothing(config: StackConfig, choices: Choices) -> str:
+    """Why nothing fits, and the nearest setup: a sentence for an error."""
     nearest = choices.over_budget or choices.not_judged
     if choices.too_slow and not nearest:
         reason = f"no setup gives every model {choices.least_tokens_per_s:g} tokens/s while all are busy."
-        say(console, f"error: {reason}{_fastest(choices.too_slow[0], limits_of(config))}")
-        return
+        return f"{reason}{_fastest(choices.too_slow[0], limits_of(config))}"
     if choices.regions and not choices.over_budget and (nearest or not choices.refused):
         price = "spot price" if choices.not_judged else "price"
-        reason = f"no region has a known offer with a known {price} for these models."
-        say(console, f"error: {reason} Name one with --region.")
-        return
+        return f"no region has a known offer with a known {price} for these models. Name one with --region."
     if not nearest:
         refusal = choices.refusal
+        if not refusal and (beside := nearest_of(choices.offered_elsewhere, config.region)):
+            fitting = f"no GPU type that fits the models is offered in {config.region}"
+            smaller = ", or a smaller model" * sells_gpus(config.region)
+            return f"{fitting}. Use `--region {beside}`, the nearest region that has one{smaller}."
         miss = f"no GPU fits the models. Nearest: {choices.nearest_miss}"
-        reason = f"these models cannot run: {refusal}" if refusal else miss
-        say(console, f"error: {reason}")
-        return
+        return f"these models cannot run: {refusal}" if refusal else miss
     limits = limits_of(config)
-    hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
-    bill = choices.over_budget[0].bill if choices.over_budget else None
-    month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
+    bill = choices.nearest.bill if choices.nearest else None
     least = choices.least_tokens_per_s
     fast = f" with {least:g} tokens/s of every model while all are busy" * (least > 0)
-    reason = f"no setup{fast} fits within the budget of {' and '.join(filter(None, (hour, month)))}."
-    if choices.over_budget:
-        reason += _cheapest(choices.over_budget[0], limits, "is fast enough" if fast else "fits the models")
+    reason = f"no setup{fast} fits within the budget of {describe_limits(limits, bill)}."
+    if choices.nearest:
+        reason += _cheapest(choices.nearest, limits, "is fast enough" if fast else "fits the models")
         if choices.too_slow and not _is_over_budget(choices.too_slow[0], limits):
             reason = f"{reason.removesuffix('.')}, or {_lower(choices.too_slow[0])}."
-    say(console, f"error: {reason}")
-    _unpriced(console, config, choices)
+    return reason
+
+
+def describe_limits(limits: Limits, bill: Cost | None = None) -> str:
+    """A budget in words, with the digits that tell it from a bill above it."""
+    hour = f"${limits.usd_per_hour:,.2f} per hour" if limits.usd_per_hour else ""
+    month = f"${limits.usd_per_month:,.{_digits(limits, bill)}f} per month" if limits.usd_per_month else ""
+    return " and ".join(filter(None, (hour, month)))
 
 
 def _fastest(nearest: Choice, limits: Limits) -> str:
@@ -243,27 +266,38 @@ def _named(choice: Choice) -> str:
 def _cheapest(nearest: Choice, limits: Limits, what: str) -> str:
     """A setup that fits the models for more than the budget."""
     bill = nearest.bill
-    costs, enough, or_else = [], [], ""
+    costs, enough, or_else = [], {}, ""
     if limits.usd_per_month is not None:
         month = f"${bill.usd_per_month:,.{_digits(limits, bill)}f} per month"
         costs.append(f"{month}{' with its schedule' * (bill.week is not None)}")
         if bill.usd_per_month > limits.usd_per_month:
-            enough.append(f"{least_per_month(bill)}/month")
+            enough[PER_MONTH] = f"{least_per_month(bill)}"
             if hours := hours_within(limits.usd_per_month, nearest.config, bill):
                 or_else = f", or let `park` (`tandem init --hours`) run the stack for at most {hours} hours per week"
     if limits.usd_per_hour is not None:
         peak = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         costs.append(f"${bill.usd_per_hour:.3f} per hour, and {peak}")
         if bill.replacing_usd_per_hour > limits.usd_per_hour:
-            enough.append(f"{least_per_hour(bill):.2f}")
+            enough[PER_HOUR] = f"{least_per_hour(bill):.2f}"
             or_else = ""
             pools = [pool.changed(replacement="delete-first") for pool in nearest.config.pools]
+            if limits.usd_per_month is None and bill.usd_per_hour <= limits.usd_per_hour:
+                or_else = f" or {least_per_month(bill)}/month, which counts replacements as minutes"
             if not limits.passed_by(cost(nearest.config.changed(pools=pools))):
-                or_else = ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
-    return (
-        f" The cheapest setup that {what} is {_named(nearest)}: {'; '.join(costs)}. "
-        f"Raise the budget to {' and '.join(enough)}{or_else}."
-    )
+                or_else += ", or leave it out and set `gpu-nodes.replacement: delete-first` in the stack file"
+    if rest := describe_rest(nearest.config, limits):
+        or_else += f", or take something cheaper: {ALTERNATIVES}"
+    named = f"The cheapest setup that {what} is {_named(nearest)}: {'; '.join(costs)}."
+    return f"{' ' * bool(rest)}{rest} {named} {_raise(enough)}{or_else}."
+
+
+def _raise(enough: Mapping[str, str]) -> str:
+    """What to write instead of the limits that are too low. The flag has one limit, in place of all of a file."""
+    month = f"{enough[PER_MONTH]}/month" if PER_MONTH in enough else ""
+    if len(enough) == 1:
+        return f"Raise the budget to {month or enough[PER_HOUR]}"
+    keys = " and ".join(f"`budget.{key}: {least}`" for key, least in enough.items())
+    return f"Write {keys} in the stack file, or pass --budget {month}"
 
 
 def _digits(limits: Limits, bill: Cost | None) -> int:

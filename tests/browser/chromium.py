@@ -109,9 +109,10 @@ class Browser:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
         self.call("Input.insertText", text=text)
 
-    def screenshot(self) -> bytes:
-        """The window as WebP."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="webp", quality=70)["data"])
+    def screenshot(self, form: str = "webp") -> bytes:
+        """The window as WebP or PNG."""
+        quality = {"quality": 70} if form == "webp" else {}
+        return base64.b64decode(self.call("Page.captureScreenshot", format=form, **quality)["data"])
 
     def _receive(self) -> dict[str, Any]:
         letters = iter(lambda: self._reader.read(1), b"\0")

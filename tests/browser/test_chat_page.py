@@ -1,11 +1,12 @@
-"""The web page of section `ui` in a browser, chatting with a real Ollama through Open WebUI with the pod's settings."""
+"""The web page of section `ui`, with the pod's settings and a real Ollama behind it: chats in a browser, documents."""
 
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from tests.browser.chat_page import MAIL, MODELS, PASSWORD, PROGRAM, VERSION, ChatPage, find_program, running
+from components.open_webui import MEMORY_MIB
+from tests.browser.chat_page import CHUNK, MAIL, MODELS, PASSWORD, PROGRAM, VERSION, ChatPage, find_program, running
 from tests.browser.chromium import Browser
 
 USER_MAIL, USER_PASSWORD = "user@example.com", "u" * 32
@@ -84,3 +85,84 @@ def test_a_program_reaches_all_models_at_one_address_with_a_key(
 def test_a_key_is_for_nothing_else(page: ChatPage, key: dict[str, str], method: str, path: str) -> None:
     body = {"model": MODELS[0]}
     assert httpx.request(method, f"{page.url}{path}", headers=key, json=body).status_code == REFUSED
+
+
+FACT = "The red valve of the boiler is in room 1137."
+FILLER = "Nothing is known about the other rooms of this house, and nobody has asked about them for many years. "
+QUESTION = "Where is the red valve?"
+
+
+def document() -> bytes:
+    """Many passages, of which one has the fact. Each passage is another, because the page drops repeated ones."""
+    passages = [f"Passage {number}. {FILLER * 3}" for number in range(30)]
+    passages[17] = f"Passage 17. {FACT} {FILLER * 2}"
+    return "\n\n".join(passages).encode()
+
+
+def test_a_document_is_searched_with_the_embedding_model_and_passages_of_it_reach_the_chat_model(
+    page: ChatPage, user: dict[str, str]
+) -> None:
+    before = page.embeddings()
+    uploaded = page.upload(user, "house.txt", document())
+    in_batches = page.embeddings() - before
+    assert 1 <= in_batches <= 10, "thirty passages or more go in few requests"
+    sources = page.ask(user, MODELS[0], QUESTION, uploaded)
+    assert page.embeddings() > before + in_batches, "the question is embedded, too"
+    [source] = sources
+    assert source["source"]["id"] == uploaded
+    assert 1 <= len(source["document"]) <= 3
+    assert all(0 < len(passage) <= CHUNK for passage in source["document"])
+    asked = page.prompts(MODELS[0])[-1] if len(page.prompts(MODELS[0])) else ""
+    given = [prompt for prompt in page.prompts(MODELS[0]) if QUESTION in prompt and "<context>" in prompt]
+    assert any(all(passage in prompt for passage in source["document"]) for prompt in given), asked[:500]
+    assert not any(document().decode() in prompt for prompt in given), "only passages, not the entire document"
+
+
+def test_a_pdf_is_read_too(page: ChatPage, user: dict[str, str]) -> None:
+    uploaded = page.upload(user, "house.pdf", pdf(FACT))
+    [source] = page.ask(user, MODELS[0], QUESTION, uploaded)
+    assert FACT in " ".join(source["document"])
+
+
+def pdf(text: str) -> bytes:
+    """A page with one line of text: the smallest file of PDF 1.4."""
+    drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    file, offsets = b"%PDF-1.4\n", []
+    for number, part in enumerate(parts, 1):
+        offsets.append(len(file))
+        file += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"xref\n0 6\n0000000000 65535 f \n%strailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+    return file + trailer % (table, len(file))
+
+
+def test_the_embedding_model_is_none_to_chat_with(page: ChatPage, user: dict[str, str]) -> None:
+    assert models(page, user) == {*MODELS}
+
+
+def test_the_page_needs_less_memory_than_its_pod_has(page: ChatPage, user: dict[str, str]) -> None:
+    page.upload(user, "long.txt", b"\n\n".join(b"%d. %s" % (number, FILLER.encode() * 3) for number in range(2000)))
+    assert page.memory_mib() < MEMORY_MIB
+
+
+def test_accounts_chats_and_documents_are_still_there_in_a_new_pod(page: ChatPage, user: dict[str, str]) -> None:
+    uploaded = page.upload(user, "kept.txt", document())
+    chat = {"chat": {"title": "Kept", "models": [MODELS[0]], "messages": [], "history": {"messages": {}}}}
+    made = httpx.post(f"{page.url}/api/v1/chats/new", headers=user, json=chat).raise_for_status().json()["id"]
+    page.restart()
+    again = page.log_in(USER_MAIL, USER_PASSWORD)
+    page.log_in(MAIL, PASSWORD)
+    chats = httpx.get(f"{page.url}/api/v1/chats/", headers=again).raise_for_status().json()
+    assert made in [one["id"] for one in chats]
+    before = page.embeddings()
+    [source] = page.ask(again, MODELS[1], QUESTION, uploaded)
+    assert source["document"]
+    assert page.embeddings() == before + 1, "only the question is embedded: the passages are in the folder"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from catalogue import speed_errors
+from catalogue import quantized, speed_errors
 from catalogue.facts import Tag, registry, shapes, sources, tags
 from catalogue.table import names, table
 from catalogue.tensors import text_bytes, vision_bytes
@@ -41,6 +41,7 @@ def left_over(tag: Tag) -> int:
 def test_the_committed_tables_are_those_of_the_facts() -> None:
     assert (DATA / "models.csv").read_text(encoding="utf-8") == table(), "run `python -m catalogue`"
     assert (DATA / "model_names.csv").read_text(encoding="utf-8") == names(), "run `python -m catalogue`"
+    assert (DATA / "quantizations.csv").read_text(encoding="utf-8") == quantized.table(), "run `python -m catalogue`"
     assert (DATA / "gpu_speed.csv").read_text(encoding="utf-8") == speed_errors.table(), "run `python -m catalogue`"
 
 

@@ -77,7 +77,7 @@ def remove_namespaces(cluster: Deployment) -> None:
                 cluster.api.call("DELETE", f"/api/v1/namespaces/{namespace['name']}")
         return not left
 
-    cluster.wait_for("the namespaces of other tests were gone", removed)
+    cluster.wait_for("the namespaces of other tests no longer existed", removed)
 
 
 def install(cluster: Deployment, rows: list[Object]) -> None:

@@ -3,8 +3,10 @@
 The test's small server answers on the forwarded ports; commands in pods run on this machine.
 """
 
+import io
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -16,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from sandbox.graph import Graph
 from tandem.deployed import connection
@@ -26,6 +29,7 @@ from tandem.verify.overfill import MARK, overfill
 from tests.cluster.deployment import Deployment, Graphs
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
+from tests.command import ROOT
 from tests.control_plane.recipe import CERTIFICATE_MAKER
 from tests.control_plane.running import ControlPlane
 from tests.tandem.fake_ollama import FakeOllama, loaded, ollama
@@ -144,6 +148,61 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
         answer = client.post(f"{llama.url}/api/generate", json={"model": TAGS[0], "prompt": "x" * 1_000_000})
         assert answer.status_code == 200
         assert len(server.asked[-1][1]["prompt"]) == 1_000_000
+
+
+def test_run_and_env_reach_a_model_through_the_api_server(
+    stack: Stack, server: FakeOllama, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello?"))
+    way = ("--kubeconfig", str(stack.kubeconfig))
+    assert main(["run", "timeslice", "mistral:7b", *way, "--max-tokens", "2"]) == 0
+    assert capfd.readouterr().out.rstrip() == "word0 word1"
+    assert (server.requests[-1]["model"], server.requests[-1]["messages"][-1]["content"]) == ("mistral:7b", "Hello?")
+    try:
+        assert main(["env", "timeslice", "--json", *way]) == 0
+        opened = json.loads(capfd.readouterr().out)
+        delete_pod(stack, "llama2-7b")
+        stack.cluster.wait_for_models("llama2-7b", "mistral-7b")
+        for model in opened["models"]:
+            assert httpx.get(f"{model['ollama_host']}/api/version").json() == {"version": "0.32.15"}
+    finally:
+        assert main(["env", "timeslice", "--stop"]) == 0
+
+
+@pytest.mark.parametrize("without", ["", "create"])
+def test_the_role_of_the_guide_is_enough_to_run_a_model_and_to_open_ports(
+    without: str, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The WebSocket of a forwarded port is a GET, and Kubernetes 1.35 or later also asks for `create`."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    guide = (ROOT / "docs" / "how-to" / "connect-to-the-models.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", guide, re.DOTALL)
+    role, binding = yaml.safe_load_all(text)
+    for rule in role["rules"]:
+        rule["verbs"] = [verb for verb in rule["verbs"] if verb != without]
+    # In place of the group that EKS gives the token of an access entry.
+    subjects = [{"kind": "ServiceAccount", "name": "colleague", "namespace": "default"}]
+    assert [one["kind"] for one in binding["subjects"]] == ["Group"]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "colleague", "namespace": "default"}}
+    for made in (account, role, {**binding, "subjects": subjects}):
+        stack.cluster.api.apply(made)
+    way = ("--kubeconfig", str(kubeconfig_with(stack, tmp_path, {"token": stack.cluster.token_of("colleague")})))
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello?"))
+    answered = main(["run", "timeslice", "mistral:7b", *way, "--max-tokens", "2"])
+    shown = capfd.readouterr()
+    if without:
+        assert (answered, "refuses to forward a port" in shown.err) == (1, True), shown
+        return
+    assert (answered, shown.out.rstrip()) == (0, "word0 word1"), shown
+    try:
+        assert main(["env", "timeslice", "--json", *way]) == 0
+        for model in json.loads(capfd.readouterr().out)["models"]:
+            assert httpx.get(f"{model['ollama_host']}/api/version").json() == {"version": "0.32.15"}
+    finally:
+        assert main(["env", "timeslice", "--stop"]) == 0
+    assert run("verify", Path(way[1])) == 2
+    assert "denied access" in capfd.readouterr().err
 
 
 def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:

@@ -101,6 +101,11 @@ ARGUMENTS: dict[str, Callable[[str], Any]] = {
         ],
         admin_email="ops@example.com",
         namespace=f"{name}-open-webui",
+        storage_gib=4,
+        zone=pulumi.Output.from_input("us-east-1a"),
+        embedding_url=pulumi.Output.from_input("http://nomic-embed-text.ollama:11434"),
+        embedding_model="nomic-embed-text",
+        tags=TAGS,
     ),
     "ScaleToZero": lambda name: ScaleToZeroArgs(
         models=["llama2-7b", "mistral-7b"],

@@ -59,6 +59,7 @@ def serve(answer: Callable[[Request], Answer], tls: ssl.SSLContext | None = None
     with JsonServer(answer) as server:
         if tls:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # By default, it looks every half second whether it has to stop, and `shutdown` waits for that.
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
         server.shutdown()

@@ -71,6 +71,7 @@ OTHERS = (
     "Verdict",
     "VolumeCheckpoints",
     "check",
+    "find_model",
 )
 PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""
@@ -275,6 +276,20 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (SpotJobArgs, {"stop_seconds": 121}, ".stop_seconds is 121, but a spot instance ends 120 seconds after"),
     (SpotJobArgs, {"wait": True}, ".wait is True, but `deadline_seconds` is missing. Pass the longest time"),
     (OpenWebUIArgs, {"model_urls": []}, ".model_urls must have at least one URL. Pass those of `OllamaPair.urls`."),
+    (OpenWebUIArgs, {"storage_gib": 4}, ".zone is missing, but a volume needs it. Pass the zone of a node."),
+    (OpenWebUIArgs, {"storage_gib": -1}, ".storage_gib is -1, but the minimum is 0. Pass 0 or more."),
+    (OpenWebUIArgs, {"storage_gib": 16385, "zone": "us-east-1a"}, ".storage_gib is 16385. Pass 16384 or less."),
+    (OpenWebUIArgs, {"chunk_characters": 100}, ".chunk_characters is 100, but the minimum is 101. Pass 101 or more."),
+    (
+        OpenWebUIArgs,
+        {"embedding_url": "http://e:1"},
+        ".embedding_model is missing. Pass the embedding model's name and",
+    ),
+    (
+        OpenWebUIArgs,
+        {"embedding_model": "e"},
+        ".embedding_url is missing. Pass the embedding model's name and its URL.",
+    ),
     (OpenWebUIArgs, {"admin_email": "ops"}, ".admin_email is not an e-mail address. Pass ops@example.com, for"),
     (MonitoringArgs, {"store": "none"}, '.store is "none", and service_monitors is False. Pass store='),
     (MonitoringArgs, {"values": {"grafanna": {}}}, ".values has an unknown chart 'grafanna'. Did you mean grafana"),
@@ -309,6 +324,7 @@ MOST_TAGS: dict[Callable[..., Any], int] = {
     KarpenterGpuPoolArgs: 44,
     OllamaPairArgs: 48,
     SpotJobArgs: 48,
+    OpenWebUIArgs: 48,
     ScheduledParkingArgs: 50,
     CostAlertArgs: 50,
 }
@@ -340,6 +356,7 @@ def test_all_components_with_tags_are_in_the_table() -> None:
     [
         (GpuClusterArgs, "zones", 2),
         (GpuClusterArgs, "system_nodes", 1),
+        (GpuClusterArgs, "system_zones", 1),
         (SpotGpuNodeGroupArgs, "min", 0),
         (SpotGpuNodeGroupArgs, "volume_gib", 45),
         (KarpenterPool, "max_nodes", 1),

@@ -40,8 +40,11 @@ class Feature:
 
 FEATURES = {
     "ui": Feature(
-        {"ui": {"admin-email": "me@example.com"}},
-        {"replace": {"tandem-ui-credentials"}, "update": {"tandem-ui-server"}},
+        {"ui": {"admin-email": "me@example.com", "storage-gib": 6}},
+        {
+            "replace": {"tandem-ui-credentials"},
+            "update": {"tandem-ui-server", "tandem-ui-accounts-and-documents-volume"},
+        },
         {"ui": {"enabled": False}},
         {"tandem-ui"},
     ),

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from catalogue.tensors import BLOCKS
+from catalogue.quantizing import BLOCKS
 from tests.gpu.shapes import Shape, Tensor
 
 ALIGNMENT = 32

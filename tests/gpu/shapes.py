@@ -1,7 +1,7 @@
 """The models that the GPU tier writes: every tensor of a real model, with its real type and size, and no real value.
 
 Types follow llama.cpp's quantization: `llama-quant.cpp` gives `attn_v` and `ffn_down` six bits in the layers of
-`catalogue.tensors.gets_more_bits`, and the output matrix everywhere. Shapes are the catalogue's.
+`catalogue.quantizing.gets_more_bits`, and the output matrix everywhere. Shapes are the catalogue's.
 """
 
 import csv
@@ -11,7 +11,7 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 
-from catalogue.tensors import BLOCKS, gets_more_bits
+from catalogue.quantizing import BLOCKS, gets_more_bits
 from sharing.models.catalogue import Model, models
 
 

@@ -2,8 +2,8 @@
 """Stands in for the llama-server that Ollama 0.30 and newer start for each model: a GPU without a GPU.
 
 Beside it lie `places` (how many layers it claims to put on its GPU: full, partial, none; or `out of memory`) and
-`free` (MiB free on the GPU); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
-llama.cpp's form.
+`free` (MiB free on the GPU); it appends its arguments to `arguments`, and each prompt to `prompts`, as JSON. It prints
+the lines that Ollama reads, in llama.cpp's form.
 
 It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as it is asked for; a prompt with
 `LONG` in it makes each word 64 KiB. Three files beside it change that: while there is `hold`, answers wait; while there
@@ -102,6 +102,8 @@ class Healthy(http.server.BaseHTTPRequestHandler):
 
     def complete(self, asked: dict[str, Any]) -> None:
         prompt = str(asked.get("prompt") or asked.get("messages"))
+        with (here / "prompts").open("a") as log:
+            print(json.dumps(prompt), file=log)
         count = asked.get("n_predict") or asked.get("max_tokens") or 8
         while (here / "hold").exists():
             time.sleep(0.01)

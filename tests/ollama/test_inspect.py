@@ -9,7 +9,7 @@ import pytest
 from tandem.main import main
 from tests.command import Printed
 from tests.ollama.test_model_start import OWN, TINY, Server, on_a_gpu
-from tests.tandem.models.gguf_files import write
+from tests.stacks.model_files.gguf_files import write
 
 
 @pytest.fixture

@@ -100,6 +100,15 @@ def test_nodes_are_in_the_given_subnets(theirs: Theirs) -> None:
     assert plain(group.inputs)["subnetIds"] == ["subnet-0000000b"]
 
 
+@pytest.mark.parametrize(("zones", "chosen"), [(["us-east-1f", "us-east-1c"], "us-east-1c"), ([], "us-east-1a")])
+def test_the_pages_volume_is_where_a_node_without_taints_runs(theirs: Theirs, zones: list[str], chosen: str) -> None:
+    """Without one, something must add it, in the zone of the first subnet."""
+    labels = [{"topology.kubernetes.io/zone": zone} for zone in zones]
+    theirs.case = {"nodes": [{"metadata": {"name": "node", "labels": each}, "spec": {}} for each in labels]}
+    graph = theirs.deploy(plan(ui={"enabled": True, "admin-email": "ops@example.com"}))
+    assert plain(graph.named("tandem-ui-accounts-and-documents-volume").inputs)["availabilityZone"] == chosen
+
+
 def test_the_rules_know_the_labels_and_taints_of_a_node_group(theirs: Theirs) -> None:
     """A device plugin of others is judged by them."""
     stack = plan()

@@ -93,7 +93,7 @@ def graph(stack: str) -> Graph:
 def judged(stack: str) -> Judged:
     values = json.loads(stack)
     provider = {key: values.pop(key) for key in [*values] if key.startswith("aws:")}
-    return judge(Source(values, provider), "Pulumi.dev.yaml", today=TODAY)
+    return judge(Source(values, provider, folder=Path(__file__).parent), "Pulumi.dev.yaml", today=TODAY)
 
 
 def resources(stack: str) -> dict[str, object]:

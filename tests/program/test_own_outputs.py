@@ -26,6 +26,7 @@ def test_the_program_exports_every_output_that_the_model_has_and_no_other(
         "mode shares resource_names": len(config.pools) > 1,
         "parking": config.park is None,
         "ui_url openai_url ui_admin_password": not config.ui.enabled,
+        "ui_volume_id destroy_deletes": not config.ui.kept_gib,
         "grafana_url grafana_admin_password": config.monitoring.store == "none",
     }
     only_some = {name for names, is_missing in missing.items() if is_missing for name in names.split()}

@@ -11,11 +11,13 @@ from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.names import PROJECT
+from stacks import volume_zones
 from stacks.deploy import deploy
 from tests.program.conftest import graph_with, judge_with, plan_of, source_of
 
 SUBNET = "aws:ec2/subnet:Subnet"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+UI = {"enabled": True, "admin-email": "ops@example.com"}
 
 
 def graph_of(name: str, letters: str) -> Graph:
@@ -122,3 +124,29 @@ def test_nodes_whose_type_is_sold_out_stay_with_their_volume_and_the_fix_is_abou
     assert plain(built.named("tandem-ollama-llama2-7b-volume").inputs)["availabilityZone"] == "us-east-1b"
     [warning] = {log.message for log in built.logs if "does not sell" in log.message}
     assert "A volume binds the pool to this zone" in warning
+
+
+def page_zone(graph: Graph) -> str:
+    return str(plain(graph.named("tandem-ui-accounts-and-documents-volume").inputs)["availabilityZone"])
+
+
+def test_the_only_system_node_stays_in_the_zone_of_the_pages_volume() -> None:
+    """A new one in another zone could not mount it."""
+    graph = graph_with("dev", {"ui": UI})
+    [subnet] = plain(graph.named("tandem-system").inputs)["subnetIds"]
+    [there] = [one for one in graph.of_type(SUBNET) if one.id == subnet]
+    assert plain(there.inputs)["availabilityZone"] == page_zone(graph) == "us-east-1a"
+    without = graph_with("dev", {"ui": {**UI, "storage-gib": 0}})
+    assert len(plain(without.named("tandem-system").inputs)["subnetIds"]) == 2
+
+
+def test_the_pages_volume_is_in_the_first_zone_of_two_system_nodes() -> None:
+    graph = graph_with("dev", {"ui": UI, "cluster": {"nat": "none", "system-nodes": {"count": 2}}})
+    assert len(plain(graph.named("tandem-system").inputs)["subnetIds"]) == 2
+    assert page_zone(graph) == "us-east-1a"
+
+
+def test_a_page_whose_volume_is_where_no_system_node_runs_any_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volume_zones, "_keep", lambda name, zones: pulumi.Output.from_input("us-east-1f"))
+    with pytest.raises(pulumi.RunError, match=r"^ui.storage-gib: the page's volume is in us-east-1f"):
+        graph_with("dev", {"ui": UI})

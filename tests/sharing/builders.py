@@ -182,7 +182,7 @@ def _changed_stack(old: StackConfig, values: dict[str, Any]) -> StackConfig:
     if values.pop("metrics_store", False):
         monitoring = monitoring.changed(store="builtin")
     if values.pop("ui", False):
-        values["ui"] = old.ui.changed(enabled=True)
+        values["ui"] = old.ui.changed(enabled=True, storage_gib=values.pop("ui_storage_gib", old.ui.storage_gib))
     new = old.changed(cluster=cluster, budget=budget, monitoring=monitoring, **values)
     return new.under(Circumstances(**around))
 

@@ -11,6 +11,7 @@ from sharing.hardware.offerings import family, regions_beside
 from sharing.models.share import Share
 from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
+from sharing.stack.park import ParkSettings
 from sharing.stack.pools import Capacity
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
@@ -106,17 +107,42 @@ def test_setups_below_the_least_speed_are_kept_apart_the_fastest_first() -> None
     assert prices == sorted(prices)
 
 
+def test_types_that_only_the_region_lacks_are_offered_elsewhere() -> None:
+    """Calgary has no type of the catalogue (AWS, EC2 instance types by region), and a T4 holds both models."""
+    found = choose(replace(TWO, region="ca-west-1"), ["on-demand"])
+    assert not found.fitting
+    assert "g4dn.xlarge" in found.offered_elsewhere
+    assert "g4dn.xlarge" not in choose(TWO, ["spot"]).offered_elsewhere
+
+
 def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warning_proposed() -> None:
     """MPS is faster than time-slicing, and not officially supported (ollama#9765)."""
     found = choose(TWO, ["spot"])
     assert [choice.cell.way for choice in found.fitting[:2]] == ["mps", "timeslice"]
     assert found.fitting[found.proposed].cell.way == "timeslice"
+    # At the same price, MPS has a limit for each model.
+    assert found.limited is found.fitting[0]
+    assert choose(TWO, ["spot"], "tokens").limited is None
+    assert choose(TWO, ["spot"], isolated=("memory",)).limited is None
+    assert found.nearest is None
+    poor = choose(replace(TWO, max_usd_per_hour=0.2), ["spot"])
+    assert poor.nearest
+    assert (row(poor.over_budget[0])[2], row(poor.nearest)[2], poor.limited) == ("mps", "timeslice", None)
     whole, nodes = found.fitting[0].usd_per_million_tokens(), found.fitting[0].cell.usd_per_million_tokens()
     assert whole
     assert nodes
     # Both have the tokens of the same GPU.
     hour = found.fitting[0].bill.usd_per_hour / found.fitting[0].cell.usd_per_hour
     assert whole.value / nodes.value == pytest.approx(hour)
+
+
+def test_where_every_setup_has_a_warning_the_one_with_the_fewest_is_proposed() -> None:
+    """No table has the price of sa-east-1, so each setup has a warning about its price."""
+    found = choose(TWO.changed(region="sa-east-1"), ["on-demand"])
+    first, second = found.fitting[:2]
+    assert (first.cell.way, second.cell.way) == ("mps", "timeslice")
+    assert len(first.doubts) > len(second.doubts) > 0
+    assert found.proposed == 1
 
 
 # qwen2.5:14b has 8.4 GiB (its page in Ollama's library) and a share of a T4 by two 7.5; an L4 has 11.2.
@@ -198,3 +224,27 @@ def test_regions_without_any_price_of_their_own_have_no_setup() -> None:
     # China: no price in dollars is known.
     found = choose(replace(TWO, region="cn-north-1"), ANY, regions=regions_beside("cn-north-1"))
     assert (found.fitting, found.over_budget, found.refusal, found.nearest_miss) == ((), (), None, None)
+
+
+LARGER = (setup(models=tenants(weighing(10_000), weighing(10_000))), ANY)
+"""One GPU of 24 GiB costs less than two of the cheapest type, which hold them, too."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*WANTED, "larger"])
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_search_for_the_cheapest_finds_what_the_whole_search_finds(name: str, parked: bool) -> None:
+    config, capacities = WANTED.get(name, LARGER)
+    if parked:
+        park = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI", "timezone": "UTC"}
+        config = replace(config, park=ParkSettings.model_validate(park))
+    whole, quick = choose(config, capacities), choose(config, capacities, every=False)
+    assert bool(whole.fitting) is bool(quick.fitting)
+    if not whole.fitting:
+        assert [*map(row, quick.over_budget)] == [*map(row, whole.over_budget)]
+        if not whole.over_budget:
+            assert (quick.refusal, quick.nearest_miss) == (whole.refusal, whole.nearest_miss)
+    else:
+        assert row(quick.fitting[quick.proposed]) == row(whole.fitting[whole.proposed])
+        priced = not whole.fitting[0].bill.unpriced
+        assert (len(quick.refused) < len(whole.refused)) is priced

@@ -202,3 +202,20 @@ def test_system_nodes_that_are_not_the_stacks_may_be_full() -> None:
     )
     assert [problem.path for problem in own.problems] == ["cluster.system-nodes"]
     assert existing.problems == ()
+
+
+def test_zones_are_those_of_nodes_without_taints() -> None:
+    def node(zone: str, **spec: Any) -> Object:
+        labels = {"topology.kubernetes.io/zone": zone} if zone else {}
+        return {"metadata": {"name": "node", "labels": labels}, "spec": spec}
+
+    tainted = [{"key": "team", "effect": "NoSchedule"}]
+    nodes = [
+        node("us-east-1f"),
+        node("us-east-1c"),
+        node("us-east-1f"),
+        node("us-east-1a", taints=tainted),
+        node("us-east-1b", unschedulable=True),
+        node(""),
+    ]
+    assert installed({"nodes": nodes}).untainted_zones == ("us-east-1c", "us-east-1f")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sharing.files import ChangedError, append, keep_names, lock, write_whole
+from sharing.files import ChangedError, append, keep_names, lock, user_cache, write_whole
+from tandem.lookup import state_folder
 
 
 def full_disk(*_: object) -> None:
@@ -127,3 +128,13 @@ def test_a_line_is_written_completely_even_in_several_writes(tmp_path: Path, mon
     append(file, "one line\n")
     os.close(file)
     assert (tmp_path / "it").read_text() == "one line\n"
+
+
+@pytest.mark.parametrize("given", ["relative", ""])
+def test_a_relative_cache_is_ignored(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XDG Base Directory Specification 0.8: "All paths set in these environment variables must be absolute"."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("XDG_STATE_HOME", given)
+    assert user_cache("models") == tmp_path / ".cache" / "tandem" / "models"
+    assert state_folder() == tmp_path / ".local" / "state" / "tandem"

@@ -16,6 +16,7 @@ KEYS = {
     "chart_images": ("chart", "value"),
     "spot_risk": ("region", "instance_type"),
     "hosted_prices": ("model", "provider"),
+    "quantizations": ("names",),
     "shared_speed": ("what", "setup"),
     "zones": ("zone_id",),
 }

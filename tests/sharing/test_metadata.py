@@ -5,9 +5,11 @@ Engines printed the expected values, or the models' makers published them; each 
 
 from typing import Any
 
+import gguf
 import pytest
 
 from sharing.models.catalogue import Model
+from sharing.models.file_types import FILE_TYPES
 from sharing.models.metadata import Tensor, UnclearModelError, derive_model
 from tests.sharing.builders import read_cases
 
@@ -43,6 +45,14 @@ def described(metadata: dict[str, object], *more: Tensor, dense: bool = True, **
     layers = next(value for key, value in metadata.items() if key.endswith(".block_count"))
     assert isinstance(layers, int)
     return derive_model("mine", metadata, tensors(layers, *more, dense=dense), source="a test", **settings)
+
+
+def test_the_quantization_is_that_of_the_file_type() -> None:
+    theirs = {each.value: each.name.partition("_")[2].removesuffix("_MOE") for each in gguf.LlamaFileType}
+    # 4 is MXFP4 in files of Ollama's converter (ollama fs/ggml/type.go); 1024 is no type.
+    assert {**theirs, 4: "MXFP4", 41: "Q2_0"} == {**FILE_TYPES, 1024: ""}
+    assert described({**LLAMA, "general.file_type": 7}).quant == "Q8_0"
+    assert described(LLAMA).quant == described({**LLAMA, "general.file_type": "7"}).quant == ""
 
 
 def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:

@@ -6,7 +6,7 @@ from sharing import tables
 from sharing.fit.slices import in_mig
 from sharing.hardware import offerings, prices
 from sharing.hardware.gpus import instance_types
-from sharing.hardware.offerings import offered, sells_gpus
+from sharing.hardware.offerings import offered, sells_gpus, suggest_region
 from sharing.hardware.prices import Book, Market
 from sharing.modes.modes import Mig
 from sharing.verdict.full import FullVerdict, judge_fully
@@ -24,6 +24,19 @@ def on(region: str, name: str, *, check_offers: bool = True, **more: object) -> 
 @pytest.mark.parametrize("row", read_figures("offers"), ids=lambda row: "-".join(row.values()))
 def test_an_offer_is_known_or_not(row: dict[str, str]) -> None:
     assert offered(row["instance_type"], row["region"]) == row["offered"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("Frankfurt", "Frankfurt is eu-central-1."),
+        ("frankfrut", "Frankfurt is eu-central-1."),
+        ("us-esat-1", "Did you mean us-west-1, us-east-1 or us-west-2?"),
+    ],
+)
+def test_an_unknown_region_gets_the_one_of_that_place_or_name(word: str, said: str) -> None:
+    """Places: AWS, Regions and Availability Zones."""
+    assert suggest_region(word) == said
 
 
 def test_the_answer_of_aws_overrides_the_tables() -> None:

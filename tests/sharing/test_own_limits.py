@@ -133,6 +133,7 @@ def test_the_limit_that_advice_writes_holds_the_model_in_the_plan_and_in_its_com
     assert bound <= needed.given_limit_mib < bound + 104
 
 
+@pytest.mark.slow
 def test_every_limit_that_a_plan_sets_is_accepted_by_the_component() -> None:
     """A tenth of a GiB is 102.4 MiB, so 103 sizes in a row meet every rounding. T4_MIB of need leave nothing over."""
     for mib in range(3_100, 3_203):

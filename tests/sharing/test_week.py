@@ -1,11 +1,13 @@
 """The hours of a week without GPU nodes, worked out by hand, and the schedules that cannot work."""
 
 import datetime
+import zoneinfo
 
 import pytest
 
+from sharing import tables
 from sharing.schedule.cron import read_cron
-from sharing.schedule.week import Timetable, find_conflicts, find_skipped, judge_timezone
+from sharing.schedule.week import Timetable, find_conflicts, find_skipped, judge_timezone, timezone_of
 
 NIGHTS = "0 20 * * MON-FRI", "0 8 * * MON-FRI"
 MONTHS_OF_FOUR_YEARS, WEEKS_OF_FOUR_YEARS = 48, 1461 / 7
@@ -140,3 +142,26 @@ def test_the_search_for_a_skipped_time_covers_a_year_from_today(today: tuple[int
 )
 def test_the_hours_of_the_day_on_which_it_runs_longest(schedule: str, wake: str, hours: float) -> None:
     assert park(schedule, wake).busiest_day_hours == hours
+
+
+@pytest.mark.parametrize(
+    ("region", "winter", "summer"),
+    [("eu-central-1", 1, 2), ("us-east-1", -5, -4), ("ap-south-1", 5.5, 5.5), ("us-iso-east-1", 0, 0), ("none", 0, 0)],
+)
+def test_a_region_has_the_time_of_its_place(region: str, winter: float, summer: float) -> None:
+    """Frankfurt, Virginia, Mumbai; of a place that is not public, and of no region, UTC."""
+    zone = zoneinfo.ZoneInfo(timezone_of(region))
+    offsets = [datetime.datetime(2026, month, 15, tzinfo=zone).utcoffset() for month in (1, 7)]
+    assert offsets == [datetime.timedelta(hours=hours) for hours in (winter, summer)]
+
+
+def test_every_place_has_a_time_near_that_of_its_sun() -> None:
+    """The sun is in the south four minutes later for each degree to the west. No clock of a region is off by three
+    hours; China's farthest place is off by one.
+    """
+    for row in tables.read("regions").rows:
+        assert bool(row["timezone"]) is bool(row["longitude"]), row
+        if row["longitude"]:
+            offset = datetime.datetime(2026, 1, 15, tzinfo=zoneinfo.ZoneInfo(row["timezone"])).utcoffset()
+            assert offset is not None
+            assert abs(offset.total_seconds() / 3600 - float(row["longitude"]) / 15) < 2.5, row

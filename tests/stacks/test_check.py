@@ -4,15 +4,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sharing.models.catalogue import find_model
-from stacks.stack_file.custom_models import own_keys
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 from tandem import Exclusive, Mig, Mps, OllamaModel, TimeSlicing, check
+from tests.descriptions import write_description
 
 PAIR: list[str | dict[str, Any]] = ["llama2:7b", {"name": "mistral:7b", "context": 2048}]
 
@@ -134,13 +135,27 @@ OWN = replace(find_model("llama2:7b"), name="acme/own:7b")
         ({"model": "llama2:7b", "batch": None, "packed": True}, {"name": "llama2:7b"}),
         (OllamaModel("llama2:7b", kv_type="q8_0", slots=2), {"name": "llama2:7b", "kv-type": "q8_0", "slots": 2}),
         (OllamaModel("llama2:7b", context=2048, packed=True), {"name": "llama2:7b", "context": 2048}),
-        (OllamaModel(OWN), {"name": "acme/own:7b", **own_keys(OWN)}),
         (OllamaModel("llama2:7b", id="one"), {"name": "llama2:7b", "id": "one"}),
     ],
 )
 def test_a_model_of_ollama_pair_is_that_of_a_stack_file(argument: Any, setting: dict[str, Any]) -> None:
     expected = check(models=[setting], sharing=TimeSlicing())
     assert (check(models=[argument], sharing=TimeSlicing()), expected.errors) == (expected, ())
+
+
+def test_a_model_that_the_program_describes_is_not_looked_up() -> None:
+    """It is llama2:7b under another name, so that its memory is that of llama2:7b."""
+    [own], [known] = (
+        check(models=[OllamaModel(model)], sharing=TimeSlicing()).memory.values() for model in (OWN, "llama2:7b")
+    )
+    assert own == known
+    assert check(models=["llama2:7b", OllamaModel(OWN)], sharing=TimeSlicing()).errors == ()
+
+
+def test_a_dictionary_may_name_a_description(tmp_path: Path) -> None:
+    file = tmp_path / write_description(tmp_path, weights_bytes=2**30)
+    verdict = check(models=[{"name": "acme/own:1b", "gguf": str(file)}], sharing=TimeSlicing())
+    assert verdict.memory["acme-own-1b"].fits
 
 
 def test_messages_about_a_model_of_ollama_pair_name_its_arguments() -> None:

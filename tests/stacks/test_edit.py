@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.models.served import OWN_KEYS, ServedModel
-from stacks.stack_file.edit import describe_model, with_description
+from sharing.models.served import ServedModel
+from stacks.stack_file.edit import OWN_KEYS, describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
 from tests.shipped import FILES
 
-OWN: dict[str, object] = {"weights-gib": 4.583, "layers": 32, "kv-heads": 8, "head-dim": 128}
+OWN: dict[str, object] = {"gguf": "mine.json"}
 FILE = """\
 # Mine.
 config:
@@ -24,7 +24,7 @@ config:
     # the first
     - name: "mine:7b"     # pulled by hand
       context: 2048       # tokens
-      # weights-gib: null
+      # gguf: null
     - {name: "mistral:7b", context: 2048}
   # tandem:proof: true
   tandem:tags: {team: "a"}
@@ -46,7 +46,7 @@ def comments(text: str) -> list[str]:
 
 
 def test_a_description_comes_after_the_last_key_of_its_entry_and_nothing_else_changes() -> None:
-    new = "      weights-gib: 4.583\n      layers: 32\n      kv-heads: 8\n      head-dim: 128\n"
+    new = "      gguf: mine.json\n"
     assert edited(FILE) == FILE.replace("# tokens\n", f"# tokens\n{new}")
 
 
@@ -54,43 +54,34 @@ def test_an_entry_on_one_line_gets_one_line_per_key() -> None:
     lines = """\
     - name: "mistral:7b"
       context: 2048
-      weights-gib: 4.583
-      layers: 32
-      kv-heads: 8
-      head-dim: 128
+      gguf: mine.json
 """
     assert edited(FILE, "mistral:7b") == FILE.replace('    - {name: "mistral:7b", context: 2048}\n', lines)
 
 
 def test_a_missing_model_is_added_at_the_end_of_the_list() -> None:
     after = edited(FILE, "hf.co/me/New-GGUF:Q4_K_M")
-    added = (
-        '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      weights-gib: 4.583\n      layers: 32\n      kv-heads: 8\n'
-        "      head-dim: 128\n"
-    )
+    added = '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      gguf: mine.json\n'
     assert after == FILE.replace("context: 2048}\n", f"context: 2048}}\n{added}")
 
 
 def test_a_newer_description_replaces_the_older_one_and_its_keys() -> None:
-    once = edited(FILE, own={**OWN, "swa-layers": 4, "swa-window": 512, "architecture": "gemma3"})
-    again = edited(once, own={**OWN, "layers": 40, "architecture": "llama"})
-    assert models(again)[0] == {"name": "mine:7b", "context": 2048, **OWN, "layers": 40, "architecture": "llama"}
-    assert "swa-layers" not in again
-    assert edited(again, own={**OWN, "layers": 40, "architecture": "llama"}) == again
+    old = FILE.replace("context: 2048       # tokens", "weights-gib: 4.5\n      layers: 32\n      context: 2048")
+    assert models(edited(old))[0] == {"name": "mine:7b", "context": 2048, **OWN}
+    again = edited(FILE, own={"gguf": "other.json"})
+    assert edited(again) == edited(FILE)
+    assert edited(edited(FILE)) == edited(FILE)
 
 
 def test_keys_that_share_a_line_become_null() -> None:
-    text = 'config:\n  tandem:models: [{name: "mine:7b", swa-layers: 4, layers: 3}]\n'
-    assert edited(text) == (
-        'config:\n  tandem:models: [{name: "mine:7b", swa-layers: null, layers: 32, weights-gib: 4.583, kv-heads: 8, '
-        "head-dim: 128}]\n"
-    )
+    text = 'config:\n  tandem:models: [{name: "mine:7b", swa-layers: 4, gguf: a.json}]\n'
+    assert edited(text) == 'config:\n  tandem:models: [{name: "mine:7b", swa-layers: null, gguf: mine.json}]\n'
     first = "config:\n  tandem:models:\n  - swa-layers: 4\n    name: mine:7b\n"
     assert models(edited(first))[0] == {"swa-layers": None, "name": "mine:7b", **OWN}
 
 
 def test_an_empty_value_and_an_empty_list_are_filled() -> None:
-    assert models(edited("config:\n  tandem:models:\n  - layers:\n    name: mine:7b\n"))[0]["layers"] == 32
+    assert models(edited("config:\n  tandem:models:\n  - gguf:\n    name: mine:7b\n"))[0] == {**OWN, "name": "mine:7b"}
     assert models(edited("config:\n  tandem:models: []\n")) == [{"name": "mine:7b", **OWN}]
 
 
@@ -107,7 +98,7 @@ def test_every_entry_of_the_model_is_described() -> None:
     text = FILE.replace("mistral:7b", "mine:7b")
     after, count = with_description(text, "x", "mine:7b", OWN)
     assert count == 2
-    assert [model["layers"] for model in models(after)] == [32, 32]
+    assert [model["gguf"] for model in models(after)] == ["mine.json", "mine.json"]
 
 
 @pytest.mark.parametrize(
@@ -191,18 +182,17 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60)
-@given(data=st.data())
-def test_any_description_is_read_back_unchanged(data: st.DataObject) -> None:
-    numbers = {key: data.draw(st.integers(1, 60)) for key in data.draw(st.sets(st.sampled_from(OWN_KEYS)))}
-    own: dict[str, object] = {
-        **numbers,
-        **OWN,
-        "architecture": data.draw(st.from_regex(r"[a-z0-9][a-z0-9._-]{0,9}", fullmatch=True)),
-    }
-    own["weights-gib"] = data.draw(st.integers(1, 2**40)) / 2**30
-    own["encoder"] = data.draw(st.booleans())
-    model = models(edited(FILE, own=own))[0]
-    read = ServedModel.model_validate({**model, "name": "mine:7b"})
-    assert read.architecture == own["architecture"]
-    assert round(float(str(read.weights_gib)) * 2**30) == round(float(str(own["weights-gib"])) * 2**30)
-    assert read.own_numbers.keys() == own.keys()
+@given(name=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=40))
+def test_any_description_is_read_back_unchanged(name: str) -> None:
+    model = models(edited(FILE, own={"gguf": name}))[0]
+    assert ServedModel.model_validate({**model, "name": "mine:7b"}).gguf == name
+
+
+def test_the_keys_of_the_older_form_are_those_that_files_had() -> None:
+    """The keys of version 0.1 as of 2026-11-26, by CHANGELOG.md."""
+    older = (
+        "weights-gib layers kv-heads head-dim vocabulary architecture max-context heads value-dim swa-layers "
+        "swa-window swa-kv-heads swa-head-dim shared-kv-layers recurrent-layers recurrent-state-bytes mla-rank width "
+        "feed-forward experts experts-used embedding-bytes projector-bytes encoder"
+    )
+    assert sorted(OWN_KEYS) == sorted(["gguf", *older.split()])

@@ -16,6 +16,7 @@ from sharing.problems import Problem
 from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
+from tests.descriptions import OWN_FILE
 from tests.stacks.scalars import scalars
 
 WRONG: tuple[object, ...] = (None, -1, 10**9, "no such", True, [], {}, {"no-such": 1})
@@ -61,7 +62,7 @@ EXISTING: dict[str, dict[str, Any]] = {
     "vpc": {"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0d3c2b1a"]},
     "existing": {"name": "platform"},
 }
-MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
+MODEL = {"name": "llama2:7b", "gguf": OWN_FILE}
 
 
 def stack(mode: str, *, listed: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from sharing import tables
 from sharing.cost.bill import cost
 from sharing.stack.config import StackConfig
-from sharing.verdict.features import FEATURES, SCALE_TO_ZERO, features_of, find_system_pods
+from sharing.verdict.features import FEATURES, SCALE_TO_ZERO, UI, features_of, find_system_pods
 from sharing.verdict.features.feature import Feature
 from stacks.features import BLOCKS
 from stacks.stack_file import form_errors
@@ -15,6 +15,7 @@ from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 
 KEYS = [feature.key for feature in FEATURES]
+PAGE = {"enabled": True, "admin-email": "ops@example.com"}
 KARPENTER: dict[str, Any] = {"gpu-nodes": {"instance-types": ["g4dn.xlarge"], "provisioner": "karpenter"}}
 
 
@@ -64,3 +65,27 @@ def test_every_kind_of_pod_on_system_nodes_is_that_of_a_feature_or_of_the_nodes(
 def test_every_feature_has_a_block() -> None:
     # KEDA comes before the models, all other features after them.
     assert sorted([*BLOCKS, SCALE_TO_ZERO.key]) == sorted(KEYS)
+
+
+WHOLE = "no embedding model: documents go into the prompt whole"
+"""What Open WebUI does with BYPASS_EMBEDDING_AND_RETRIEVAL (v0.11.4 backend/open_webui/config.py)."""
+
+
+@pytest.mark.parametrize(
+    ("models", "ui", "said"),
+    [
+        (["llama2:7b"], {}, f"stay on 4 GiB until `destroy` deletes them; {WHOLE}"),
+        (["llama2:7b"], {"storage-gib": 0}, f"are lost with the page's pod; {WHOLE}"),
+        (
+            ["llama2:7b", "nomic-embed-text", "all-minilm:22m"],
+            {"storage-gib": 9},
+            "stay on 9 GiB until `destroy` deletes them; documents are searched with nomic-embed-text",
+        ),
+    ],
+)
+def test_the_line_of_the_page_says_what_deletes_documents_and_what_searches_them(
+    models: list[str], ui: dict[str, int], said: str
+) -> None:
+    sections = {"models": [{"name": name, "context": 512} for name in models], "ui": {**PAGE, **ui}}
+    line = UI.line(judged(**{**sections, "sharing": {"mode": "timeslice", "replicas": 3}}))
+    assert line == f"accounts, chats and documents {said}"

@@ -24,13 +24,14 @@ from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys
 from stacks.stack_file.yaml import Source
 from tests import several_pools
 from tests.conftest import Golden
+from tests.descriptions import OWN_FILE, write_description
 from tests.shipped import FILES
 
 ROOT = Path(__file__).parents[2]
 TODAY = datetime.date(2026, 11, 21)
 LEAST: dict[str, Any] = {"sharing": {"mode": "timeslice"}, "models": [{"name": "qwen2.5:0.5b"}]}
 ARABIC_ONE = "\u0661"
-OWN = {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-dim": 128}
+OWN = {"name": "mine", "gguf": OWN_FILE}
 
 
 def judged(**sections: Any) -> Judged:
@@ -66,7 +67,7 @@ def test_the_limits_of_a_shipped_stack_are_a_little_above_its_price(name: str) -
 @pytest.mark.parametrize("name", ["karpenter", "mps", "per-model", "timeslice"])
 def test_the_limits_that_a_file_names_for_one_node_are_enough(name: str, tmp_path: Path) -> None:
     text = (ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-    [(hour, month)] = re.findall(r"# Room for .* (\d\.\d\d) and (\d+)", text)
+    [(hour, month)] = re.findall(r"# Room for (?s:.*?) (\d\.\d\d) and (\d+)", text)
     limits = f"  tandem:budget: {{max-usd-per-hour: {hour}, max-usd-per-month: {month}}}"
     file = tmp_path / f"Pulumi.{name}.yaml"
     file.write_text(re.sub(r"(?m)^  tandem:budget: .*", limits, text))
@@ -108,24 +109,42 @@ def test_each_model_has_its_own_id(written: list[dict[str, Any]], expected: list
     assert [served.id for served in StackConfig.model_validate_json(document).models] == expected
 
 
-def test_an_own_model_with_windows_and_shared_heads_needs_as_much_as_its_engine_used() -> None:
+def test_an_own_model_with_windows_and_shared_heads_needs_as_much_as_its_engine_used(tmp_path: Path) -> None:
     """gemma4:12b at 65536 tokens in four slots: 4096 MiB in 8 full layers, 3840 in 40 windowed ones (public log).
 
     With only the four required numbers it needed 108,079 MiB, and the advice was a p5e.48xlarge.
     """
-    windows = {"swa-layers": 40, "swa-window": 1024, "swa-kv-heads": 8, "swa-head-dim": 256}
-    numbers = {"weights-gib": 7.1, "layers": 48, "heads": 16, "kv-heads": 1, "head-dim": 512, "vocabulary": 262144}
-    gemma = {"name": "gemma4-own", **numbers, **windows, "context": 65536, "slots": 4}
+    windows = {"swa_layers": 40, "swa_window": 1024, "swa_kv_heads": 8, "swa_head_dim": 256}
+    numbers = {"weights_bytes": 7_623_566_950, "layers": 48, "heads": 16, "kv_heads": 1, "head_dim": 512}
+    file = tmp_path / write_description(tmp_path, **numbers, **windows, vocabulary=262144)
+    gemma = {"name": "gemma4-own", "gguf": str(file), "context": 65536, "slots": 4}
     on_an_l4 = {"gpu-nodes": {"instance-types": ["g6.xlarge"]}}
     [served] = config(models=[gemma], **on_an_l4).models
     assert need(served, gpus()["l4"]).kv == 4096 + 3840
+    write_description(tmp_path, **numbers, vocabulary=262144)
     with pytest.raises(RefusedError, match="cannot fit one GPU"):
-        config(models=[{key: value for key, value in gemma.items() if key not in windows}], **on_an_l4)
+        config(models=[gemma], **on_an_l4)
 
 
-def test_own_numbers_win_over_the_catalogue() -> None:
-    model = config(models=[{**OWN, "name": "llama2:7b", "layers": 7}]).models[0].model
-    assert (model.layers, model.max_context) == (7, 0)
+def test_a_description_wins_over_the_catalogue() -> None:
+    model = config(models=[{**OWN, "name": "llama2:7b"}]).models[0].model
+    assert (model.name, model.kv_heads, model.max_context) == ("llama2:7b", 8, 0)
+
+
+def test_a_description_is_relative_to_the_stack_file(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    models = [{"name": "mine", "gguf": write_description(tmp_path, layers=7)}]
+    file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", "tandem:models": models}}))
+    assert [problem.path for problem in judge_file(file).problems] == ["sharing"]
+    text = file.read_text().replace("config:", "config:\n  tandem:sharing: {mode: exclusive}")
+    file.write_text(text)
+    assert judge_file(file, today=TODAY).config.models[0].model.layers == 7
+
+
+def test_a_model_with_less_context_than_the_default_has_its_maximum(tmp_path: Path) -> None:
+    file = str(tmp_path / write_description(tmp_path, max_context=2048))
+    given = config(models=[{"name": "mine", "gguf": file}, {"name": "mine", "gguf": file, "context": 1024}])
+    assert [served.context for served in given.models] == [2048, 1024]
 
 
 @pytest.mark.parametrize("written", ["1.5", "1", "12.75"])
@@ -247,6 +266,17 @@ def under_pulumi(values: dict[str, str]) -> StackConfig:
         return load_plan().config
 
     return contextvars.copy_context().run(read)
+
+
+def test_under_the_sandbox_a_description_is_relative_to_the_users_stack_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [{"name": "mine", "gguf": write_description(tmp_path, layers=7)}]
+    values = {"tandem:sharing": json.dumps({"mode": "timeslice"}), "tandem:models": json.dumps(models)}
+    with pytest.raises(RefusedError, match=r"own\.json cannot be read"):
+        under_pulumi({"aws:region": "us-east-1", **values})
+    monkeypatch.setenv("TANDEM_STACK_FOLDER", str(tmp_path))
+    assert under_pulumi({"aws:region": "us-east-1", **values}).models[0].model.layers == 7
 
 
 @pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools.stack_file()])

@@ -36,6 +36,15 @@ def test_any_text_is_quoted_if_yaml_requires_it(tags: dict[str, Any]) -> None:
     assert (loaded.value, loaded.duplicates) == ({"config": {"tandem:tags": tags}}, ())
 
 
+def test_a_note_replaces_the_description_of_its_key_alone() -> None:
+    given = {"tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 1}}
+    plain = stack_file(given, []).splitlines()
+    noted = stack_file(given, [], notes={"gpu-nodes.instance-types": "One type."}).splitlines()
+    [place] = [index for index, line in enumerate(plain) if line != noted[index]]
+    assert noted[place : place + 2] == ["    # One type.", "    instance-types: [g4dn.xlarge]"]
+    assert len(plain) == len(noted)
+
+
 def test_comments_of_the_shipped_stack_files_are_above_their_keys() -> None:
     """`pulumi config set` moves a comment beside a value to the end of the line."""
     for path in FILES:

@@ -52,6 +52,7 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes() -> No
         ended = call(*name.split()[1:], "--help", columns=80)
         assert (ended.returncode, ended.stderr, ended.stdout.isascii()) == (0, "", True), name
         assert max(map(len, ended.stdout.splitlines())) <= 80, name
+        assert not re.search(r"\w-$", ended.stdout, flags=re.MULTILINE), name  # such as `us-` and `east-1`
         assert ended.stdout.startswith(f"usage: {name}")
         if name not in ("tandem", "tandem sandbox"):
             codes = ended.stdout.partition("\nexit codes:\n")[2]
@@ -90,9 +91,10 @@ def test_help_groups_the_commands() -> None:
         title: re.findall(r"^  (\w+) ", body, re.MULTILINE)
         for title, body in zip(groups[::2], groups[1::2], strict=True)
     }
-    assert [*named] == ["Plan", "Operate", "Measure", "Try", "Shell"]
-    assert named["Operate"] == ["verify", "park", "wake", "watch", "open", "metrics", "leftovers"]
-    assert named["Measure"] == ["chat", "bench", "report"]
+    assert [*named] == ["Plan", "Use", "Operate", "Measure", "Try", "Shell"]
+    assert named["Use"] == ["run", "env", "open", "chat"]
+    assert named["Operate"] == ["verify", "park", "wake", "watch", "metrics", "leftovers"]
+    assert named["Measure"] == ["bench", "report"]
     assert {name for names in named.values() for name in names} == COMMANDS.keys()
 
 
@@ -116,6 +118,6 @@ def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (
         0,
         f"warning: this is the copy in {ROOT / 'tandem'}: what you change in this checkout has no effect on "
-        "it. Run `python -m pip install --no-build-isolation -e .` here.\n",
+        "it. Run `pip install -e .` here.\n",
     )
     assert ended.json["schema_version"] == 1

@@ -1,5 +1,6 @@
 """What the README and the tutorials ask of an account or a cluster by `tandem` runs against stand-ins for them."""
 
+import io
 import json
 from contextlib import nullcontext
 from functools import partial
@@ -18,7 +19,7 @@ from tests.shipped import copy_project
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import OURS, Emulated
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
-from tests.tandem.deployed.pretended import Clock, Cluster, reaching
+from tests.tandem.deployed.pretended import Clock, Cluster, reaching, well
 from tests.tandem.doctor.conftest import case, cleaning, creation, emulated, machine, play
 from tests.tandem.doctor.scenes import Play, Scene
 from tests.tandem.fake_ollama import FakeOllama
@@ -59,7 +60,12 @@ def follow(command: str, folder: Path) -> Ended:
 
 def test_these_lines_are_run() -> None:
     shown = {" ".join(words) for words in with_stand_ins()}
-    assert shown == {"tandem doctor dev", "tandem verify dev --wait", "tandem leftovers dev"}
+    assert shown == {
+        "tandem doctor dev",
+        "tandem verify dev --wait",
+        "tandem leftovers dev",
+        "tandem run dev llama2:7b Why do we share?",
+    }
 
 
 def test_doctor_has_nothing_to_say_of_an_account_that_is_prepared(reader: Path) -> None:
@@ -102,6 +108,17 @@ def test_verify_waits_until_the_models_answer(
     assert "waiting for model llama2-7b, pod ready" in ended.stderr
     assert "matches its file" in ended.stdout
     assert ended.stdout.splitlines()[-1].startswith("passed:")
+
+
+def test_run_prints_the_answer(reader: Path, monkeypatch: pytest.MonkeyPatch, llama: FakeOllama) -> None:
+    cluster: Any = well()
+    cluster.url = llama.url
+    monkeypatch.setattr(kubernetes, "cluster", lambda *_: nullcontext(cluster))
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    llama.pieces = ["To pay ", "less."]
+    ended = follow("run", reader)
+    assert (ended.returncode, ended.stdout) == (0, "To pay less.\n"), ended.stderr
+    assert [said["content"] for said in llama.requests[0]["messages"]] == ["Why do we share?"]
 
 
 def test_leftovers_finds_nothing_or_what_is_left(reader: Path, creation: Creation) -> None:

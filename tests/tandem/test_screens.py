@@ -29,6 +29,7 @@ PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
 PARIS = (*PAIR, "--region", "eu-west-3")
 """The tables have no price of G5 there, and no spot price at all."""
 LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
+RAG = ("qwen3:8b", "nomic-embed-text", "--under", "300/month", "--nights-off", "--region", "eu-central-1")
 SCREENS = {
     **{
         f"plan-{name}": ("plan", name)
@@ -42,6 +43,8 @@ SCREENS = {
     "plan-scheduled-verbose": ("plan", "scheduled.yaml", "-v"),
     "plan-scheduled-compare": ("plan", "scheduled.yaml", "--compare", "timeslice,exclusive"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
+    "plan-models": ("plan", *RAG),
+    "plan-models-nothing": ("plan", *RAG[:2], "--region", "eu-central-1", "--under", "300/month"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
@@ -174,7 +177,9 @@ def test_a_plan_for_programs_has_its_schema_and_its_verdict(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", ["pools.yaml", "mps --outputs outputs.json"])
+@pytest.mark.parametrize(
+    "arguments", ["pools.yaml", "mps --outputs outputs.json", "llama2 --under 300/month --nights-off"]
+)
 def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Path, golden: Golden) -> None:
     """But for the resources, which `tests/program` compares."""
     ended = call("plan", *arguments.split(), "--json", cwd=folder)

@@ -40,7 +40,7 @@ def test_a_server_that_is_unavailable_is_reported_before_anything_is_written(com
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "open", "chat"])
+@pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "run", "env", "open", "chat"])
 def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))

@@ -15,6 +15,8 @@ from tests.shipped import copy_project
 VPC = "aws:ec2/vpc:Vpc vpc-1"
 VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {VPC}")
 MANY = " ".join(["llama2:7b"] * 65)
+REACHING = ("verify", "watch", "metrics", "env --foreground", "chat", "bench")
+"""The commands that reach a cluster without any other word."""
 CALLS = (
     *(
         "pln",
@@ -30,7 +32,8 @@ CALLS = (
         "sandbox upp",
     ),
     *("models insepct", "models inspect", "modes --mode mgi --type", "bench --seed x", "bench --temperature -1"),
-    *("models llama2", "gpus t4", "plan dev --graph", "plan dev --compare", "completion"),
+    *("models --quant q8_0 llama2", "models --quant q9", "models --fits g6.xlargee", "models 70b --fits t4"),
+    *("gpus t4", "plan dev --graph", "plan dev --compare", "completion"),
     *("bench dev -o", "sandbox wait dev 8"),
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
     *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
@@ -43,12 +46,29 @@ CALLS = (
     *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
     *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
     *("plan dev --compare mgi", "plan dev mps --compare mps", "plan dev nosuch", "plan dev mps --running"),
+    *(
+        "plan qwen3:8b --write ''",
+        "init mine --model qwen3:8b --model ''",
+        "plan qwen3:8b --region=",
+        "plan qwen3:8b --hours ''",
+    ),
     *("plan timeslise", "plan MPS", "plan nosuch", "plan .", "plan ..", "plan mps --running --outputs outputs.json"),
     *(f"{command} timeslise" for command in ("doctor", "leftovers", "quota", "prices", "verify", "watch", "bench")),
     *(
         "metrics",
         "metrics timeslise",
         "metrics --url a=http://h:1 --listen x",
+        "run",
+        "run timeslise",
+        "run dev lama2:7b",
+        "run dev gpt Why?",
+        "run dev llama2:7b Why? more",
+        "run dev --yes llama2:7b --seed 1 Why? more",
+        "env",
+        "env timeslise",
+        "env timeslise --stop",
+        "env dev lama2:7b",
+        "env dev --shell fsh",
         "chat timeslise",
         "chat",
         "chat --url a=http://h:1",
@@ -58,8 +78,8 @@ CALLS = (
     ),
     *(f"{command} --region us-east-11" for command in ("doctor", "leftovers", "quota", "prices")),
     *(f"{command} --region any" for command in ("modes", "gpus", "prices")),
-    *(f"{name} dev --context x" for name in ("verify", "watch", "metrics", "chat", "bench")),
-    *(f"{name} dev --kubeconfig nowhere" for name in ("verify", "watch", "metrics", "chat", "bench")),
+    *(f"{name} dev --context x" for name in REACHING),
+    *(f"{name} dev --kubeconfig nowhere" for name in REACHING),
     *(f"verify --wait={seconds}" for seconds in ("-1", "inf", "nan", "soon")),
     *("bench --concurrency 0", "bench --rate -1", "bench --requests x", "bench --usd-per-hour inf"),
     *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
@@ -67,7 +87,7 @@ CALLS = (
     *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
     f"sandbox delete timeslice {VPC} -- --refresh",
     *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
-    *(f"{command} dev" for command in ("verify", "watch", "metrics", "chat", "bench", "plan --running")),
+    *(f"{command} dev" for command in (*REACHING, "plan --running")),
     *("open timeslise", "open dev", "open dev --port 65536"),
     *(
         f"sandbox {verb.format(stack)}"
@@ -83,6 +103,7 @@ def test_every_usage_error_is_reported_as_in_the_golden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     copy_project(tmp_path)
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")

@@ -22,6 +22,8 @@ limits there, which matter only from about 100 models per node. Sources: karpent
 pkg/providers/instancetype/types.go, `pods`; https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html.
 """
 FEWER = "Use fewer models per node."
+PAGE = "open-webui"
+"""Name of the page's pod in `data/node_pods.csv`."""
 
 
 def cpu_and_ram(config: StackConfig) -> Iterator[Problem]:
@@ -89,7 +91,13 @@ def system_nodes(config: StackConfig) -> Iterator[Problem]:
     kinds = [system_types()[name] for name in config.cluster.system_nodes.instance_types if name in system_types()]
     if kinds and (wrong := _overfull(config, kinds)):
         nodes = f"{config.cluster.system_nodes.count} × {kinds[0].name}"
-        yield Problem("cluster.system-nodes", nodes, wrong, _roomier(config, kinds))
+        yield Problem("cluster.system-nodes", nodes, wrong, _roomier(config, kinds) + _unbound(config, kinds))
+
+
+def _unbound(config: StackConfig, kinds: list[SystemType]) -> str:
+    """Another fix, without cost: a page that any node can run; empty if it does not help."""
+    helps = config.ui.kept_gib and not _overfull(config.changed(ui=config.ui.changed(storage_gib=0)), kinds)
+    return " Or write `ui.storage-gib: 0`, which keeps no accounts." if helps else ""
 
 
 def _cpu_millis(models: int) -> int:
@@ -166,7 +174,8 @@ def _overfull(config: StackConfig, kinds: list[SystemType]) -> str:
     room = nodes * least
     if needed > room:
         return f"cannot hold the stack's pods, which need {needed:,} MiB of RAM: only {room:,} MiB are free"
-    return _unplaced(others, nodes, least - sum(pod.memory_mib for pod in each))
+    bound = PAGE if config.ui.kept_gib else ""
+    return _unplaced(others, nodes, least - sum(pod.memory_mib for pod in each), bound, config.system_zones)
 
 
 def _with_system_nodes(config: StackConfig, count: int) -> StackConfig:
@@ -174,16 +183,17 @@ def _with_system_nodes(config: StackConfig, count: int) -> StackConfig:
     return config.changed(cluster=cluster.changed(system_nodes=cluster.system_nodes.changed(count=count)))
 
 
-def _unplaced(pods: Sequence[NodePod], nodes: int, room: int) -> str:
+def _unplaced(pods: Sequence[NodePod], nodes: int, room: int, bound: str, zones: int) -> str:
     """The pod that finds no room on any of the nodes, in words; empty if all do.
 
     The scheduler prefers the node with the most free memory (kubernetes 1.36 pkg/scheduler/framework/plugins/
-    noderesources/least_allocated.go). The largest pod may come last, when the others are spread over all nodes.
+    noderesources/least_allocated.go). The largest pod may come last, when the others are spread over all nodes. The pod
+    `bound` runs in the zone of its volume only, where half of the nodes are, and perhaps the fullest ones.
     """
     free = [room] * nodes
     for pod in sorted(pods, key=lambda pod: pod.memory_mib):
         for _ in range(pod.count):
-            most = max(free)
+            most = max(sorted(free)[: max(1, nodes // zones)] if pod.name == bound else free)
             if pod.memory_mib > most:
                 return (
                     f"cannot hold {pod.name}, which needs {pod.memory_mib:,} MiB of RAM on one node: only {most:,} MiB "

@@ -7,7 +7,7 @@ from sharing import tables, versions
 from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.hardware import offerings
 from sharing.hardware.gpus import InstanceType
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import Problem
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 
@@ -32,7 +32,7 @@ def not_offered(config: StackConfig) -> Iterator[Problem]:
 def unknown_region(config: StackConfig) -> Iterator[Problem]:
     """A region that AWS did not have when the table was made: an error, unless the file leaves offers to AWS."""
     if config.region not in _regions() and all(pool.check_offers for pool in config.pools):
-        fix = did_you_mean(config.region, _regions())
+        fix = offerings.suggest_region(config.region)
         key = f"{config.pools[0].path}.check-offers: false"
         yield _no_region(config, f"{fix} If AWS has opened it since, write `{key}`.")
 
@@ -40,7 +40,7 @@ def unknown_region(config: StackConfig) -> Iterator[Problem]:
 def region_left_to_aws(config: StackConfig) -> Iterator[Problem]:
     """The same, as a warning: AWS opens regions more often than the table is made."""
     if config.region not in _regions() and not all(pool.check_offers for pool in config.pools):
-        yield replace(_no_region(config, did_you_mean(config.region, _regions())), judged=False)
+        yield replace(_no_region(config, offerings.suggest_region(config.region)), judged=False)
 
 
 def _no_region(config: StackConfig, fix: str) -> Problem:

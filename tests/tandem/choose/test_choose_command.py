@@ -17,6 +17,7 @@ from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
 from tandem.search import base_stack
 from tests.command import call, on_screen
+from tests.descriptions import write_description
 from tests.sharing.builders import TODAY
 
 pytestmark = pytest.mark.slow
@@ -258,7 +259,7 @@ def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> No
     path.write_text("mine", encoding="utf-8")
     code, out, wrong = answered(*PAIR, "--write", str(path))
     assert (code, out) == (2, "")
-    assert wrong == f"error: {path} exists. Use --force to overwrite it.\n"
+    assert wrong == f"error: {path} exists. Use another name, such as mine-2, or --force to overwrite it.\n"
     assert path.read_text(encoding="utf-8") == "mine"
     code, out, _ = answered(*PAIR, "--write", str(path), "--force")
     assert (code, "Wrote Pulumi.mine.yaml (overwritten)." in out) == (0, True), out
@@ -281,7 +282,7 @@ def test_nobody_is_asked_where_the_question_would_go_to_a_file(monkeypatch: pyte
     (tmp_path / "Pulumi.mine.yaml").write_text("mine", encoding="utf-8")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("asked"))
-    assert answered(*PAIR, "--write", "mine")[2].endswith("exists. Use --force to overwrite it.\n")
+    assert answered(*PAIR, "--write", "mine")[2].endswith(", or --force to overwrite it.\n")
 
 
 @pytest.mark.parametrize("place", ["my.yaml", "../mine", "Pulumi.a b.yaml"])
@@ -311,14 +312,14 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
             "tandem:gpu-nodes": [{"name": "a", "instance-types": ["g6.xlarge"]}, {"name": "b"}],
             "tandem:cluster": {"nat": "single", "public-access-cidrs": ["203.0.113.7/32"]},
             "tandem:models": [
-                {"name": "mine", "weights-gib": 3.0, "layers": 16, "kv-heads": 8, "head-dim": 64, "pool": "a"},
+                {"name": "mine", "gguf": write_description(tmp_path), "pool": "a"},
                 {"name": "llama3.2:1b", "pool": "b", "context": 1024},
             ],
         }
     }
     (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
     found = report("--stack", "own", "--write", "chosen")
-    assert (found["region"], found["models"]) == ("us-west-2", ["mine", "llama3.2:1b"])
+    assert (found["region"], found["models"]) == ("us-west-2", ["mine:latest", "llama3.2:1b"])
     reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
     assert reading.problems == ()
     assert reading.config.cluster.nat == "single"
@@ -387,9 +388,10 @@ def test_with_a_schedule_the_price_and_the_budget_are_those_of_its_month(tmp_pat
     assert first["usd_per_month"] == pytest.approx(week * 730 / 168 + replaced, abs=0.1)
     assert first["usd_per_month_unparked"] == pytest.approx(730 * first["usd_per_hour"] + replaced, abs=0.1)
     screen = answered("--stack", str(file))[1]
-    _, head, row, *_ = screen.splitlines()
-    assert "$/month" in head
-    assert row.split()[:2] == [f"{first['usd_per_hour']:.3f}", f"{first['usd_per_month']:.0f}"]
+    row = re.search(r"^(?:\$/hour  )?\$/month .+ isolation.*\n(.+)", screen, flags=re.MULTILINE)
+    assert row, screen
+    # The month ranks, so the price per hour is what a narrow terminal lacks first.
+    assert f"{first['usd_per_month']:.0f}" in row[1].split()[:2]
     assert "$ for the whole stack, a month with its schedule;" in screen
     # The budget is compared with the same month.
     enough = f"{int(first['usd_per_month']) + 1}/month"
@@ -465,7 +467,7 @@ def test_of_all_regions_each_has_one_row_and_the_first_one_is_written(tmp_path: 
     ("arguments", "said"),
     [
         (("--live-prices",), "--live-prices are those of one region. Name it, or leave out --live-prices."),
-        (("--budget", "0.2"), "is 1 × g4dn.xlarge in us-east-2, mps, spot"),
+        (("--budget", "0.2"), "is 1 × g4dn.xlarge in us-east-2, timeslice, spot"),
         (("--capacity", "spot"), "no region has a known offer with a known spot price for these models. Name one"),
     ],
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sharing.models.catalogue import models
+from tandem.completion.suggestions import offered_models
 from tests.command import ROOT, call
 
 pytestmark = pytest.mark.slow
@@ -41,7 +43,15 @@ OFFERED = {
     "tandem modes --type p5.": {"p5.4xlarge", "p5.48xlarge"},
     "tandem modes --mode mig-": {"mig-single", "mig-mixed"},
     "tandem choose mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
+    "tandem models --fits g4dn.x": {"g4dn.xlarge"},
+    "tandem models --fits l4": {"l4", "l40s"},
+    "tandem models --quant q5_k": {"q5_k_s", "q5_k_m"},
+    "tandem plan my-first mixtral": {"mixtral:8x7b", "mixtral:8x22b"},
     "tandem quota --region eu-c": {"eu-central-1", "eu-central-2"},
+    "tandem run good m": {"mistral:7b", "mistral-7b"},
+    "tandem env good l": {"llama2:7b", "llama2-7b"},
+    "tandem run my-first l": set(),
+    "tandem run nowhere l": set(),
 }
 """The exact completions of the shell for the line. Names are from AWS's and Ollama's lists."""
 
@@ -54,6 +64,7 @@ def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str,
     for name in ("Pulumi.yaml", *(f"Pulumi.{stack}.yaml" for stack in stacks), "dir/Pulumi.other.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    shutil.copy(ROOT / "Pulumi.timeslice.yaml", tmp_path / "Pulumi.good.yaml")
     program = tmp_path / "bin" / "tandem"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tandem "$@"\n', encoding="utf-8")
@@ -66,6 +77,15 @@ def test_tab_offers_commands_options_stacks_types_models_and_regions(shell: str,
         words = [re.split(behind, word)[0] for word in done.stdout.splitlines()]
         assert ({word.replace("\\", "").strip() for word in words} - {""}, done.stderr) == (offered, ""), line
         assert "None" not in done.stdout
+
+
+def test_other_quantizations_are_offered_after_the_size_of_a_model() -> None:
+    # https://ollama.com/library/qwen3/tags. Some shells complete only what follows the colon, so this asks without one.
+    assert [name for name in offered_models("qwen3:8b-") if name.startswith("qwen3:8b-")] == [
+        "qwen3:8b-fp16",
+        "qwen3:8b-q8_0",
+    ]
+    assert offered_models("gpt-oss:") == offered_models("") == [*models()]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -3,11 +3,13 @@
 import http.server
 import json
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.tandem.deployed.fake_forward import forward
 from tests.tandem.seen import facts
 
 CORE, APPS = "/api/v1", "/apis/apps/v1"
@@ -39,6 +41,8 @@ class FakeKubernetes:
         self.forwarding, self.ended = threading.Event(), threading.Event()
         """Set once a port is being forwarded, and once the test has ended, which stops the forwarding."""
         self.port = 0
+        self.leads: dict[str, int] = {}
+        """By path of a pod, the local port to which its port leads. Without one, forwarding never begins."""
 
     def kubeconfig(self, folder: Path, **user: Any) -> Path:
         """Writes a kubeconfig for this server into a folder."""
@@ -53,6 +57,12 @@ class FakeKubernetes:
         return path
 
 
+def _selects(selector: str, item: Any) -> bool:
+    """Whether an object has the labels of a selector that only demands equal ones."""
+    wanted = dict(pair.split("=") for pair in selector.split(","))
+    return wanted.items() <= (item["metadata"].get("labels") or {}).items()
+
+
 @contextmanager
 def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
     class Answering(http.server.BaseHTTPRequestHandler):
@@ -65,7 +75,12 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path, token = self.path.partition("?")[0].rstrip("/"), self.headers.get("Authorization") or ""
             fake.asked.append((path, token))
-            if path.endswith("/portforward"):
+            pod = path.removesuffix("/portforward")
+            query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+            if path != pod and pod in fake.leads:
+                forward(self, int(query["ports"][0]), fake.leads[pod])
+                return
+            if path != pod:
                 fake.forwarding.set()
                 fake.ended.wait(60)
             default = {"message": "not found"}
@@ -75,6 +90,8 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
             )
             if fake.refuses(path, token):
                 answer, status = {"message": "Unauthorized"}, 401
+            if status == 200 and "labelSelector" in query:
+                answer = {"items": [item for item in answer["items"] if _selects(query["labelSelector"][0], item)]}
             if self.command == "POST" and status == 200:
                 fake.created.append((path, json.loads(content)))
                 answer = {**json.loads(content), **answer}

@@ -52,11 +52,12 @@ def written(folder: Path) -> list[str]:
 
 
 def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
-    said = ("", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
+    said = ("", "", "eu-west-1", "203.0.113.7", "8-20 Europe/Paris", "ops@example.com", "llama2:7b, mistral:7b", "2048")
     questions = answers(*said, "400/month", "2")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert [re.split(r"[,:(\[]", question)[0].strip() for question in questions] == [
+        "A recipe",
         "Name of the stack",
         "AWS region",
         "Networks",
@@ -77,7 +78,7 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
     assert {model.context for model in reading.config.models} == {2048}
     assert reading.config.park is not None
     assert (reading.config.park.times.running_hours, reading.config.park.timezone) == (5 * 12, "Europe/Paris")
-    rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+).* \d+ \(\d+–\d+\)", screen, re.MULTILINE)
+    rows = re.findall(r"^([1-3]) +\d+  1 × \S+ +(\S+).* \d+ \(\d+–\d+\)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.pools[0].sharing.mode == rows[1][1]
     assert (
@@ -85,14 +86,15 @@ def test_the_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answ
         < screen.index(". This is its plan:\n\n")
         < screen.index("GPU memory")
     )
-    assert screen.rstrip().endswith("Next: `tandem sandbox up mine`, or `pulumi stack init mine`")
+    deploy = "`pulumi stack init mine`, `tandem doctor mine`, `pulumi up --stack mine`, `tandem open mine`"
+    assert " ".join(screen.split()).endswith(f" Next, at no cost: `tandem sandbox up mine` On AWS: {deploy}")
 
 
 def test_the_proposed_setup_has_no_warning_though_an_equally_cheap_one_is_faster(
     project: Path, answers: Answers
 ) -> None:
     """MPS is faster and not officially supported (ollama#9765)."""
-    questions = answers(*[""] * 9)
+    questions = answers(*[""] * 10)
     _, screen = on_screen("init", cwd=project)
     assert re.search(r"^1 +(\d+\.\d{3})  1 × \S+ +mps .*\n2 +\1  1 × \S+ +timeslice ", screen, re.MULTILINE)
     assert "\nSetup 2 is proposed: as cheap as setup 1, and without a warning.\n" in screen
@@ -110,7 +112,7 @@ def test_without_questions_the_setup_that_is_written_has_its_reason_too(project:
 
 def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answers: Answers) -> None:
     """8.4 and 1.8 GiB of weights (Ollama's library) on a T4 with 14.6: equal shares would be too small."""
-    answers(*[""] * 5, "qwen2.5:14b qwen2.5:3b", "", "", "1")
+    answers(*[""] * 6, "qwen2.5:14b qwen2.5:3b", "", "", "1")
     code, screen = on_screen("init", cwd=project)
     assert code == 0
     assert re.search(r"^1 +\d+\.\d{3}  1 × g4dn.xlarge +mps-per-model ", screen, re.MULTILINE)
@@ -123,29 +125,32 @@ def test_a_large_and_a_small_model_may_have_limits_per_model(project: Path, answ
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
     (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
-    wrong = ["a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
+    wrong = ["rga", "own", "a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
     wrong += ["20-8", "8-24", "8-20 Paris", "always", "me", "none", "lama2:7b", "llama2:7b", "much", "100", ""]
-    questions = answers(*wrong, "-1", "1/year", "none", "0", "4", "x", "1")
+    questions = answers(*wrong, "-1", "1/year", "350", "llama2:7b", "4096", "none", "0", "4", "x", "1")
     code, screen = on_screen("init", cwd=project, columns=200)
     assert code == 0
     assert written(project) == ["Pulumi.new.yaml", "Pulumi.old.yaml"]
     assert (project / "Pulumi.old.yaml").read_text(encoding="utf-8") == "old"
-    assert len(questions) == len(wrong) + 7
+    assert len(questions) == len(wrong) + 10
+    assert questions[-5].endswith("[350/month]: "), "the unit that was meant"
+    assert "Name of the stack [mine]: " in questions, "a name without a file"
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
     for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
         assert hint in screen
+    assert "unknown recipe 'rga'. Did you mean rag?" in screen
     for hint in ("the hours must be like 8-20 Europe/Paris", "Europe/Paris?", "must be an e-mail", "at least 256"):
         assert hint in screen
     assert judge_file(project / "Pulumi.new.yaml").config.cluster.public_access_cidrs == []
 
 
 def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path, answers: Answers) -> None:
-    questions = answers("", "", "qwen2.5:32b", "", "0.1", "llama3.2:1b", "", "2", "1")
+    questions = answers("", "", "", "qwen2.5:32b", "", "0.1", "llama3.2:1b", "", "2", "1")
     code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
-    assert (code, len(questions)) == (0, 9)
+    assert (code, len(questions)) == (0, 10)
     assert "no setup fits" in screen
-    assert questions[5] == "Models, separated by spaces [qwen2.5:32b]: "
-    assert questions[7] == "Budget in dollars: `1` per hour, `350/month`, or `none` [0.1]: "
+    assert questions[6] == "Models, separated by spaces [qwen2.5:32b]: "
+    assert questions[8] == "Budget in dollars: `1` per hour, `350/month`, or `none` [0.1]: "
     assert "Change the models or the budget." in screen
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 
@@ -181,7 +186,7 @@ def test_a_context_that_a_model_does_not_support_is_lowered_and_said(project: Pa
     assert "is more than" not in call("init", "fits", "--yes", cwd=project).stdout
 
 
-@pytest.mark.parametrize("place", [0, 8])
+@pytest.mark.parametrize("place", [0, 9])
 def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
     answers(*[""] * place, KeyboardInterrupt)
     assert on_screen("init", cwd=project)[0] == 130
@@ -201,11 +206,11 @@ def test_a_file_is_kept_and_nothing_else_asked_if_the_input_ends(
 ) -> None:
     path = project / "Pulumi.mine.yaml"
     path.write_text("mine", encoding="utf-8")
-    questions = answers(*["mine"] * (not stack), EOFError)
+    questions = answers(*["", "mine"] * (not stack), EOFError)
     code, screen = on_screen("init", *stack, cwd=project, columns=200)
     assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
-    assert len(questions) == 2 - len(stack)
-    assert screen.endswith(f"{path} exists. Use --force to overwrite it.\n")
+    assert len(questions) == (1 if stack else 3)
+    assert screen.endswith(f"{path} exists. Use another name, such as mine-2, or --force to overwrite it.\n")
 
 
 def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
@@ -221,13 +226,16 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
     [
         (("--region", "us-est-1"), "Did you mean us-west-1, us-east-1"),
         (("--model", "lama2:7b"), "--model: unknown model 'lama2:7b'. Did you mean llama2:7b"),
-        (("--model", "foo:1b"), "`tandem models` lists all. For another model, `tandem models inspect`"),
+        (("--model", "foo:1b"), "Connect once and run `tandem models inspect foo:1b`"),
         (("--allow-cidr", "1.2.3"), "--allow-cidr: must be a CIDR block, as in 203.0.113.7/32, not '1.2.3'"),
         (("../x.yaml",), "ends in Pulumi.NAME.yaml"),
         (("--allow-cidr", "10.0.0.0/8"), "private range"),
         (("--budget", "much"), "must be a number above 0"),
         (("--context", "100"), "--context: must be at least 256, not 100"),
         (("--hours", "8-20 Paris"), "unknown time zone 'Paris'. Did you mean Europe/Paris?"),
+        (("--hours", "20-8"), "the hours 20-8 must end later than they start. Make the second number larger."),
+        (("--hours", "8-8"), "the hours 8-8 must end later than they start."),
+        (("--region", "Frankfurt"), "unknown region 'Frankfurt'. Frankfurt is eu-central-1."),
         (("--ui", "me"), "must be an e-mail address, or none"),
         (("a b",), "letters, digits"),
     ],
@@ -248,6 +256,54 @@ def test_flags_answer_every_question(project: Path) -> None:
     assert [model.name for model in config.models] == ["llama3.2:1b", "llama3.2:3b"]
     assert config.cluster.public_access_cidrs == ["203.0.113.7/32", "198.51.100.0/24"]
     assert (config.region, config.budget.max_usd_per_hour) == ("us-west-2", 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("init", "--yes", "--force", "--budget"), ("choose", "llama2:7b", "--budget"), ("plan", "llama2:7b", "--under")],
+)
+def test_a_number_alone_that_was_meant_per_month_is_an_error(words: tuple[str, ...], project: Path) -> None:
+    """350 dollars × 730 hours = 255,500."""
+    ended = call(*words, "350", cwd=project)
+    said = "error: 350 per hour is $255,500 per month. Did you mean 350/month? If not, write 350/hour.\n"
+    assert (ended.returncode, ended.stderr, written(project)) == (2, said, [])
+    # Up to about $0.81 per hour while nodes are replaced: 20 times that is $16.
+    assert [call(*words, limit, cwd=project).returncode for limit in ("350/hour", "$350/month", "14", "20")] == [
+        0,
+        0,
+        0,
+        2,
+    ]
+
+
+def test_nights_off_are_hours_of_the_region(project: Path) -> None:
+    ended = call("init", "--yes", "--nights-off", "--region", "eu-central-1", cwd=project)
+    park = judge_file(project / "Pulumi.mine.yaml").config.park
+    assert park is not None
+    assert (park.schedule, park.wake, park.timezone) == ("0 20 * * MON-FRI", "0 8 * * MON-FRI", "Europe/Berlin")
+    assert "\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
+    assert call("init", "--yes", "--nights-off", "--hours=8-9", cwd=project).returncode == 2
+
+
+def test_an_existing_name_has_the_next_free_one_as_the_default(project: Path, answers: Answers) -> None:
+    for name in ("mine", "mine-2"):
+        (project / f"Pulumi.{name}.yaml").touch()
+    questions = answers("own", KeyboardInterrupt)
+    on_screen("init", cwd=project)
+    assert questions[1] == "Name of the stack [mine-3]: "
+    assert "exists. Use another name, such as mine-3, or --force to" in call("init", "--yes", cwd=project).stderr
+
+
+def test_a_page_needs_a_model_to_chat_with_in_words_of_the_call(project: Path) -> None:
+    page = ("init", "--yes", "--ui", "ops@example.com", "--model", "bge-m3")
+    recipe = call(*page, "--recipe", "rag", cwd=project).stderr
+    assert recipe == (
+        "error: --model replaces all models of the recipe, and the page then has none to chat with. "
+        "Add --model qwen3.5:9b.\n"
+    )
+    own = call(*page, cwd=project).stderr
+    assert own == "error: --model: the page has no model to chat with. Add --model llama2:7b.\n"
+    assert call(*page, "--model", "qwen3:4b", cwd=project).returncode == 0
 
 
 def test_nothing_is_written_if_no_setup_fits(project: Path) -> None:
@@ -330,7 +386,7 @@ def test_the_stack_file_names_a_second_instance_type_that_the_budget_allows(proj
     """A g4dn.2xlarge has the T4 of a g4dn.xlarge, and $0.327 instead of $0.216 per hour (spot, us-east-1)."""
     path, tip = (
         project / "Pulumi.mine.yaml",
-        r"^# With g4dn\.2xlarge as a second instance type, .*: up to \$(\S+) per hour\.$",
+        r"# EC2 types with the same GPU\. With g4dn\.2xlarge as a second one, .*: up to\s+(?:# )?\$(\S+) per hour\.$",
     )
     assert call("init", "--yes", "--budget", "400/month", cwd=project).returncode == 0
     text = path.read_text(encoding="utf-8")

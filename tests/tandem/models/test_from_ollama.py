@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from sharing.models.metadata import Tensor
+from stacks.model_files.errors import UnreadableModelError
+from stacks.model_files.gguf_file import Contents
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.models.from_ollama import read_tag
-from tandem.models.gguf_file import Contents, UnreadableModelError
 from tests.tandem.fake_network import Network, transport, whole
 
 URL = "http://127.0.0.1:11434"

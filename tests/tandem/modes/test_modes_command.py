@@ -15,6 +15,7 @@ from sharing.verdict import matrix
 from tandem.arguments import WAYS
 from tandem.modes import command as modes
 from tests.command import Ended, call
+from tests.descriptions import write_description
 
 ROOT = Path(__file__).parents[3]
 
@@ -160,18 +161,20 @@ def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) 
         "config": {
             "aws:region": "us-west-2",
             "tandem:sharing": {"mode": "timeslice"},
-            "tandem:models": [{"name": "mine", "weights-gib": 40.0, "layers": 16, "kv-heads": 8, "head-dim": 64}],
+            "tandem:models": [
+                {"name": "mine", "gguf": write_description(tmp_path, weights_bytes=40 * 2**30, layers=16)}
+            ],
         }
     }
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(own), encoding="utf-8")
     found = report(str(path), "--mode", "exclusive", "--provisioner", "node-group")
-    assert (found["region"], found["models"]) == ("us-west-2", ["mine"])
+    assert (found["region"], found["models"]) == ("us-west-2", ["mine:latest"])
     plans = {cell["instance_type"]: cell["verdict"] for cell in found["cells"]}
     assert plans["g4dn.xlarge"] == "refused"
     assert plans["g6e.2xlarge"] == "plans"
     assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
-    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096, ")
+    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("Models: mine, context 4,096")
 
 
 @pytest.mark.slow

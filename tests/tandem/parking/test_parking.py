@@ -133,7 +133,8 @@ def test_a_stack_without_the_section_and_one_that_is_not_deployed_are_refused(
 def test_models_that_scale_to_zero_are_woken_by_a_request(tmp_path: Path) -> None:
     sections = {"gpu-nodes": {"provisioner": "karpenter"}, "scale-to-zero": {"enabled": True}}
     done = call("wake", written(tmp_path, **sections))
-    assert (done.returncode, "Send a request to a URL of `pulumi stack output endpoints`" in done.stderr) == (2, True)
+    assert done.returncode == 2
+    assert "Run `tandem run timeslice`, or send a request to a URL of `pulumi stack output endpoints`" in done.stderr
 
 
 @pytest.fixture
@@ -170,9 +171,9 @@ def reach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Jobs], None]:
     def set_(cluster: Jobs) -> None:
         clock = Clock()
         patience = partial(Patience, clock=clock, sleep=clock.sleep)
-        monkeypatch.setattr("tandem.parking.models.Patience", patience)
+        monkeypatch.setattr("tandem.deployed.parking.Patience", patience)
         reached = SimpleNamespace(cluster=cluster)
-        monkeypatch.setattr("tandem.parking.models.reached", lambda parsed: nullcontext(reached))
+        monkeypatch.setattr("tandem.deployed.parking.reached", lambda parsed: nullcontext(reached))
 
     return set_
 

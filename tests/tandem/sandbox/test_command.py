@@ -180,7 +180,9 @@ def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(p
     left.parent.mkdir(parents=True)
     left.touch()
     with opened(place, pace=0) as sandbox:
-        attached = sandbox.pulumi.environment()["PULUMI_DEBUG_PROVIDERS"]
+        environment = sandbox.pulumi.environment()
+    attached = environment["PULUMI_DEBUG_PROVIDERS"]
+    assert environment["TANDEM_STACK_FOLDER"] == str(project.resolve())
     assert not left.exists()
     assert {one.partition(":")[0] for one in attached.split(",")} >= {"aws", "eks", "kubernetes"}
 

@@ -123,9 +123,10 @@ def test_the_environment_is_that_of_the_caller_without_clouds(
     monkeypatch.setenv("PYTHONPATH", "/theirs")
     monkeypatch.setenv("LIKE_AWS_REGION", "kept")
     one = Pulumi(folder, "dev")
-    one.providers = "aws:1"
+    one.providers, one.stack_folder = "aws:1", folder / ".." / "mine"
     one.ask("whoami")
     found = fake.variables
+    assert found["TANDEM_STACK_FOLDER"] == str((folder.parent / "mine").resolve())
     assert {key: value for key, value in found.items() if key.startswith(("AWS_", "KUBE", "PULUMI_"))} == {
         "PULUMI_BACKEND_URL": f"file://{folder}/state?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE": "sandbox",

@@ -137,10 +137,11 @@ def create(sandbox: Staged, name: str = "tandem-vpc") -> Entity:
             ],
         ),
         (
-            replace(WHOLE, made=12),
+            replace(WHOLE, made=12, alone=22),
             0,
             [
-                "dev: 90 resources in Pulumi's state, 80 in the emulated cloud (12 of them created by AWS, Kubernetes "
+                "dev: 90 resources in Pulumi's state (22 of them only there, such as components and providers), "
+                "80 in the emulated cloud (12 of them created by AWS, Kubernetes "
                 "or Helm)",
                 "state and cloud agree",
             ],
@@ -273,7 +274,7 @@ STATUS = "hint: run `tandem sandbox status dev` to inspect the stack, or repeat 
 @pytest.mark.parametrize(
     ("found", "codes", "ran", "code", "lines"),
     [
-        (WHOLE, [0], [(*UP, "--refresh")], 0, []),
+        (WHOLE, [0], [(*UP, "--refresh")], 0, ["Next: `tandem sandbox status dev`"]),
         (WHOLE, [255], [(*UP, "--refresh")], 1, [STATUS]),
         (replace(WHOLE, orphans=(ORPHAN,)), [], [], 1, UNKNOWN),
         (replace(WHOLE, unfinished=(CREATING,)), [1], [RECOVER], 1, [FORGOTTEN]),

@@ -121,6 +121,8 @@ def test_what_is_in_the_state_alone_is_missing() -> None:
     seen = found(resources=resources, gone=["https://sqs/b", "theirs"])
     assert [one.name for one in seen.managed] == ["a", "b"]
     assert [one.id for one in seen.missing] == ["https://sqs/b"]
+    # The stack, a component, a provider, and a resource of somebody else; not a default provider.
+    assert (seen.resources, seen.alone) == (6, 4)
     pod = entry("c", type=tokens.POD)
     assert [one.id for one in found(resources=[*resources, pod]).missing] == [pod["id"]]
     # A default provider is not one of the stack's resources; `pulumi` counts the stack itself.

@@ -1,0 +1,49 @@
+"""The reference of the command line has an example of each command, which the command would accept."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tandem.arguments import all_parsers
+from tandem.main import COMMANDS, parser
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+EXAMPLES: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "docs" / "cli.yaml").read_text(encoding="utf-8"))
+TYPED = {name: example["run" if "run" in example else "command"] for name, example in EXAMPLES.items()}
+SECTIONS = dict(re.findall(r"^###? (tandem .+)\n\n((?:(?!^##).*\n)*)", PAGE, flags=re.MULTILINE))
+MOST_LINES = 40
+
+
+def test_every_command_has_a_section_and_an_example_or_a_reason() -> None:
+    every = {each.prog for name in COMMANDS for each in all_parsers(parser(name))} - {"tandem"}
+    assert set(EXAMPLES) == set(SECTIONS) == every
+    kinds = [{"run", "golden", "none"} & set(example) for example in EXAMPLES.values()]
+    assert all(len(kind) == 1 for kind in kinds)
+
+
+@pytest.mark.parametrize("command", SECTIONS)
+def test_a_section_has_purpose_usage_and_exit_codes(command: str) -> None:
+    section = SECTIONS[command]
+    assert re.match(r"[A-Z].+\.\n", section)
+    assert f"Usage: `{command} " in section
+    assert "\nExit codes: 0 " in section or command == "tandem sandbox"
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_an_example_is_of_its_command_and_has_output_or_a_reason(command: str) -> None:
+    typed, *passed_on = TYPED[command].split(" -- ")
+    assert f"tandem {typed} ".startswith(f"{command} ")
+    parser(shlex.split(typed)[0]).parse_args(shlex.split(typed))
+    [(shown, output)] = re.findall(
+        r"^```text\n\$ (.+)\n((?s:.*?))^```$", SECTIONS[command].replace(" \\\n    ", " "), flags=re.MULTILINE
+    )
+    assert shown == " -- ".join([f"tandem {typed}", *passed_on])
+    has_reason = "*No output here. " in SECTIONS[command]
+    assert has_reason == ("none" in EXAMPLES[command]) == (not output)
+    assert len(output.splitlines()) <= MOST_LINES
+    assert not {"\x1b", "␛"} & {*output}
+    assert "Traceback" not in output
