@@ -82,7 +82,7 @@ WITHOUT_EMBEDDING = {"BYPASS_EMBEDDING_AND_RETRIEVAL": "true"}
 CHUNK_CHARACTERS, CHUNK_OVERLAP = 1000, 100
 """Defaults of Open WebUI 0.11.4 (config.py, CHUNK_SIZE and CHUNK_OVERLAP)."""
 EMBEDDING_BATCH = 16
-"""Passages in one request. By default, the page sends each passage by itself, and all at once, and Ollama refuses what
+"""Passages in one request. By default, the page sends each passage alone, and all at once, and Ollama refuses what
 does not fit its queue of 512 (config.py, RAG_EMBEDDING_BATCH_SIZE and RAG_EMBEDDING_CONCURRENT_REQUESTS; ollama
 v0.32.15 envconfig/config.go, OLLAMA_MAX_QUEUE)."""
 

@@ -62,10 +62,6 @@ def offered_models(prefix: str) -> list[str]:
     return [*models(), *(quantized() if "-" in prefix.partition(":")[2] else ())]
 
 
-def _targets(prefix: str) -> list[str]:
-    return [*_stacks(), *offered_models(prefix)]
-
-
 def _quantizations() -> list[str]:
     from sharing.models.catalogue import models, quantized
 
