@@ -126,11 +126,12 @@ def _look(account: Account, resource: Resource, listed: Listed) -> Raw | None:
     return next((raw for raw in there if raw[listed.id_key] == resource.id and not _is_deleted(raw)), None)
 
 
-def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Resource], None]:
-    """A deletion that is one call with the id."""
+def _call(operation: str, argument: str) -> Callable[[Account, Resource], None]:
+    """A deletion that is one call with the id, or with a list of it."""
 
     def delete(account: Account, resource: Resource) -> None:
-        answer = getattr(account.client("ec2"), operation)(**{argument: [resource.id] if many else resource.id})
+        given = [resource.id] if argument.endswith("Ids") else resource.id
+        answer = getattr(account.client("ec2"), operation)(**{argument: given})
         # Some calls fail without an exception.
         for failed in answer.get("Unsuccessful", ()):
             raise AccountError(failed["Error"].get("Message") or failed["Error"].get("Code", "AWS did not comply"))
@@ -215,7 +216,6 @@ INSTANCES = _kind(
     price=_instance_day,
     after=("node groups",),
     slow=True,
-    minutes=15,
 )
 LAUNCH_TEMPLATES = _kind(
     "launch templates",
@@ -227,11 +227,10 @@ LAUNCH_TEMPLATES = _kind(
 ENDPOINTS = _kind(
     "VPC endpoints",
     "vpc_endpoint",
-    delete=_call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
+    delete=_call("delete_vpc_endpoints", "VpcEndpointIds"),
     detail=lambda raw: raw.get("ServiceName", ""),
     price=_endpoint_day,
     slow=True,
-    minutes=10,
 )
 INTERFACES = _kind(
     "network interfaces",
@@ -247,7 +246,6 @@ NAT_GATEWAYS = _kind(
     # EC2 deletes it at any time, and running nodes then lose their connection to EKS.
     after=("node groups", "instances"),
     slow=True,
-    minutes=10,
 )
 ADDRESSES = _kind(
     "elastic IPs",

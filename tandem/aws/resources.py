@@ -88,9 +88,6 @@ class Kind:
     breaks them. While one remains, or cannot be listed, this kind is kept."""
     slow: bool = False
     """Whether AWS continues to delete it after answering the call."""
-    minutes: int = 5
-    """How long to wait for a deletion, and to retry while AWS refuses it. Terraform's AWS
-    provider gives IAM 2 minutes (`propagationTimeout`), and more to whatever waits for network interfaces."""
     shared_service: str = ""
     """The service, if its resources belong to the account and not to one region: a stack in another region may need
     them."""
@@ -98,6 +95,12 @@ class Kind:
     """Whether it costs nothing, so that one that could not be listed leaves no cost unseen."""
     note: str = ""
     """Shown before the user agrees to delete it."""
+
+    @property
+    def minutes(self) -> int:
+        """How long to wait for a deletion, and to retry while AWS refuses it."""
+        # Terraform's AWS provider gives IAM 2 minutes (`propagationTimeout`).
+        return 25 if self.slow else 5
 
 
 def counted(count: int, title: str) -> str:

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.cost.bill import in_extended_support
@@ -17,7 +17,6 @@ from tandem.aws.session import Account, InUseError
 DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
 """Where EKS writes its logs; the tagging service finds log groups elsewhere."""
-ALL_REGIONS = "{} is shared by all regions, so it stays while the stack has a cluster in any region."
 
 
 TagsOf = Callable[[Account, Resource], Tags | None]
@@ -109,7 +108,6 @@ NODE_GROUPS = Kind(
     tags=_part_tags("nodegroup"),
     delete=lambda account, resource: account.client("eks").delete_nodegroup(**_named(resource, "nodegroup")),
     slow=True,
-    minutes=25,
     note="Their instances are deleted with them.",
 )
 ADDONS = Kind(
@@ -120,7 +118,6 @@ ADDONS = Kind(
     # Its objects are deleted with the cluster: no node remains to clean up on.
     delete=lambda account, resource: account.client("eks").delete_addon(**_named(resource, "addon"), preserve=True),
     slow=True,
-    minutes=10,
 )
 CLUSTERS = Kind(
     title="EKS clusters",
@@ -131,7 +128,6 @@ CLUSTERS = Kind(
     # Not after add-ons: one that cannot be deleted is deleted with its cluster.
     after=("node groups",),
     slow=True,
-    minutes=20,
 )
 
 
@@ -163,25 +159,33 @@ LOGS = Kind(
 )
 
 
+class Listed(NamedTuple):
+    """How a service lists a kind of resource."""
+
+    service: str
+    operation: str
+    key: str
+    id_key: str = ""
+    """Empty if the list has only ids."""
+
+
 def _without_tags(
     title: str,
-    service: str,
-    operation: str,
-    key: str,
-    id_key: str = "",
+    listed: Listed,
     *,
     tags: TagsOf,
     detail: str = "",
     asked: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
-    """A kind whose list shows no tags, or only ids; `how`: the other fields of `Kind`."""
+    """A kind whose list shows no tags; `how`: the other fields of `Kind`."""
 
     def find(account: Account, owner: Owner) -> Iterator[Resource]:
-        for page in account.pages(service, operation, **asked or {}):
-            for each in page.get(key, ()):
-                raw = each if id_key else {}
-                resource = Resource(kind=title, id=raw.get(id_key, each), tags={}, detail=raw.get(detail, ""), raw=raw)
+        for page in account.pages(listed.service, listed.operation, **asked or {}):
+            for each in page.get(listed.key, ()):
+                raw = each if listed.id_key else {}
+                id = raw.get(listed.id_key, each)
+                resource = Resource(kind=title, id=id, tags={}, detail=raw.get(detail, ""), raw=raw)
                 if (now := tags(account, resource)) and owner.owns(now):
                     yield replace(resource, tags=now)
 
@@ -197,7 +201,8 @@ def _delete_rule(account: Account, resource: Resource) -> None:
 
 
 RULES = _without_tags(
-    *("EventBridge rules", "events", "list_rules", "Rules", "Name"),
+    "EventBridge rules",
+    Listed("events", "list_rules", "Rules", "Name"),
     tagged_as=("events:rule",),
     tags=_tags_by("events", "list_tags_for_resource", "ResourceARN", _arn),
     delete=_delete_rule,
@@ -215,7 +220,8 @@ def _schedule_group_tags(account: Account, resource: Resource) -> Tags | None:
 
 
 SCHEDULE_GROUPS = _without_tags(
-    *("schedule groups", "scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
+    "schedule groups",
+    Listed("scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
     tagged_as=("scheduler:schedule-group",),
     tags=_schedule_group_tags,
     delete=lambda account, resource: account.client("scheduler").delete_schedule_group(Name=resource.id),
@@ -226,7 +232,8 @@ SCHEDULE_GROUPS = _without_tags(
 
 
 QUEUES = _without_tags(
-    *("SQS queues", "sqs", "list_queues", "QueueUrls"),
+    "SQS queues",
+    Listed("sqs", "list_queues", "QueueUrls"),
     tagged_as=("sqs:",),
     # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
     asked={"MaxResults": 1000},
@@ -271,7 +278,6 @@ ROLES = Kind(
     # A schedule assumes its role for each call (EventBridge Scheduler User Guide, setting-up).
     after=("node groups", "instances", "EKS clusters", "schedule groups", "instance profiles"),
     shared_service="IAM",
-    note=ALL_REGIONS.format("IAM"),
 )
 
 
@@ -284,17 +290,20 @@ def _delete_profile(account: Account, resource: Resource) -> None:
 
 
 PROFILES = _without_tags(
-    *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+    "instance profiles",
+    Listed("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
     tagged_as=("iam:instance-profile",),
     tags=_tags_by(
-        *("iam", "get_instance_profile", "InstanceProfileName", _id),
+        "iam",
+        "get_instance_profile",
+        "InstanceProfileName",
+        _id,
         lambda answer: from_list(answer["InstanceProfile"].get("Tags")),
     ),
     delete=_delete_profile,
     # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
     after=("node groups", "instances"),
     shared_service="IAM",
-    note=ALL_REGIONS.format("IAM"),
 )
 
 
@@ -314,7 +323,8 @@ def _delete_policy(account: Account, resource: Resource) -> None:
 
 
 POLICIES = _without_tags(
-    *("IAM policies", "iam", "list_policies", "Policies", "Arn"),
+    "IAM policies",
+    Listed("iam", "list_policies", "Policies", "Arn"),
     tagged_as=("iam:policy",),
     asked={"Scope": "Local"},
     detail="PolicyName",
@@ -322,7 +332,6 @@ POLICIES = _without_tags(
     delete=_delete_policy,
     after=("IAM roles",),
     shared_service="IAM",
-    note=ALL_REGIONS.format("IAM"),
 )
 
 
@@ -358,5 +367,4 @@ BUDGETS = Kind(
     # The root user must first let IAM users and roles see billing (AWS Billing user guide, "Overview of managing access
     # permissions"), and a budget without actions is free: without that permission, no cost is missed.
     is_free=True,
-    note=ALL_REGIONS.format("AWS Budgets"),
 )

@@ -60,8 +60,8 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             status.start()
 
         going = Deletion(
-            account,
-            inventory.owner,
+            account=account,
+            owner=inventory.owner,
             unseen=inventory.unseen,
             clock=Clock(),
             progress=lambda line: status.update(in_markup(line)),
@@ -95,7 +95,7 @@ def _confirm_destroyed(account: Account, inventory: Inventory) -> bool:
     if not sys.stdin.isatty():
         complain("A script cannot delete a stack that may be running. Run `pulumi destroy`, or answer in a terminal.")
         return False
-    if _ask(f"To delete it anyway, type the stack's name, {inventory.owner.stack}: ") == inventory.owner.stack:
+    if _ask(f"To delete it anyway, type the stack's name, {inventory.owner.stack}:") == inventory.owner.stack:
         return True
     print_line("Nothing was deleted.", sys.stderr)
     return False
@@ -104,14 +104,15 @@ def _confirm_destroyed(account: Account, inventory: Inventory) -> bool:
 def _agrees(kind: Kind, inventory: Inventory) -> bool:
     mine = [resource for resource in inventory.resources if resource.kind == kind.title]
     named = ", ".join(resource.id for resource in mine[:3]) + (", …" if len(mine) > 3 else "")
-    note = f" {kind.note}" if kind.note else ""
-    question = f"Delete {counted(len(mine), kind.title)} ({named})?{note} [y/N] "
-    return _ask(question).lower() in ("y", "yes")
+    shared = f"{kind.shared_service} is shared by all regions, so it stays while the stack has a cluster in any region."
+    note = kind.note or (shared if kind.shared_service else "")
+    question = f"Delete {counted(len(mine), kind.title)} ({named})? {note}".rstrip()
+    return _ask(f"{question} [y/N]").lower() in ("y", "yes")
 
 
 def _ask(question: str) -> str:
     """The answer from the terminal; empty at end of file. Asks on stderr, so that stdout holds only JSON."""
-    print_line(question.rstrip(), sys.stderr, end=" ")
+    print_line(question, sys.stderr, end=" ")
     return sys.stdin.readline().strip()
 
 

@@ -10,9 +10,6 @@ from tandem.aws.session import Account, explain, is_temporary
 from tandem.leftovers import inventory, regions
 
 What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
-DONE = ("deleted", "gone already")
-LOOK_EVERY_SECONDS = 10.0
-MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +23,7 @@ class Outcome:
     @property
     def left(self) -> bool:
         """Whether it is still in the account."""
-        return self.what not in DONE
+        return self.what not in ("deleted", "gone already")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +34,20 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
-def _ignore(_: object) -> None:
-    """The default listener."""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Deletion:
     """A running deletion. `outcomes` is correct at any moment, also after Ctrl-C."""
 
     account: Account
     owner: Owner
-    unseen: Collection[str] = ()
+    unseen: Collection[str]
     """Titles of the kinds that could not be searched: each counts as if one of them were left."""
-    clock: Clock = field(default_factory=Clock)
-    progress: Callable[[str], None] = _ignore
+    clock: Clock
+    progress: Callable[[str], None]
     """Gets a line of progress, which the next one replaces."""
-    attempted: Callable[[Resource], None] = _ignore
+    attempted: Callable[[Resource], None]
     """Gets a resource before AWS is asked to delete it. Any exception stops the deletion."""
-    settled: Callable[[Outcome], None] = _ignore
+    settled: Callable[[Outcome], None]
     """Gets each outcome once, when it is final. Any exception stops the deletion."""
     outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
@@ -107,7 +100,7 @@ class Deletion:
                     self._give_up(resource, minutes)
                 return
             self.progress(f"Waiting for {counted(len(waiting), kind.title)}: {minutes:.0f} of {kind.minutes} minutes")
-            self.clock.sleep(LOOK_EVERY_SECONDS)
+            self.clock.sleep(10)
 
     def _advance(self, kind: Kind, resource: Resource) -> bool:
         """Advances a resource by one step; returns whether its outcome is final."""
@@ -175,8 +168,8 @@ class Deletion:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    named, rest = names[:3], names[3:]
+    return ", ".join(named) + (f" and {len(rest)} more" if rest else "")
 
 
 def kinds_of(resources: Iterable[Resource]) -> list[Kind]:

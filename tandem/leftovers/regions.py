@@ -8,20 +8,17 @@ from tandem.aws.resources import Owner
 from tandem.aws.session import Account, explain
 from tandem.leftovers.inventory import Inventory
 
-BEGINNING = ("CREATING", "PENDING")
-RUNNING = ("ACTIVE", "UPDATING")
-SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
-"""Without these two, tandem cannot know whether a stack is running."""
-
 
 def standing(account: Account, inventory: Inventory) -> list[str]:
     """Signs that `destroy` has not run: clusters with nodes, clusters being created, node groups in a cluster of
     another owner, and lists that AWS refused."""
-    signs = [f"{title} could not be listed" for title in SEEN_BY if title in inventory.unseen]
+    # Without these two, tandem cannot know whether a stack is running.
+    proofs = (services.CLUSTERS.title, services.NODE_GROUPS.title)
+    signs = [f"{title} could not be listed" for title in proofs if title in inventory.unseen]
     of_the_stack = [resource for resource in inventory.resources if resource.kind == services.CLUSTERS.title]
     for cluster in of_the_stack:
         status, count = cluster.raw["status"], len(clusters.node_groups(account, cluster.id))
-        if status in BEGINNING or (count and status in RUNNING):
+        if status in ("CREATING", "PENDING") or (count and status in ("ACTIVE", "UPDATING")):
             signs.append(f"{cluster.id} is {status} with {count} node group{'' if count == 1 else 's'}")
     own = {cluster.id for cluster in of_the_stack}
     groups = [resource for resource in inventory.resources if resource.kind == services.NODE_GROUPS.title]

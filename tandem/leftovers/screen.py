@@ -19,7 +19,7 @@ WORDS = {
 """The screen's words for outcomes; JSON and records keep theirs."""
 
 
-def show(inventory: Inventory, account: Account, *, deleting: bool = False) -> None:
+def show(inventory: Inventory, account: Account, *, deleting: bool) -> None:
     """The leftovers, most expensive first, their cost per day, and how to delete them unless that comes next."""
     console = open_console()
     where = f"`{in_markup(inventory.owner.stack)}` in account {account.id} ({account.region})"

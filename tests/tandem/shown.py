@@ -54,11 +54,13 @@ def inventory(*resources: Resource, **unseen: str) -> Inventory:
 
 
 def leftovers() -> None:
-    leftovers_screen.show(inventory(GPU, VOLUME, POLICY), HERE)
+    leftovers_screen.show(inventory(GPU, VOLUME, POLICY), HERE, deleting=False)
     leftovers_screen.show(inventory(GPU, PRICELESS, volumes="AccessDenied: ec2:DescribeVolumes"), HERE, deleting=True)
-    leftovers_screen.show(inventory(), HERE)
-    leftovers_screen.show(replace(inventory(), owner=replace(OWNER, stack="the-stack-of-the-platform-team")), HERE)
-    leftovers_screen.show(inventory(volumes="throttled"), HERE)
+    leftovers_screen.show(inventory(), HERE, deleting=False)
+    leftovers_screen.show(
+        replace(inventory(), owner=replace(OWNER, stack="the-stack-of-the-platform-team")), HERE, deleting=False
+    )
+    leftovers_screen.show(inventory(volumes="throttled"), HERE, deleting=False)
     outcomes = [
         Outcome(resource=GPU, what="deleted"),
         Outcome(resource=VOLUME, what="failed", why="VolumeInUse: attached to i-1"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 from tandem.aws.resources import Kind, Resource
 from tandem.aws.session import Account, connect
@@ -64,9 +65,12 @@ class Cleaning:
             self.too_early |= {(first, then) for first, then in ORDER if then == resource.kind and first in there}
 
         made = Deletion(
-            *(self.account, found.owner, found.unseen),
+            account=self.account,
+            owner=found.owner,
+            unseen=found.unseen,
             clock=self.clock,
             progress=self.said.append,
             attempted=attempted,
+            settled=Mock(),
         )
         return made.run(resources or found.resources, agreed)

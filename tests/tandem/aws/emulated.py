@@ -10,10 +10,13 @@ import botocore.loaders
 from moto.budgets.models import budgets_backends
 from moto.logs.models import logs_backends
 
+from tandem.aws.resources import Owner
+
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 OURS = {"tandem:project": "tandem", "tandem:stack": "timeslice"}
 CLUSTER = "tandem-timeslice"
+OWNER = Owner(stack="timeslice", own_tags=OURS, cluster=CLUSTER, region=REGION, by_cluster=False)
 CLUSTER_LOGS = "/aws/eks/{}/cluster"
 ENOUGH = {
     "L-3819A6DF": 64.0,

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,6 +14,7 @@ from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
 
 from tandem.aws import session
+from tandem.aws.clusters import there
 from tests.rows import read_rows
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.emulated import REGION, Emulated
@@ -115,6 +117,8 @@ def test_every_code_is_explained_and_temporary_ones_are_retried(row: dict[str, s
         error = exceptions.ClientError({"Error": {"Code": code, "Message": "words of AWS"}}, "DeleteVpc")
         assert row["message"] in session.reason(error, "us-east-1"), code
         assert session.is_temporary(error) == (row["temporary"] == "yes"), code
+        with nullcontext() if row["gone"] == "yes" else pytest.raises(exceptions.ClientError, match=code):
+            assert there(mock.Mock(side_effect=error)) is None
 
 
 @pytest.mark.parametrize(("status", "temporary"), [(499, False), (500, True), (503, True)])

@@ -17,7 +17,7 @@ from moto.eks.models import eks_backends
 from tandem.aws.clusters import owner_of
 from tandem.aws.session import Account
 from tandem.leftovers import inventory, screen
-from tandem.leftovers.deletion import Deletion
+from tandem.leftovers.inventory import Inventory
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.conftest import Answers, Records, Run
 from tests.tandem.aws.creation import Creation
@@ -286,14 +286,14 @@ def test_a_script_deletes_nothing_if_eks_cannot_be_searched(creation: Creation, 
     assert ("volumes", volume) in creation.census()
 
 
-def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account) -> None:
+def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account, cleaning: Cleaning) -> None:
     """If nothing belongs to the owner any more, nothing is deleted."""
     owner, stranger = (owner_of(account, name) for name in ("timeslice", "dev"))
     kinds = {one.title: one for one in inventory.KINDS}
     for title in KINDS:
         made = creation.make(title, OURS)
-        resources = list(kinds[title].find(account, owner))
-        outcomes = Deletion(account, stranger).run(resources, inventory.KINDS)
+        resources = tuple(kinds[title].find(account, owner))
+        outcomes = cleaning.delete(Inventory(owner=stranger, resources=resources, unseen={}))
         assert {(one.resource.kind, one.resource.id, one.what) for one in outcomes} == {(title, made, "refused")}
         assert (title, made) in creation.census()
 
@@ -318,7 +318,7 @@ def test_a_failure_is_reported_and_recorded_and_the_deletion_continues(
 @pytest.mark.parametrize(
     ("denied", "why"),
     [
-        ({}, "its node group {} would replace it. Delete that group first. (tried for 15 minutes)"),
+        ({}, "its node group {} would replace it. Delete that group first. (tried for 25 minutes)"),
         ({"DescribeNodegroup": "AccessDenied"}, "These credentials may not call DescribeNodegroup (AccessDenied)."),
     ],
 )
@@ -368,4 +368,4 @@ def test_a_resource_that_is_already_being_deleted_is_only_waited_for(
     found = cleaning.look()
     cleaning.delete(found, resources=[replace(resource, going=True) for resource in found.resources])
     assert "TerminateInstances" not in emulated.calls
-    assert cleaning.seconds == 15 * 60
+    assert cleaning.seconds == 25 * 60

@@ -2,34 +2,19 @@
 
 import io
 import json
-from collections.abc import Callable
-from typing import Any
-from unittest.mock import Mock, create_autospec
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 from moto.eks.models import eks_backends
 
-from tandem.aws import ec2, services
-from tandem.aws.resources import Kind, Owner, Resource
-from tandem.aws.session import Account
-from tandem.leftovers import inventory
 from tests.tandem.aws import whole_stack
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.conftest import Answers, Run
 from tests.tandem.aws.creation import Creation
-from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated, pairs
+from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 
 pytestmark = pytest.mark.slow
-Price = Callable[[dict[str, Any], str], float | None]
-OWNER = Owner(stack="timeslice", own_tags=OURS, cluster=CLUSTER, region=REGION, by_cluster=False)
-
-
-def asked(**page: Any) -> Any:
-    """An account that answers every list with this page."""
-    account = create_autospec(Account, instance=True, region=REGION)
-    account.pages.side_effect = lambda *_, **__: [page]
-    return account
 
 
 def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: Creation, run: Run) -> None:
@@ -55,39 +40,9 @@ def test_leftovers_are_reported_with_their_cost_most_expensive_first(creation: C
     assert (shown["account"], shown["region"], shown["stack"]) == ("123456789012", REGION, "timeslice")
 
 
-DAY = 24 / 730
-"""Days of a monthly price: 730 hours."""
-
-
-@pytest.mark.parametrize(
-    ("price", "raw", "usd"),
-    # Prices of us-east-1: aws.amazon.com/ec2/pricing/on-demand and aws.amazon.com/ebs/pricing.
-    [
-        (ec2._volume_day, {"VolumeType": "gp2", "Size": 10}, 10 * 0.10 * DAY),
-        (ec2._volume_day, {"VolumeType": "st1", "Size": 10}, None),
-        (ec2._instance_day, {"InstanceType": "c5.4xlarge", "State": {"Name": "running"}}, None),
-        (ec2._instance_day, {"InstanceType": "t3.medium", "State": {"Name": "running"}}, 24 * 0.0416),
-        # EC2 bills an instance once it is `running`; a pending one runs within seconds.
-        (ec2._instance_day, {"InstanceType": "g4dn.xlarge", "State": {"Name": "pending"}}, 24 * 0.526),
-        (ec2._instance_day, {"InstanceType": "g4dn.xlarge", "State": {"Name": "stopping"}}, 0.0),
-        (ec2._instance_day, {"InstanceType": "g4dn.xlarge", "State": {"Name": "stopped"}}, 0.0),
-        (ec2._instance_day, {"InstanceType": "g4dn.xlarge", "State": {"Name": "shutting-down"}}, 0.0),
-    ],
-)
-def test_only_what_aws_bills_has_a_cost(price: Price, raw: dict[str, Any], usd: float | None) -> None:
-    assert price(raw, REGION) == (None if usd is None else pytest.approx(usd))
-
-
 def test_a_resource_of_unknown_price_precedes_the_free_ones(creation: Creation, cleaning: Cleaning) -> None:
     free, unknown, paid = creation.VPCs(OURS), creation.volumes(OURS, kind="st1"), creation.volumes(OURS)
     assert [id for _, id in cleaning.resources()] == [paid, unknown, free]
-
-
-def test_a_log_group_costs_what_it_stores() -> None:
-    account = asked(logGroups=[{"logGroupName": "/aws/eks/c/cluster", "arn": "arn:x:*", "storedBytes": 50 * 10**9}])
-    account.client.return_value.list_tags_for_resource.return_value = {"tags": OURS}
-    [resource] = services.LOGS.find(account, OWNER)
-    assert resource.usd_per_day == pytest.approx(50 * 0.03 * DAY)
 
 
 def test_resources_of_karpenter_are_found_unless_another_owner_has_a_cluster_of_that_name(
@@ -109,73 +64,6 @@ def test_a_log_group_that_eks_created_again_is_reported_and_left(creation: Creat
     assert ("log groups", name) in creation.census()
 
 
-INSTANCE = {"InstanceId": "i-1", "InstanceType": "g4dn.xlarge"}
-ENDPOINT = {"VpcEndpointId": "vpce-1", "ServiceName": "s3"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "raw", "going"),
-    # EC2 API Reference, `InstanceState` and `VpcEndpoint`: an endpoint's state is capitalized in the model, but not in
-    # replies. EC2 itself deletes a failed gateway after about an hour (VPC User Guide, nat-gateway-troubleshooting).
-    [
-        (ec2.INSTANCES, {**INSTANCE, "State": {"Name": "running"}}, [False]),
-        (ec2.INSTANCES, {**INSTANCE, "State": {"Name": "stopped"}}, [False]),
-        (ec2.INSTANCES, {**INSTANCE, "State": {"Name": "shutting-down"}}, [True]),
-        (ec2.INSTANCES, {**INSTANCE, "State": {"Name": "terminated"}}, []),
-        (ec2.ENDPOINTS, {**ENDPOINT, "State": "available"}, [False]),
-        (ec2.ENDPOINTS, {**ENDPOINT, "State": "Deleting"}, [True]),
-        (ec2.ENDPOINTS, {**ENDPOINT, "State": "deleting"}, [True]),
-        (ec2.ENDPOINTS, {**ENDPOINT, "State": "deleted"}, []),
-        (ec2.ENDPOINTS, {**ENDPOINT, "State": "Failed"}, [False]),
-        (ec2.NAT_GATEWAYS, {"NatGatewayId": "nat-1", "State": "failed"}, []),
-    ],
-)
-def test_what_is_deleted_is_not_found_and_what_is_being_deleted_is_marked(
-    kind: Kind, raw: dict[str, Any], going: list[bool]
-) -> None:
-    raw = {**raw, "Tags": pairs(OURS)}
-    account = asked(Reservations=[{"Instances": [raw]}], VpcEndpoints=[raw], NatGateways=[raw])
-    assert [resource.going for resource in kind.find(account, OWNER)] == going
-
-
-def test_an_instance_whose_state_is_unknown_does_not_count_as_deleted() -> None:
-    account = create_autospec(Account, instance=True, region=REGION)
-    account.pages.side_effect = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeInstances")
-    resource = Resource(kind="instances", id="i-1", tags=OURS)
-    with pytest.raises(ClientError, match="UnauthorizedOperation"):
-        ec2.INSTANCES.tags(account, resource)
-    account.pages.side_effect = ClientError({"Error": {"Code": "InvalidInstanceID.NotFound"}}, "DescribeInstances")
-    assert ec2.INSTANCES.tags(account, resource) is None
-
-
-HERE = "us-east-1:123456789012"
-SERVICES_OWN = f"""
-    arn:aws:ec2:{HERE}:instance/i-1 arn:aws:ec2:{HERE}:launch-template/lt-1 arn:aws:ec2:{HERE}:vpc-endpoint/vpce-1
-    arn:aws:ec2:{HERE}:network-interface/eni-1 arn:aws:ec2:{HERE}:natgateway/nat-1 arn:aws:ec2:{HERE}:volume/vol-1
-    arn:aws:ec2:{HERE}:elastic-ip/eipalloc-1 arn:aws:ec2:us-east-1::snapshot/snap-1 arn:aws:ec2:{HERE}:subnet/subnet-1
-    arn:aws:ec2:{HERE}:security-group/sg-1 arn:aws:ec2:{HERE}:security-group-rule/sgr-1 arn:aws:ec2:{HERE}:vpc/vpc-1
-    arn:aws:ec2:{HERE}:route-table/rtb-1 arn:aws:ec2:{HERE}:internet-gateway/igw-1 arn:aws:eks:{HERE}:cluster/c
-    arn:aws:eks:{HERE}:nodegroup/c/n/1 arn:aws:eks:{HERE}:addon/c/vpc-cni/1 arn:aws:sqs:{HERE}:queue
-    arn:aws:eks:{HERE}:access-entry/{CLUSTER}/role/1/r/1 arn:aws:eks:{HERE}:podidentityassociation/{CLUSTER}/a-1
-    arn:aws:iam::123456789012:role/r
-    arn:aws:iam::123456789012:policy/p arn:aws:iam::123456789012:instance-profile/p arn:aws:events:{HERE}:rule/r
-    arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster arn:aws:budgets::123456789012:budget/tandem-alert-monthly-1
-    arn:aws:scheduler:{HERE}:schedule-group/nights
-""".split()
-"""Formats: AWS's Service Authorization Reference, "Resource types" of each service."""
-NOBODYS = f"""
-    arn:aws:s3:::bucket arn:aws:sns:{HERE}:topic arn:aws:eks:{HERE}:fargateprofile/c/f/1
-    arn:aws:eks:{HERE}:access-entry/theirs/role/1/r/1 arn:aws:eks:{HERE}:podidentityassociation/theirs/a-1
-    arn:aws:ec2:{HERE}:vpn-gateway/vgw-1 arn:aws:dynamodb:{HERE}:table/t arn:aws:logs:{HERE}:log-group:/mine
-""".split()
-
-
-def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> None:
-    listed = [{"ResourceARN": arn, "Tags": pairs(OURS)} for arn in SERVICES_OWN + NOBODYS]
-    found = inventory._others(asked(ResourceTagMappingList=listed), OWNER)
-    assert [(one.kind, one.id, one.usd_per_day) for one in found] == [("other", arn, None) for arn in NOBODYS]
-
-
 def test_without_permission_for_any_call_no_search_says_that_nothing_is_left(
     creation: Creation, emulated: Emulated, run: Run
 ) -> None:
@@ -192,12 +80,6 @@ def test_without_permission_for_any_call_no_search_says_that_nothing_is_left(
         assert f"could not be listed: These credentials may not call {call} (AccessDenied)" in out, call
         # Budgets are free, so of them the warning is enough.
         assert code == (0 if call == "DescribeBudgets" else 2), call
-
-
-def test_a_partition_without_budgets_is_not_asked_for_them(creation: Creation) -> None:
-    account = create_autospec(Account, instance=True, region="us-gov-west-1")
-    assert list(services.BUDGETS.find(account, OWNER)) == []
-    account.pages.assert_not_called()
 
 
 def test_an_error_other_than_a_missing_permission_ends_the_search(
