@@ -11,7 +11,6 @@ from tandem.aws.clusters import owner_by_tags, owner_of
 from tandem.aws.resources import Kind, Owner, Resource, from_list
 from tandem.aws.session import DENIED, Account, code, reason
 
-SCHEMA_VERSION = 1
 KINDS: tuple[Kind, ...] = (
     services.NODE_GROUPS,
     ec2.INSTANCES,
@@ -136,7 +135,7 @@ def _type(arn: str) -> str:
 def as_dict(inventory: Inventory, account: Account) -> dict[str, Any]:
     """The inventory as JSON."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "stack": inventory.owner.stack,
         "account": account.id,
         "region": account.region,

@@ -117,6 +117,7 @@ DAY = 24 / 730
     [
         (ec2._volume_day, {"VolumeType": "gp2", "Size": 10}, 10 * 0.10 * DAY),
         (ec2._volume_day, {"VolumeType": "st1", "Size": 10}, None),
+        (ec2._endpoint_day, {"VpcEndpointType": "Gateway"}, 0.0),
         (ec2._instance_day, {"InstanceType": "c5.4xlarge", "State": {"Name": "running"}}, None),
         (ec2._instance_day, {"InstanceType": "t3.medium", "State": {"Name": "running"}}, 24 * 0.0416),
         # EC2 bills an instance once it is `running`; a pending one runs within seconds.

@@ -254,6 +254,8 @@ def test_failures_are_read_from_the_queue_newest_first_and_stay_there(creation: 
             ("wake", "gpus", "ResourceInUseException", "not in Active State"),
             ("park", "gpus", "Throttling", "not in Active State"),
         ]
+        # SQS gives milliseconds (API_Message).
+        assert [one.at.timestamp() for one in found] == [one.sent_timestamp / 1000 for one in (second, first)]
 
 
 @pytest.mark.parametrize("body", ["hello", "[1]", "{}", "[" * 100_000, '{"NodegroupName": 3, "ScalingConfig": "none"}'])

@@ -205,3 +205,6 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_fix(
     place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
     with pytest.raises(CallError, match=f"{place.folder} {re.escape(says)}"):
         command("status", place, (), pace=0, as_json=False)
+    number = errno.EIO
+    with pytest.raises(OSError, match="Input/output error"):
+        command("status", place, (), pace=0, as_json=False)

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 import yaml
@@ -162,6 +164,22 @@ def test_a_lock_is_cancelled_only_where_one_is_left(fake: Fake, folder: Path) ->
     assert (one.release(), fake.calls) == (True, [[str(folder), "cancel", "--yes", "--stack", "dev"]])
 
 
+def test_the_deployment_is_read_and_changed(fake: Fake, folder: Path) -> None:
+    one = Pulumi(folder, "dev")
+    assert (one.state(), fake.calls) == ({}, []), "the backend does not know the stack"
+    known(folder)
+    fake.does("echo '{\"deployment\": null}'")
+    assert one.state() == {}, "before the first `up`"
+    exported = '{"version": 3, "deployment": {"resources": []}}'
+    fake.does(f"[ $2 = export ] && echo '{exported}' || cp edited.json {fake.log}.json")
+    assert one.state() == {"resources": []}
+    one.edit_state(lambda deployment: deployment["resources"].append("one"))
+    assert yaml.safe_load(Path(f"{fake.log}.json").read_text()) == {"version": 3, "deployment": {"resources": ["one"]}}
+    export, edited = [str(folder), "stack", "export", "--stack", "dev"], folder / "edited.json"
+    assert fake.calls == [export] * 3 + [[str(folder), "stack", "import", "--stack", "dev", "--file", str(edited)]]
+    assert not edited.exists()
+
+
 def waiting(home: Path) -> "subprocess.Popen[bytes]":
     """A process that has begun: `Popen` returns before the kernel shows the environment of the new program."""
     environment = {"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)}
@@ -195,6 +213,30 @@ def test_the_remains_of_a_killed_command_are_removed(
             process.communicate()
     assert killed == [(ours.pid, signal.SIGKILL)]
     assert [file.name for file in attributes.parent.iterdir()] == [kept.name]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "ended"), [("", 0, False), ("exit 255", 255, False), ("kill -9 $$", -9, True)]
+)
+def test_only_a_pulumi_that_a_signal_ended_cannot_end_its_children(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, body: str, code: int, ended: bool
+) -> None:
+    homes: list[Path] = []
+    monkeypatch.setattr(module, "end_running", homes.append)
+    fake.does(body)
+    assert Pulumi(folder, "dev").run("up") == code
+    assert homes == [folder / "home"] * ended
+
+
+def test_while_pulumi_runs_it_gets_sigterm_as_ctrl_c_and_the_terminal_sends_ctrl_c_itself() -> None:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before, process = [*map(signal.getsignal, signals)], Mock()
+    with module._interrupts_left_to(process):
+        for number in signals:
+            handler: Any = signal.getsignal(number)
+            handler(number, None)
+    assert process.method_calls == [call.send_signal(signal.SIGINT)]
+    assert [*map(signal.getsignal, signals)] == before
 
 
 def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sandbox.graph import Graph, Resource
 from sandbox.world import Entity, World
+from sharing.stack.existing import ExistingVpc
 from tandem.sandbox import verbs
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies
@@ -310,10 +312,27 @@ def test_a_recovery_that_fails_ends_refresh_and_destroy(sandbox: Staged) -> None
         assert (verb(sandbox, ()), sandbox.pulumi.ran) == (1, [RECOVER])
 
 
+def test_a_vpc_that_the_stack_file_names_is_in_the_cloud(sandbox: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimpleNamespace(vpc=ExistingVpc(id="vpc-0a1b2c3d", subnets=["subnet-0000000a", "subnet-0000000b"]))
+    config = SimpleNamespace(region="us-east-1", cluster=cluster)
+    monkeypatch.setattr(verbs, "_plan", lambda place: SimpleNamespace(config=config))
+    sandbox.prepare(fresh=True)
+    assert sandbox.world.read(VPC, "vpc-0a1b2c3d") is not None
+    assert sandbox.world.read("aws:ec2/subnet:Subnet", "subnet-0000000b") is not None
+
+
+def test_the_cloud_refuses_to_delete_what_is_in_use(sandbox: Staged) -> None:
+    vpc = create(sandbox)
+    sandbox.world.create("aws:ec2/subnet:Subnet", "in-it", {"vpcId": vpc.id, "cidrBlock": "10.0.0.0/24"}, {})
+    with pytest.raises(verbs.RefusedError, match=r"^the emulated cloud refuses: .*DependencyViolation"):
+        verbs._delete(sandbox, (VPC, vpc.id))
+    assert sandbox.world.read(VPC, vpc.id) is not None
+
+
 def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:
     sandbox.pulumi.codes = [0, 3]
     assert verbs._preview(sandbox, ["--diff"]) == 0
-    assert verbs._pulumi(sandbox, ["stack", "--show-ids"]) == 1
+    assert verbs._VERBS["pulumi"](sandbox, ["stack", "--show-ids"]) == 1
     assert sandbox.pulumi.ran == [("preview", "--stack", "dev", "--diff"), ("stack", "--stack", "dev", "--show-ids")]
     assert sandbox.left_off == ""
 

@@ -28,6 +28,7 @@ def test_the_guide_has_every_key_of_the_report() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE))
     report = as_report("dev", replace(NOTHING, **ALL))
     assert list(rows) == list(report)
+    assert rows["schema_version"] == str(report["schema_version"])
     for key in ("unfinished", "orphans", "missing"):
         assert re.findall(r"`(\w+)`", rows[key]) == list(report[key][0])
 
