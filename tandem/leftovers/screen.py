@@ -29,7 +29,7 @@ def show(inventory: Inventory, account: Account, *, deleting: bool) -> None:
         # Folding the rest leaves room at 80 columns for EC2's longest ids, which users copy.
         table.add_column("id", overflow="fold")
         table.add_column("details", overflow="fold", max_width=max(console.width - 62, 10))
-        table.add_column("$/day", justify="right", no_wrap=True)
+        table.add_column("$/day", justify="right")
         for resource in inventory.resources:
             what = ", ".join(part for part in (resource.name, resource.detail) if part)
             usd = "?" if resource.usd_per_day is None else f"{resource.usd_per_day:.3f}"

@@ -24,7 +24,7 @@ def show(answer: Answer, stack: str, account: Account) -> None:
     table = new_table(f"Quotas for `{in_markup(stack)}` in account {account.id} ({account.region})")
     table.add_column("quota", overflow="fold")
     for column in ("limit", "used", "needed", "at max", "replacing"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right")
     table.add_column("verdict")
     for check in answer.checks:
         need = check.need

@@ -1,5 +1,6 @@
 """The state file: written completely or not at all, used by one process at a time, and never reset silently."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -104,6 +105,14 @@ def test_only_one_process_at_a_time_uses_a_state(path: Path) -> None:
     other.kill()
     other.communicate()
     World(path).close()
+
+
+def test_the_lock_has_only_the_number_of_its_last_holder(path: Path) -> None:
+    lock = path.with_name("world.json.lock")
+    lock.parent.mkdir()
+    lock.write_text("123456789012")
+    Store(path).close()
+    assert lock.read_text() == str(os.getpid())
 
 
 def test_many_threads_lose_no_change(path: Path) -> None:

@@ -97,6 +97,7 @@ def test_without_permission_to_see_the_cluster_a_name_alone_proves_nothing(
 ) -> None:
     """Another stack may have a cluster with that name, so resources with only the name are left alone."""
     volume, instance = creation.volumes(OURS), creation.instances(whole_stack.KARPENTER)
+    creation.eks.delete_cluster(name="anyones")  # with no cluster in the region, nothing else is denied
     emulated.denied["DescribeCluster"] = "AccessDeniedException"
     found = cleaning.look()
     assert [(resource.kind, resource.id) for resource in found.resources] == [("volumes", volume)]
