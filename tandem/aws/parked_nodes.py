@@ -62,7 +62,7 @@ def find_pools(account: Account, stack: str, existing: str | None = None) -> lis
             f"stack {stack} has no cluster in {account.region} of account {account.id}. Run `pulumi up` first."
         )
     groups = clusters.groups_of_pools(account, cluster)
-    return [_pool(raw) for raw in groups if not existing or owner.owns(raw.get("tags") or {})]
+    return [_pool(raw) for raw in groups if owner.owns(raw.get("tags") or {})]
 
 
 def _pool(raw: Any) -> PoolNodes:

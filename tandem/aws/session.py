@@ -197,9 +197,9 @@ def is_temporary(error: Exception) -> bool:
     if not isinstance(error, exceptions.ClientError):
         return False
     aws_code = code(error)
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = str(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
     passing = aws_code in THROTTLED or aws_code in EXPIRED or aws_code in IN_USE
-    return passing or status >= 500 or any(part in aws_code for part in NOT_THERE)
+    return passing or status.startswith("5") or any(part in aws_code for part in NOT_THERE)
 
 
 def _config() -> Any:

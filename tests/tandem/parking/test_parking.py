@@ -238,6 +238,16 @@ def test_wake_hands_its_kubeconfig_to_verify(
     assert [(one.kubeconfig, one.context) for one in verified] == [("k.yaml", "c"), (None, None)]
 
 
+def test_in_a_cluster_that_the_stack_uses_only_its_own_groups_are_its_pools(
+    creation: Creation, cleaning: Cleaning
+) -> None:
+    creation.EKS_clusters({"team": "platform"}, name="platform")
+    creation.node_groups({"tandem:project": "tandem", "tandem:stack": "other"}, "platform", **POOL)
+    ours = creation.node_groups(OURS, "platform", **POOL)
+    found = parked_nodes.find_pools(cleaning.account, "timeslice", existing="platform")
+    assert [f"{one.cluster}/{one.name}" for one in found] == [ours]
+
+
 def test_failures_are_read_from_the_queue_newest_first_and_stay_there(creation: Creation, cleaning: Cleaning) -> None:
     queue = schedules(creation)
     for size, code in ((0, "Throttling"), (2, "ResourceInUseException")):

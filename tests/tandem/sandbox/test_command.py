@@ -192,6 +192,8 @@ def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(p
     [
         (errno.EROFS, "cannot be written (Read-only file system). Copy the project to a writable folder"),
         (errno.EACCES, "cannot be written (Permission denied). Copy the project to a writable folder"),
+        (errno.EPERM, "cannot be written (Operation not permitted). Copy the project to a writable folder"),
+        (errno.EDQUOT, "is full. Free disk space, then repeat the command."),
         (errno.ENOSPC, "is full. Free disk space, then repeat the command."),
     ],
 )

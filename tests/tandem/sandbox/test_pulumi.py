@@ -125,9 +125,10 @@ def test_the_environment_is_that_of_the_caller_without_clouds(
     monkeypatch.setenv("PYTHONPATH", "/theirs")
     monkeypatch.setenv("LIKE_AWS_REGION", "kept")
     one = Pulumi(folder, "dev")
-    one.providers, one.stack_folder = "aws:1", folder / ".." / "mine"
+    one.providers, one.stack_folder, one.proxy = "aws:1", folder / ".." / "mine", "http://127.0.0.1:1"
     one.ask("whoami")
     found = fake.variables
+    assert (found["HTTPS_PROXY"], found["NO_PROXY"]) == ("http://127.0.0.1:1", "127.0.0.1,localhost")
     assert found["TANDEM_STACK_FOLDER"] == str((folder.parent / "mine").resolve())
     assert {key: value for key, value in found.items() if key.startswith(("AWS_", "KUBE", "PULUMI_"))} == {
         "PULUMI_BACKEND_URL": f"file://{folder}/state?metadata=skip",
@@ -139,8 +140,10 @@ def test_the_environment_is_that_of_the_caller_without_clouds(
     }
     assert (found["PYTHONPATH"], found["LIKE_AWS_REGION"]) == (f"{folder}/python:/theirs", "kept")
     monkeypatch.delenv("PYTHONPATH")
+    monkeypatch.setenv("NO_PROXY", "theirs")
+    one.proxy = ""
     one.ask("whoami")
-    assert fake.variables["PYTHONPATH"] == f"{folder}/python"
+    assert (fake.variables["PYTHONPATH"], fake.variables["NO_PROXY"]) == (f"{folder}/python", "theirs")
 
 
 def test_preparing_and_reading_commands_report_why_they_failed(fake: Fake, folder: Path) -> None:

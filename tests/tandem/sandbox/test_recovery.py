@@ -226,14 +226,16 @@ def test_destroy(
     assert sandbox.said() == lines
 
 
-@pytest.mark.parametrize(("verb", "fresh"), [("up", True), ("preview", True), ("refresh", False), ("destroy", False)])
+@pytest.mark.parametrize(
+    ("verb", "fresh"), [("up", True), ("preview", True), *((verb, False) for verb in ("refresh", "destroy", "pulumi"))]
+)
 def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
     sandbox: Staged, verb: str, fresh: bool
 ) -> None:
     sandbox.finds = NOTHING
     sandbox.pulumi.locked = True
     for sandbox.pulumi.known in (True, False):
-        verbs._VERBS[verb](sandbox, ())
+        verbs._VERBS[verb](sandbox, ("stack",))
         assert sandbox.said()[0] == "warning: the last command was killed; removed its lock"
     files = [file for _, file in sandbox.pulumi.prepared]
     assert files == [sandbox.place.stack_file if fresh else None, sandbox.place.stack_file]
@@ -321,12 +323,15 @@ def test_a_vpc_that_the_stack_file_names_is_in_the_cloud(sandbox: Staged, monkey
     assert sandbox.world.read("aws:ec2/subnet:Subnet", "subnet-0000000b") is not None
 
 
-def test_the_cloud_refuses_to_delete_what_is_in_use(sandbox: Staged) -> None:
+def test_the_cloud_deletes_only_what_is_not_in_use(sandbox: Staged) -> None:
     vpc = create(sandbox)
     sandbox.world.create("aws:ec2/subnet:Subnet", "in-it", {"vpcId": vpc.id, "cidrBlock": "10.0.0.0/24"}, {})
     with pytest.raises(verbs.RefusedError, match=r"^the emulated cloud refuses: .*DependencyViolation"):
         verbs._delete(sandbox, (VPC, vpc.id))
     assert sandbox.world.read(VPC, vpc.id) is not None
+    other = create(sandbox)
+    assert verbs._delete(sandbox, (VPC, other.id)) == 0
+    assert sandbox.world.read(VPC, other.id) is None
 
 
 def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:

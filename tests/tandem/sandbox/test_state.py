@@ -91,8 +91,9 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 
 
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
-    pod = Entity(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
-    assert [one.entity for one in found(queue(), pod).orphans] == [queue()]
+    pod = Entity(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=queue().key, made_by="kubernetes")
+    seen = found(queue(), pod)
+    assert ([one.entity.id for one in seen.orphans], seen.entities, seen.made) == ([queue().id], 2, 1)
     assert found(queue(), resources=[AWS, entry("theirs", id=queue().id)]).orphans == ()
 
 
