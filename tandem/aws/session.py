@@ -110,7 +110,6 @@ def _assume(account: Account, role: "AssumedRole") -> Account:
         aws_access_key_id=keys["AccessKeyId"],
         aws_secret_access_key=keys["SecretAccessKey"],
         aws_session_token=keys["SessionToken"],
-        region_name=account.region,
     )
     return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=caller)
 

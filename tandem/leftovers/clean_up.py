@@ -72,7 +72,6 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             going.run(inventory.resources, agreed)
         finally:
             # Also after Ctrl-C, a full disk, and a bug.
-            record.close()
             status.stop()
             outcomes = list(going.outcomes.values())
             for key, outcome in going.outcomes.items():

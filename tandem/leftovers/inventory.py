@@ -127,7 +127,7 @@ def _is_found_elsewhere(arn: str, owner: Owner) -> bool:
 
 def _type(arn: str) -> str:
     """`ec2:volume` for `arn:aws:ec2:us-east-1:123456789012:volume/vol-1`; `sqs:` if the name has no type."""
-    parts = arn.split(":", 5)
+    parts = arn.split(":")
     kind = parts[5].partition("/")[0] if "/" in parts[5] else ""
     return f"{parts[2]}:{kind}"
 

@@ -39,10 +39,6 @@ class Record:
         except OSError as error:
             raise self._failed(error) from None
 
-    def close(self) -> None:
-        """Closes the file."""
-        os.close(self._file)
-
     def _failed(self, error: OSError) -> AccountError:
         return AccountError(
             f"the record {self.path} cannot be written ({error.strerror}), so nothing more is deleted. "

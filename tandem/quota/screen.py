@@ -22,7 +22,7 @@ def show(answer: Answer, stack: str, account: Account) -> None:
     """Quotas and needs, then other problems, then the commands that help."""
     console = open_console()
     table = new_table(f"Quotas for `{in_markup(stack)}` in account {account.id} ({account.region})")
-    table.add_column("quota", overflow="fold")
+    table.add_column("quota")
     for column in ("limit", "used", "needed", "at max", "replacing"):
         table.add_column(column, justify="right")
     table.add_column("verdict")

@@ -46,7 +46,9 @@ VOLUME = Resource(
 )
 GPU = Resource(kind="instances", id="i-0123456789abcdef0", tags={}, detail="g4dn.xlarge, spot", usd_per_day=5.179)
 POLICY = Resource(kind="IAM policies", id="arn:aws:iam::123456789012:policy/tandem-dev", tags={})
-PRICELESS = Resource(kind="VPC endpoints", id="vpce-1", tags={}, usd_per_day=None)
+PRICELESS = Resource(
+    kind="VPC endpoints", id="vpce-1", tags={}, detail="com.amazonaws.us-east-1.ecr.api", usd_per_day=None
+)
 
 
 def inventory(*resources: Resource, **unseen: str) -> Inventory:

@@ -41,8 +41,9 @@ def test_no_call_hangs_and_each_is_retried(emulated: Emulated) -> None:
     with mock.patch.object(boto3.Session, "client", autospec=True, side_effect=boto3.Session.client) as made:
         session.connect(REGION).client("ec2")
     configs = [call.kwargs["config"] for call in made.call_args_list]
-    limits = [(one.connect_timeout, one.read_timeout, one.retries["total_max_attempts"]) for one in configs]
-    assert limits == [(5, 60, 5)] * 2
+    limits = [(one.connect_timeout, one.read_timeout, one.retries) for one in configs]
+    # `standard` also retries throttled calls of services that botocore's `legacy` does not know (boto3 guide, retries).
+    assert limits == [(5, 60, {"mode": "standard", "total_max_attempts": 5})] * 2
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,12 @@ def test_the_profile_is_used_without_a_stack_file_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "(nobody) could not be found" in refusal("leftovers", "old", "--region", REGION, "--profile", "nobody")
+
+
+def test_the_profile_of_the_stack_file_is_used(emulated: Emulated, refusal: Refusal, tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text("config: {aws:region: us-east-1, aws:profile: nobody}\n")
+    assert "(nobody) could not be found" in refusal("leftovers", str(path))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -98,12 +98,12 @@ def test_what_aws_does_not_know_stops_a_stack(theirs: Theirs, check: Callable[..
 
 @pytest.mark.slow
 def test_dns_that_is_off_stops_a_stack(theirs: Theirs, check: Callable[..., Any]) -> None:
+    said = "cluster.vpc.id: {} has `enable-dns-{}` off, so nodes cannot join the cluster"
+    theirs.ec2.modify_vpc_attribute(VpcId=theirs.id, EnableDnsHostnames={"Value": False})
+    assert check(**theirs.section()) == [("stops", said.format(theirs.id, "hostnames"))]
+    theirs.ec2.modify_vpc_attribute(VpcId=theirs.id, EnableDnsHostnames={"Value": True})
     theirs.ec2.modify_vpc_attribute(VpcId=theirs.id, EnableDnsSupport={"Value": False})
-    [found] = check(**theirs.section())
-    assert found == (
-        "stops",
-        f"cluster.vpc.id: {theirs.id} has `enable-dns-support` off, so nodes cannot join the cluster",
-    )
+    assert check(**theirs.section()) == [("stops", said.format(theirs.id, "support"))]
 
 
 @pytest.mark.slow

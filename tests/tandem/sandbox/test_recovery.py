@@ -307,6 +307,11 @@ def test_a_refresh_that_removes_resources_leaves_the_stack_incomplete(
     assert (sandbox.left_off, sandbox.pulumi.ran) == (after, [(*REFRESH, "--target", URN)])
 
 
+def test_nothing_to_recover(sandbox: Staged) -> None:
+    sandbox.finds = replace(WHOLE, unfinished=(replace(CREATING, operation="updating"),))
+    assert (sandbox.recover(), sandbox.pulumi.ran) == (0, [])
+
+
 def test_a_recovery_that_fails_ends_refresh_and_destroy(sandbox: Staged) -> None:
     sandbox.finds = replace(WHOLE, unfinished=(CREATING,))
     for verb in (verbs._refresh, verbs._destroy):

@@ -6,6 +6,7 @@ from typing import Any
 
 from sandbox.world import CloudError, tokens
 from sandbox.world.entities import Entity
+from sandbox.world.foreign import ELSEWHERE
 from tandem.sandbox.state import compare
 
 QUEUE = "aws:sqs/queue:Queue"
@@ -95,6 +96,11 @@ def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
     seen = found(queue(), pod)
     assert ([one.entity.id for one in seen.orphans], seen.entities, seen.made) == ([queue().id], 2, 1)
     assert found(queue(), resources=[AWS, entry("theirs", id=queue().id)]).orphans == ()
+
+
+def test_what_the_cloud_had_before_is_not_counted() -> None:
+    seen = found(queue(made_by=ELSEWHERE), resources=[AWS, entry("theirs", id=queue().id)])
+    assert (seen.entities, seen.made) == (0, 0)
 
 
 def test_what_a_release_leaves_in_the_cluster_is_no_orphan_but_what_it_should_have_deleted_is() -> None:
