@@ -1,7 +1,10 @@
 """What `leftovers --delete` asks and says. What it then does: `test_deletion.py`."""
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from tandem.leftovers import clean_up, inventory, screen
 from tandem.leftovers.inventory import Inventory
 from tests.command import ROOT, Printed, Screen
 from tests.tandem.aws.emulated import OURS, OWNER
+from tests.tandem.leftovers.test_declared_kinds import Account
 
 KINDS = {kind.title: kind for kind in inventory.KINDS}
 IN_ALL_REGIONS = "IAM is shared by all regions, so it stays while the stack has a cluster in any region."
@@ -55,3 +59,26 @@ def test_no_is_the_default(asked: Asked, answer: str, agreed: bool) -> None:
 def test_the_guide_has_the_words_of_the_screen_and_those_of_the_record() -> None:
     guide = (ROOT / "docs" / "how-to" / "delete-what-is-left.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"`([\w ]+)` for `([\w ]+)`", guide)) == screen.WORDS
+
+
+def test_programs_get_only_the_outcomes_and_the_record_has_them_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    out, err = Screen(), Screen()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    account: Any = Account({"ec2 describe_volumes": {"Volumes": [{"VolumeId": "v", "State": "in-use", "Tags": []}]}})
+    inventory = Inventory(owner=OWNER, resources=(Resource(kind="volumes", id="v", tags=OURS),), unseen={})
+    done = clean_up.run(account, inventory, yes=True, to_stderr=True)
+    why = "its tags are no longer those of stack timeslice"
+    outcome = {"kind": "volumes", "id": "v", "outcome": "refused", "why": why}
+    [record] = (tmp_path / "tandem" / "leftovers").iterdir()
+    assert done
+    assert done.as_dict() == {"outcomes": [outcome], "record": str(record)}
+    assert json.loads(record.read_text()).items() >= {"event": "outcome", **outcome}.items()
+    assert out.getvalue() == ""
+    # The line of progress is erased before each line that stays.
+    said = re.sub(r"\x1b\[[\d;]*m", "", err.getvalue())
+    assert "\x1b[2Krefused volume v: its tags are" in said
+    assert said.endswith("\x1b[2K1 refused\n")
