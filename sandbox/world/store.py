@@ -54,7 +54,7 @@ class Store:
         """Writes the entire state to the disk."""
         if self._path is None:
             return
-        if self._lock is None:
+        if self._lock is None or self._lock.closed:
             raise StateError(f"{self._path} was closed. Open the state again before you change it.")
         write_whole(self._path, json.dumps(_written(entities)))
 
@@ -62,7 +62,6 @@ class Store:
         """Releases the lock."""
         if self._lock is not None:
             self._lock.close()
-            self._lock = None
 
 
 def _locked(path: Path) -> BinaryIO:

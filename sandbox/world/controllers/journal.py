@@ -20,7 +20,7 @@ def note_modes(entities: Entities) -> None:
         gpus = gpu_state(entities, node)
         plugins = [one.id for one in plugins_on(entities, node)]
         clash = ", ".join(plugins) if len(plugins) > 1 else ""
-        if clash not in ("", gpus.clash):
+        if clash and clash != gpus.clash:
             entities.journal.append(Event(kind="clash", node=node.id, config="", who=clash))
         gpus.clash = clash
         config = config_of(entities, node)

@@ -14,42 +14,13 @@ from tandem.aws import ec2, services
 from tandem.aws.resources import Kind, Resource
 from tandem.leftovers import inventory
 from tandem.leftovers.inventory import Inventory
-from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, OWNER, REGION, pairs
+from tests.tandem.aws.emulated import CLUSTER, OURS, OWNER, REGION, pairs
+from tests.tandem.aws.told import Account
 from tests.tandem.leftovers.test_other_owners import OWNERS
 
 DECLARED = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
 KINDS = {kind.title: kind for kind in inventory.KINDS}
 Price = Callable[[dict[str, Any], str], float | None]
-
-
-class Account:
-    """It answers each operation as it is told to, and keeps the requests."""
-
-    id, region = ACCOUNT, REGION
-
-    def __init__(self, answers: dict[str, Any] | None = None, **page: Any) -> None:
-        """`page` is the answer to any other operation."""
-        self.answers, self.page = answers or {}, page
-        self.requests: list[str] = []
-
-    def client(self, service: str) -> Any:
-        account = self
-
-        class Client:
-            def __getattr__(self, operation: str) -> Any:
-                return lambda **asked: account.ask(service, operation, asked)
-
-        return Client()
-
-    def pages(self, service: str, operation: str, **asked: Any) -> list[Any]:
-        return [self.ask(service, operation, asked)]
-
-    def ask(self, service: str, operation: str, asked: dict[str, Any]) -> Any:
-        self.requests.append(f"{service} {operation} {json.dumps(asked, sort_keys=True)}")
-        answer = self.answers.get(f"{service} {operation}", self.page)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 def look_and_delete(title: str, account: Any) -> Any:

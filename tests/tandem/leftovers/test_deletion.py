@@ -275,6 +275,7 @@ def test_a_script_does_not_delete_a_running_or_starting_cluster(
     assert (creation.census() == before, ("EKS clusters", CLUSTER) in creation.census()) == (protected, protected)
     said = f"{CLUSTER} is {status} with {groups} node group{'' if groups == 1 else 's'}: the stack is probably running"
     assert (said in err) is protected
+    assert ("A script cannot delete a stack that may be running. " in err) is protected
 
 
 def test_a_script_deletes_nothing_if_eks_cannot_be_searched(creation: Creation, emulated: Emulated, run: Run) -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Collection
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tandem.aws import services
 from tandem.aws.resources import Resource
 from tandem.aws.session import Account
 from tandem.leftovers import inventory
 from tandem.leftovers.inventory import Inventory
+from tests.tandem.aws import told
 from tests.tandem.aws.cleaning import ORDER, Cleaning
 from tests.tandem.aws.emulated import ACCOUNT, OURS, OWNER, REGION, Emulated
 from tests.tandem.aws.slow_deletions import Delays
@@ -58,6 +60,16 @@ def test_a_cluster_that_is_needed_is_kept_without_a_request(groups: int, why: st
     there = [Resource(kind="node groups", id=f"g{number + 1}", tags=OURS) for number in range(groups)]
     cluster = Resource(kind="EKS clusters", id="c", tags=OURS)
     assert left(cluster, *there) == {"c": ("left alone", why)} | {one.id: ("not agreed", "") for one in there}
+
+
+def test_what_cannot_be_looked_at_is_not_deleted() -> None:
+    denied = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeVolumes")
+    volume = Resource(kind="volumes", id="v", tags=OURS)
+    made, account = Cleaning(), told.Account({"ec2 describe_volumes": denied})
+    made.account = account  # type: ignore[assignment]
+    [outcome] = made.delete(Inventory(owner=OWNER, resources=(volume,), unseen={}))
+    assert (outcome.what, made.seconds, len(account.requests)) == ("failed", 0, 1)
+    assert outcome.why.startswith("These credentials may not call DescribeVolumes")
 
 
 def test_what_tandem_does_not_delete_or_could_not_search_is_said() -> None:

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from sandbox.world import World
+from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
 from tandem.terminal import CallError
@@ -48,6 +49,13 @@ def refused(project: Path, *arguments: str, code: int = 2) -> str:
         assert shown.json.keys() == {"schema_version", "error", "problems"}
         assert f"error: {shown.json['error']}\n" == ended.stderr
     return ended.stderr
+
+
+def test_the_help_names_every_verb_and_what_it_does() -> None:
+    shown = call("sandbox", "--help").stdout
+    assert "{" not in shown, "the verbs are in a list of their own"
+    listed = " ".join(shown.partition("\ncommands:\n")[2].split())
+    assert [verb for verb, what in VERBS.items() if f"{verb} {what}" not in listed] == []
 
 
 @pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "1.5"), 1.5)])

@@ -229,6 +229,7 @@ def test_only_a_pulumi_that_a_signal_ended_cannot_end_its_children(
     fake.does(body)
     assert Pulumi(folder, "dev").run("up") == code
     assert homes == [folder / "home"] * ended
+    assert fake.variables["PULUMI_HOME"] == str(folder / "home")
 
 
 def test_while_pulumi_runs_it_gets_sigterm_as_ctrl_c_and_the_terminal_sends_ctrl_c_itself() -> None:

@@ -3,6 +3,7 @@ what it was asked to run, and ends as it is made to. The engine tier shows that 
 """
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -399,3 +400,11 @@ def test_the_program_of_a_stack_file_that_is_refused_says_nothing(sandbox: Stage
     text = (ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8")
     sandbox.place.stack_file.write_text(text.replace(*changed), encoding="utf-8")
     assert verbs._graph(sandbox.place) is None
+
+
+@pytest.mark.slow
+def test_the_program_of_a_stack_file_says_what_it_creates(sandbox: Staged) -> None:
+    shutil.copy(ROOT / "Pulumi.timeslice.yaml", sandbox.place.stack_file)
+    graph = verbs._graph(sandbox.place)
+    assert graph
+    assert [one.name for one in graph.of_type(VPC)] == ["tandem-vpc"]
