@@ -112,7 +112,6 @@ class Deletion:
         if tags is None:
             return self._settle(resource, "deleted" if key in self._asked else "gone already")
         if key in self._accepted:
-            self._note(resource, "not gone yet")
             return False
         if not self.owner.owns(tags):
             return self._settle(resource, "refused", f"its tags are no longer those of stack {self.owner.stack}")
@@ -154,7 +153,7 @@ class Deletion:
         said = self.outcomes[key].why
         if key in self._accepted:
             why = f"not finished after {minutes:.0f} minutes; AWS may still be deleting it"
-            self._settle(resource, "not gone yet", f"{why}. Its last answer: {said}" if said else why)
+            self._settle(resource, "not gone yet", f"{why}. Its last error: {said}" if said else why)
         else:
             self._settle(resource, "failed", f"{said} (tried for {minutes:.0f} minutes)")
 

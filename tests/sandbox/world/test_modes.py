@@ -215,3 +215,6 @@ def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
     with refused("Timeout", "Insufficient nvidia.com/gpu"):
         account.serve("m", TURNS)
+    account.world.delete(tokens.RELEASE, "kube-system/other")
+    account.make("aws:ec2/vpc:Vpc", cidrBlock="10.2.0.0/16")
+    assert [event.kind for event in account.world.journal[before:]].count("clash") == 1

@@ -13,6 +13,7 @@ from botocore import exceptions
 from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
 
+from sharing.stack.provider import AssumedRole
 from tandem.aws import session
 from tandem.aws.clusters import there
 from tests.rows import read_rows
@@ -69,6 +70,21 @@ def test_the_profile_is_used_without_a_stack_file_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "(nobody) could not be found" in refusal("leftovers", "old", "--region", REGION, "--profile", "nobody")
+
+
+def test_requests_are_made_with_the_keys_of_the_assumed_role(emulated: Emulated) -> None:
+    role = AssumedRole.model_validate({"roleArn": "arn:aws:iam::444455556666:role/deployer"})
+    made = session.connect(REGION, roles=[role])
+    keys = made.session.get_credentials().get_frozen_credentials()
+    # The caller's keys are `testing`, without a token. Those of a role begin with ASIA (IAM User Guide, unique ids).
+    assert keys.access_key.startswith("ASIA")
+    assert (keys.secret_key in (None, "testing"), bool(keys.token)) == (False, True)
+    assert made.caller.endswith(":assumed-role/deployer/tandem")
+
+
+def test_who_calls_is_asked_in_the_region(emulated: Emulated) -> None:
+    """The partitions of China and of GovCloud have an STS of their own."""
+    assert session.connect("eu-west-1").session.client("sts").meta.region_name == "eu-west-1"
 
 
 def test_the_profile_of_the_stack_file_is_used(emulated: Emulated, refusal: Refusal, tmp_path: Path) -> None:
