@@ -6,7 +6,6 @@ from typing import Any
 import pulumi
 import pytest
 
-from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.existing.cluster import describe_nodes, find_names
@@ -16,7 +15,7 @@ from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
 from tests.authority import identify_server, show_authority
 from tests.components.json_server import JsonServer, Request, serve
-from tests.program.conftest import judge_with
+from tests.program.conftest import StrictCloud, judge_with
 from tests.program.test_existing_vpc import Refusal
 from tests.sharing.test_existing_cluster import installed_answers
 
@@ -60,7 +59,7 @@ class Theirs:
         return (404, {"kind": "Status"}) if found is None else (200, found)
 
     def deploy(self, plan: Plan) -> Graph:
-        return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=self.answers))
+        return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=StrictCloud(answers=self.answers))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sandbox.world.foreign import found_vpc
 from sandbox.world.providers import networks
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from tests.program.conftest import judge_with
+from tests.program.conftest import StrictCloud, judge_with
 
 VPC, SUBNETS, GROUP = "vpc-0a1b2c3d", ["subnet-0000000a", "subnet-0000000b"], "sg-0a1b2c3d"
 GIVEN = {"id": VPC, "subnets": SUBNETS, "node-subnets": ["subnet-0000000c", "subnet-0000000d"]}
@@ -55,7 +55,7 @@ def graph_of(
         except CloudError as error:
             raise Refusal(error) from None
 
-    cloud = Cloud(answers={**dict.fromkeys(networks.ANSWERS, answer), **(answers or {})})
+    cloud = StrictCloud(answers={**dict.fromkeys(networks.ANSWERS, answer), **(answers or {})})
     return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
 
 

@@ -6,14 +6,13 @@ from typing import Any
 import pulumi_aws as aws
 import pytest
 
-from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing import versions
 from sharing.names import PROJECT
 from stacks.asleep_pools import Parking, _read_last, digest, find_parking, record
 from stacks.outputs import ParkingOutputs
-from tests.program.conftest import judge_with, plan_of
+from tests.program.conftest import StrictCloud, judge_with, plan_of
 
 GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}
 OTHER: dict[str, Any] = {"labels": {}}
@@ -51,7 +50,7 @@ class Account:
             lambda: found.append(find_parking(self.plan, aws.Provider("p", region="us-east-1"))),
             project=PROJECT,
             stack=self.plan.stack,
-            cloud=Cloud(answers=self.answers),
+            cloud=StrictCloud(answers=self.answers),
         )
         return found[0], graph
 
