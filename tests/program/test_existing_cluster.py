@@ -22,6 +22,11 @@ from tests.sharing.test_existing_cluster import installed_answers
 Object = dict[str, Any]
 SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b", "subnet-0000000c": "us-east-1a"}
 NAMESPACE = "kubernetes:core/v1:Namespace"
+OF_THE_CLUSTER = {
+    "namespace": NAMESPACE,
+    "ClusterRole": "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+    "PriorityClass": "kubernetes:scheduling.k8s.io/v1:PriorityClass",
+}
 RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
@@ -129,7 +134,7 @@ def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
 @pytest.mark.parametrize(
     ("name", "sections"),
     [
-        ("timeslice", {"proof": True}),
+        ("timeslice", {"models": [{"name": "llama2:7b", "context": 512, "importance": "high"}]}),
         ("timeslice", {"ui": {"enabled": True, "admin-email": "ops@example.com"}, "monitoring": {"store": "builtin"}}),
         ("karpenter", {"scale-to-zero": {"enabled": True}}),
         ("mig", {}),
@@ -137,15 +142,17 @@ def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
         ("karpenter", {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}}),
     ],
 )
-def test_every_namespace_is_in_the_list_of_names_and_carries_the_label(
+def test_every_object_with_a_name_in_the_cluster_is_in_the_list_of_names_and_carries_the_label(
     theirs: Theirs, name: str, sections: Object
 ) -> None:
     theirs.case = {"has_monitors": True}
     stack = plan(name, **sections)
-    metadata = [plain(one.inputs)["metadata"] for one in theirs.deploy(stack).of_type(NAMESPACE)]
-    listed = {named for kind, named in find_names(stack.config, discovery=True) if kind == "namespace"}
-    assert {one["name"] for one in metadata} == listed
-    assert {one["labels"]["tandem/stack"] for one in metadata} == {f"tandem-{stack.stack}"}
+    graph = theirs.deploy(stack)
+    metadata = [
+        (kind, plain(one.inputs)["metadata"]) for kind, type_ in OF_THE_CLUSTER.items() for one in graph.of_type(type_)
+    ]
+    labels = {(kind, found["name"]): found["labels"]["tandem/stack"] for kind, found in metadata}
+    assert labels == dict.fromkeys(find_names(stack.config, discovery=True), f"tandem-{stack.stack}")
 
 
 def test_a_stack_with_its_own_cluster_labels_nothing(plans: Any) -> None:

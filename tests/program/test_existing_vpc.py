@@ -246,6 +246,27 @@ def test_a_deployed_cluster_cannot_move_to_another_vpc() -> None:
     assert len(graph_of("timeslice", GIVEN, answers=deployed))
 
 
+def test_aws_is_asked_about_this_network_alone() -> None:
+    """China has services of both names: AWS PrivateLink guide, aws-services-privatelink-support.html."""
+    asked: dict[str, Values] = {}
+
+    def note(answer: Values) -> Callable[[Question], Values]:
+        return lambda question: asked.setdefault(question.token.rpartition(":")[2], question.args) and answer
+
+    tables = note({"ids": []})
+    answers = {f"aws:ec2/{name}:{name}": note({"id": "x"}) for name in ("getVpcEndpoint", "getVpnGateway")}
+    graph_of("timeslice", GIVEN, without(tokens.ROUTE), {"aws:ec2/getRouteTables:getRouteTables": tables, **answers})
+    assert asked["getVpnGateway"] == {"attachedVpcId": VPC}
+    assert asked["getRouteTables"] == {
+        "vpcId": VPC,
+        "filters": [{"name": "association.subnet-id", "values": GIVEN["node-subnets"]}],
+    }
+    names = ["com.amazonaws.us-east-1.s3", "cn.com.amazonaws.us-east-1.s3"]
+    assert asked["getVpcEndpoint"]["vpcId"] == VPC
+    assert {"name": "vpc-endpoint-type", "values": ["Gateway"]} in asked["getVpcEndpoint"]["filters"]
+    assert {"name": "service-name", "values": names} in asked["getVpcEndpoint"]["filters"]
+
+
 def test_several_endpoints_of_a_service_are_one() -> None:
     """Two gateway endpoints for S3, each for a route table. The text is the provider's (not_found_error.go)."""
     several = refuse("", "multiple EC2 VPC Endpoints matched; use additional constraints to reduce matches")
