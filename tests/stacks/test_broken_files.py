@@ -204,6 +204,11 @@ def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
         ("010", 8),
         ("0o17", 15),
         ("0x10", 16),
+        ("0b1_0", 2),
+        ("0b_", "0b_"),
+        ("0o_", "0o_"),
+        # Python shows no whole number of more than 4,300 digits.
+        *((f"{begin}{'1' * 401}", f"{begin}{'1' * 401}") for begin in ("", "0b", "0", "0x")),
         ("2026-11-21", "2026-11-21"),
         *((null, None) for null in ("~", "null", "Null", "NULL")),
         (".5", 0.5),
