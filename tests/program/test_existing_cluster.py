@@ -240,6 +240,31 @@ def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
     assert theirs.deploy(plan()).of_type(NODE_GROUP)
 
 
+def test_a_deployed_stack_has_its_addresses_and_counts_no_free_ones(theirs: Theirs) -> None:
+    theirs.answers |= {
+        "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
+        "aws:ec2/getRouteTables:getRouteTables": {"ids": []},
+        "aws:ec2/getRouteTable:getRouteTable": {"routes": [{"cidrBlock": "0.0.0.0/0", "natGatewayId": "nat-1"}]},
+        "aws:ec2/getVpcEndpoint:getVpcEndpoint": {"id": "vpce-1"},
+        "aws:ec2/getSubnet:getSubnet": lambda asked: {
+            "vpcId": "vpc-0a1b2c3d",
+            "availabilityZone": SUBNETS[asked.args["id"]],
+            "availabilityZoneId": "use1-az1",
+            "availableIpAddressCount": 0,
+        },
+    }
+    assert "nodes and pods need at least" in refusal(theirs)
+    theirs.case = {"namespaces": {"ollama": {"tandem/stack": "tandem-timeslice"}}}
+    assert theirs.deploy(plan()).of_type(NODE_GROUP)
+
+
+def test_a_cluster_with_eks_auto_mode_has_a_karpenter(theirs: Theirs) -> None:
+    theirs.cluster["computeConfigs"] = [{"enabled": False}]
+    assert theirs.deploy(plan("karpenter"))
+    theirs.cluster["computeConfigs"] = [{"enabled": True}]
+    assert "custom resource definitions that EKS Auto Mode already has" in refusal(theirs, plan("karpenter"))
+
+
 def test_nodes_have_the_given_security_groups_and_the_clusters_own(theirs: Theirs) -> None:
     graph = theirs.deploy(plan(existing={"security-groups": ["sg-0000000a"]}))
     [template] = graph.of_type("aws:ec2/launchTemplate:LaunchTemplate")
