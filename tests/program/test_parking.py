@@ -126,6 +126,8 @@ def test_the_digest_changes_with_the_stack_file_and_with_a_version_and_with_noth
     assert record(plan, BEFORE)["plan"] == first == digest(judge_with("scheduled", {}).plan())
     models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
     assert digest(judge_with("scheduled", {"models": models}).plan()) != first
+    monkeypatch.setattr(versions, "__file__", "elsewhere")
+    assert digest(plan) == first
     monkeypatch.setattr(versions, "PROBER_IMAGE", "python:next")
     assert digest(plan) != first
 

@@ -171,7 +171,7 @@ def test_a_model_that_the_program_describes_is_not_looked_up() -> None:
 
 def test_a_dictionary_may_name_a_description(tmp_path: Path) -> None:
     file = tmp_path / write_description(tmp_path, weights_bytes=2**30)
-    verdict = check(models=[{"name": "acme/own:1b", "gguf": str(file)}], sharing=TimeSlicing())
+    verdict = check(models=[{"name": "acme/own:1b", "gguf": file}], sharing=TimeSlicing())
     assert verdict.memory["acme-own-1b"].fits
 
 
