@@ -23,8 +23,6 @@ MOST_DIMENSIONS = 4
 """GGML_MAX_DIMS of ggml.h."""
 MOST_KEPT = 1024
 """Items of a list of numbers, and bytes of a text, that are kept: a list for each layer is the longest one needed."""
-MOST_TEXT = 4 * 2**20
-"""Bytes of a text: a chat template."""
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 OF_OTHER_ORDER = tuple(int.from_bytes(version.to_bytes(4, "little")) for version in VERSIONS)
@@ -170,19 +168,15 @@ class _Header:
         read, unpack = self._file.read, struct.Struct(f"{self._order}Q").unpack
         at, most = self._at, min(self._size, MOST_HEADER)
         for _ in range(count):
-            if at + 8 > most:
+            at += 8
+            if at > most:
                 break
             [length] = unpack(read(8))
-            at += 8 + length
-            if length > MOST_TEXT or at > most:
-                _bound("a text of {:,} bytes", length, MOST_TEXT)
+            at += length
+            if at > most:
                 break
             read(length)
-        else:
-            self._at = at
-            return
-        self._at = most
-        self._bytes(1)  # which says what is wrong
+        self._reach(at)
 
     def _tensors(self, count: int) -> Iterator[tuple[Tensor, int]]:
         """Each tensor, and the number of bytes between the start of all tensors and its own."""
@@ -202,7 +196,6 @@ class _Header:
 
     def _text(self) -> bytes:
         [length] = self._numbers("Q")
-        _bound("a text of {:,} bytes", length, MOST_TEXT)
         return self._bytes(length)
 
     def _numbers(self, layout: str) -> tuple[Any, ...]:
@@ -210,12 +203,15 @@ class _Header:
         return struct.unpack(ordered, self._bytes(struct.calcsize(ordered)))
 
     def _bytes(self, count: int) -> bytes:
-        self._at += count
+        self._reach(self._at + count)
+        return self._file.read(count)
+
+    def _reach(self, at: int) -> None:
+        self._at = at
         if self._at > self._size:
             raise _BrokenError(f"ends at byte {self._size:,}, in the middle of its metadata")
         if self._at > MOST_HEADER:
             raise _BrokenError(f"has more than {MOST_HEADER // 2**20} MiB of metadata, which no model has")
-        return self._file.read(count)
 
 
 def _layout(kind: int) -> str:
