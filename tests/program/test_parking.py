@@ -18,8 +18,8 @@ from tests.program.conftest import StrictCloud, judge_with, plan_of
 GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}
 OTHER: dict[str, Any] = {"labels": {}}
 AWAKE, ASLEEP, BEFORE = (
-    Parking(),
-    Parking(asleep=frozenset({"gpu"})),
+    Parking(asleep=frozenset(), unchanged=False),
+    Parking(asleep=frozenset({"gpu"}), unchanged=False),
     Parking(asleep=frozenset({"gpu"}), unchanged=True),
 )
 

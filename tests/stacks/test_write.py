@@ -47,6 +47,7 @@ def test_a_note_replaces_the_description_of_its_key_alone() -> None:
     [place] = [index for index, line in enumerate(plain) if line != noted[index]]
     assert noted[place : place + 2] == ["    # One type.", "    instance-types: [g4dn.xlarge]"]
     assert len(plain) == len(noted)
+    assert not [line for line in plain if line.startswith("  # tandem:")], "keys without a value"
 
 
 def test_comments_of_the_shipped_stack_files_are_above_their_keys() -> None:
