@@ -37,7 +37,7 @@ def sbom() -> dict[str, Any]:
 def _read(lock: Path, *options: str) -> dict[str, Any]:
     """The SBOM of a lock from cyclonedx-bom. The SBOM is validated as a whole, in tests/test_sbom.py."""
     reproducible = ("--output-reproducible", "--no-validate", "--spec-version", "1.6")
-    command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", *reproducible, *options, str(lock)]
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", *reproducible, *options, str(lock)]
     read: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return read
 
@@ -77,7 +77,7 @@ def _package_url(artifact: Artifact) -> str:
 
 def main(file: Path) -> None:
     """Writes the SBOM into `file`."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(sbom(), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

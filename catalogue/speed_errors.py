@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, exp, log
+from math import ceil, expm1, log
 from statistics import median
 
 from catalogue.speed import ENOUGH, Reading, by_chip, chips, fit, similar, split
@@ -122,14 +122,14 @@ def _largest_of_most(left_out: Iterable[LeftOut], kind: str) -> float:
 
 def middle(left_out: Iterable[LeftOut]) -> float:
     """The median error of decoding, as a part of the reading."""
-    return median(exp(abs(each.error)) - 1 for each in left_out if each.reading.what == "decode")
+    return median(expm1(abs(each.error)) for each in left_out if each.reading.what == "decode")
 
 
 def middle_of_peer(left_out: Iterable[LeftOut], efficiency: float) -> float:
     """The same for one efficiency of all GPUs, on the same readings and the same bytes."""
     decodes = [each.reading for each in left_out if each.reading.what == "decode"]
     forecasts = [(each, efficiency * each.chip.gb_s * 1e9 / each.read_bytes) for each in decodes]
-    return median(exp(abs(log(forecast / each.tokens_per_s))) - 1 for each, forecast in forecasts)
+    return median(expm1(abs(log(forecast / each.tokens_per_s))) for each, forecast in forecasts)
 
 
 def table() -> str:

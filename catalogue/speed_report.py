@@ -1,7 +1,7 @@
 """How good the forecast is, as rows of tables: `make bench` prints them, and `docs/explanation/speed.md` has them."""
 
 from collections.abc import Callable, Iterable
-from math import exp
+from math import expm1
 from statistics import median
 
 from catalogue.speed import Reading
@@ -53,7 +53,7 @@ def prompts() -> Rows:
     rows: Rows = [("forecast without", "readings", "median error", "inside its range")]
     for name, left_out in (("its source and its model", without_source()), ("all GPUs of its die", without_gpu())):
         of_prompts = [each for each in left_out if each.reading.what == "prompt"]
-        error = median(exp(abs(each.error)) - 1 for each in of_prompts)
+        error = median(expm1(abs(each.error)) for each in of_prompts)
         rows.append((name, str(len(of_prompts)), _percent(error), _inside(of_prompts, spreads(left_out))))
     return rows
 

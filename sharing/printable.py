@@ -15,6 +15,8 @@ UNPRINTABLE = re.compile(
 """All of the above except line feeds and tabs, which the output of a command needs."""
 URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+?(?=[)'\"`.,;:]*(?:\s|$))", re.IGNORECASE)
 """A URL in a text (RFC 3986, 3.1), without the punctuation that follows it; also one that a path has made `http:/`."""
+MOST_QUOTED = 500
+"""Characters of another program's words in a message."""
 
 
 def printable(text: bytes | str) -> str:
@@ -27,6 +29,11 @@ def one_line(text: bytes | str) -> str:
     shown = text.decode(errors="replace") if isinstance(text, bytes) else text
     spaced = printable(" ".join(shown.split()))
     return " ".join("".join(char if char.isprintable() else " " for char in spaced).split())
+
+
+def quoted(said: object) -> str:
+    """What another program or a server said, as one short line."""
+    return one_line(str(said))[:MOST_QUOTED]
 
 
 def visible(text: str) -> str:

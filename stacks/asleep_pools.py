@@ -78,14 +78,14 @@ def _warn_of_removed_schedule(config: StackConfig, asleep: Collection[str]) -> N
 
 def record(plan: Plan, parking: Parking) -> dict[str, Any]:
     """The output that the next `up` reads."""
-    return ParkingOutputs(plan=digest(plan), parked=tuple(sorted(parking.asleep))).model_dump(mode="json")
+    return ParkingOutputs(plan=digest(plan), parked=tuple(sorted(parking.asleep))).model_dump()
 
 
 def digest(plan: Plan) -> str:
     """Changes with the stack file and with the versions that this program deploys."""
     pins = {name: value for name, value in vars(versions).items() if isinstance(value, str | dict) and name.isupper()}
-    text = json.dumps([plan.config.model_dump(mode="json"), pins], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    text = json.dumps([plan.config.model_dump(mode="json"), pins])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _find_empty_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pulumi
 import pulumi_aws as aws
 
 from sharing.aws.principals import judge_principal
-from sharing.printable import one_line
+from sharing.printable import quoted
 
 
 def find_caller(options: pulumi.InvokeOptions, region: str) -> str:
@@ -17,20 +17,15 @@ def find_caller(options: pulumi.InvokeOptions, region: str) -> str:
         session = aws.get_caller_identity(opts=options).arn
     except Exception as error:  # the SDK raises no narrower one for a function that fails
         fix = "Check `aws:profile`, `aws:assumeRoles` and `aws:allowedAccountIds` in the stack file."
-        raise pulumi.RunError(f"AWS rejected the credentials: {_shown(error)}. {fix}") from None
+        raise pulumi.RunError(f"AWS rejected the credentials: {quoted(error)}. {fix}") from None
     if not session:
         return ""
     try:
         caller = aws.iam.get_session_context(arn=session, opts=options).issuer_arn or ""
     except Exception as error:
         fix = "Allow the role `iam:GetRole` on itself."
-        raise pulumi.RunError(f"the role of {_shown(session)} is unknown: {_shown(error)}. {fix}") from None
+        raise pulumi.RunError(f"the role of {quoted(session)} is unknown: {quoted(error)}. {fix}") from None
     if caller and (problem := judge_principal("AWS credentials", caller, region)):
         fix = "Run as a role or user, not as root."
         raise pulumi.RunError(f"{problem.path} cannot administer a cluster: {problem.sentence}. {fix}")
     return caller
-
-
-def _shown(said: object) -> str:
-    """The answer of AWS in one short line."""
-    return one_line(str(said))[:500]

@@ -33,7 +33,7 @@ from sharing.names import PROJECT, cluster_name, filled, stack_tags
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.stack.zones import demands
+from sharing.stack.zones import pool_demand
 from sharing.verdict.rules.karpenter import count_controllers
 from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
@@ -145,7 +145,7 @@ def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
         ExistingClusterArgs(
             cluster_name=existing.name,
             node_subnet_ids=existing.node_subnets,
-            demands=demands(config)[1:],
+            demands=[*map(pool_demand, config.pools)],
             profile=config.profile,
             role_arn=config.assume_roles[-1].role_arn if config.assume_roles else None,
         ),
@@ -163,9 +163,9 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             cluster_name=cluster_name(plan.stack),
             kubernetes=settings.kubernetes,
             support=settings.support,
-            zones=plan.config.cluster.zone_count,
-            zone_names=plan.config.cluster.zone_names,
-            demands=demands(plan.config)[1:],
+            zones=settings.zone_count,
+            zone_names=settings.zone_names,
+            demands=[*map(pool_demand, plan.config.pools)],
             cidr=settings.cidr,
             nat=settings.nat,
             vpc=find_vpc(settings),

@@ -19,7 +19,7 @@ from sharing.existing.cluster import (
 from sharing.existing.objects import Installed, read_installed
 from sharing.existing.vpc import judge_network, network_around
 from sharing.names import OWNER_LABEL, POOL_LABEL, cluster_name
-from sharing.printable import one_line
+from sharing.printable import quoted
 from sharing.problems import Problem, format_problems
 from stacks.existing_vpc import read_vpc
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
@@ -95,7 +95,7 @@ def _describe(name: str, region: str, options: pulumi.InvokeOptions) -> Any:
         names = aws.eks.get_clusters(opts=options).names
         found = aws.eks.get_cluster(name=name, opts=options) if name in (names or ()) else None
     except Exception as error:  # the SDK raises no narrower one for a function that fails
-        raise _error(name, [not_described(name, one_line(str(error))[:500])]) from None
+        raise _error(name, [not_described(name, quoted(error))]) from None
     if names is not None and found is None:
         raise _error(name, [not_found(name, region)])
     return found

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 from sharing.existing import vpc as rules
 from sharing.existing.vpc import Network, VpcFacts, Way
 from sharing.names import cluster_name
-from sharing.printable import one_line
+from sharing.printable import quoted
 from sharing.problems import format_problems
 from sharing.stack.config import StackConfig
 from stacks.stack_file.judge import Plan
@@ -50,10 +50,10 @@ def read_vpc(network: Network, config: StackConfig, options: pulumi.InvokeOption
         try:
             return function(**args, opts=options)
         except Exception as error:  # the SDK raises no narrower one for a function that fails
-            said = one_line(str(error))
+            said = str(error)
             if ABSENT in said or SEVERAL in said:
                 return SEVERAL in said or None
-            reason, fix = f"AWS does not describe it: {said[:500]}", "Check the region, and try again."
+            reason, fix = f"AWS does not describe it: {quoted(said)}", "Check the region, and try again."
             if DENIED.search(said):
                 action = re.search(r"perform: (\w+:\w+)", said)
                 reason = f"these AWS credentials may not call {action[1] if action else 'one of `ec2:Describe*`'}"

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
 
-from sharing.printable import one_line
+from sharing.printable import quoted
 
 SECONDS = 20
 MOST_BYTES = 64 * 2**20
@@ -43,7 +43,7 @@ class KubernetesApi:
 
         Raises `NotAdmittedError` and `NotReachedError`.
         """
-        headers = {"Accept": "application/json", "Authorization": f"Bearer {self.token}"}
+        headers = {"Authorization": f"Bearer {self.token}"}
         try:
             request = urllib.request.Request(f"{self.endpoint}{path}", headers=headers)
             with urllib.request.urlopen(request, timeout=SECONDS, context=self._trusted()) as response:
@@ -54,7 +54,8 @@ class KubernetesApi:
             is_denied = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
             raise (NotAdmittedError if is_denied else NotReachedError)(f"{error.code} for {path}") from None
         except (OSError, ValueError, HTTPException) as error:
-            raise NotReachedError(_shown(getattr(error, "reason", error))) from None
+            reason = getattr(error, "reason", error)
+            raise NotReachedError(quoted(reason) or type(reason).__name__) from None
         if len(body) > MOST_BYTES:
             raise NotReachedError(f"{path} has more than {MOST_BYTES // 2**20} MiB")
         try:
@@ -72,7 +73,3 @@ class KubernetesApi:
         # (aws/containers-roadmap#2638).
         trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return trusted
-
-
-def _shown(said: object) -> str:
-    return one_line(str(said))[:200] or type(said).__name__

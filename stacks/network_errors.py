@@ -3,9 +3,8 @@
 import socket
 import ssl
 
-from sharing.printable import one_line
+from sharing.printable import quoted
 
-MOST_SHOWN = 200
 UNKNOWN_HOST = "no network, or DNS does not know the host"
 
 
@@ -16,6 +15,6 @@ def reason_of(error: BaseException) -> str:
         if isinstance(cause, socket.gaierror):
             return UNKNOWN_HOST
         if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.strerror:
-            return one_line(cause.strerror)[:MOST_SHOWN]
+            return quoted(cause.strerror)
         cause = cause.__cause__ or cause.__context__
-    return one_line(str(error))[:MOST_SHOWN] or type(error).__name__
+    return quoted(error) or type(error).__name__

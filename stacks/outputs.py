@@ -13,7 +13,7 @@ from stacks.stack_file.judge import Plan
 
 
 class _Outputs(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True)
 
 
 class SharesOutputs(_Outputs):

@@ -84,7 +84,8 @@ def test_every_image_and_chart_is_in_it_with_its_digest(components: list[dict[st
         if (component["name"], component["version"]) == (row["name"], row["version"])
     )
     assert found["type"] == {"image": "container", "chart": "application"}[row["kind"]]
-    assert {"name": "tandem:source-of-digest", "value": row["source"]} in found["properties"]
+    of_the_table = {"tandem:source-of-digest": row["source"], "tandem:pinned-by": row["pinned_by"]}
+    assert {each["name"]: each["value"] for each in found["properties"]} == of_the_table
     digests = [f"sha256:{each['content']}" for each in found.get("hashes", ())]
     digests += re.findall(r"@(sha256:[0-9a-f]{64})\?", unquote(found["purl"]))
     assert digests == [row["digest"]] * bool(row["digest"])

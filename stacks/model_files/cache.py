@@ -42,4 +42,4 @@ def keep(key: str, description: Description) -> None:
     path = place_of(key)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, as_json(description.as_dict(), indent=1) + "\n", mode=0o600)
+        write_whole(path, as_json(description.as_dict()), mode=0o600)

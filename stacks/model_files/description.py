@@ -79,10 +79,10 @@ Shape: Any = create_model(
 class Description(BaseModel):
     """A model without its name, and where its numbers come from."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     schema_version: int = Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
-    source: Annotated[str, AfterValidator(without_secrets)] = Field(default="", max_length=4096)
+    source: Annotated[str, AfterValidator(without_secrets)] = ""
     digest: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
     """Of the GGUF file, in a registry."""
     model: Shape

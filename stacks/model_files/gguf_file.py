@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sharing.models.metadata import Tensor
-from sharing.printable import address, printable
+from sharing.printable import address, quoted
 from stacks.model_files.errors import ContentError, MissingFileError
 from stacks.model_files.tensor_types import TYPES, tensor_bytes
 
@@ -21,14 +21,12 @@ MOST_FIELDS = 4096
 MOST_TENSORS = 65_536
 MOST_DIMENSIONS = 4
 """GGML_MAX_DIMS of ggml.h."""
-MOST_ITEMS = 8_388_608
-"""Items of a list: a vocabulary has up to 262,144 tokens, and twice as many merges."""
 MOST_KEPT = 1024
 """Items of a list of numbers, and bytes of a text, that are kept: a list for each layer is the longest one needed."""
-MOST_TEXT = 4 * 2**20
-"""Bytes of a text: a chat template."""
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
+OF_OTHER_ORDER = tuple(int.from_bytes(version.to_bytes(4, "little")) for version in VERSIONS)
+"""The same in a file of the other byte order, as they are read."""
 ALIGNMENT = 32
 """Bytes to a multiple of which the tensors begin, without `general.alignment`."""
 TEXT, LIST = 8, 9
@@ -93,8 +91,7 @@ def read_header(name: str, file: BinaryIO, size: int) -> Contents:
     except _BrokenError as error:
         raise ContentError(f"{name} {error}", NEW_COPY) from None
     except ValueError as error:
-        said = printable(str(error))[:160]
-        raise ContentError(f"{name} cannot be read as GGUF ({said})", NEW_COPY) from None
+        raise ContentError(f"{name} cannot be read as GGUF ({quoted(error)})", NEW_COPY) from None
 
 
 def _other_kind(start: bytes) -> str:
@@ -121,13 +118,13 @@ class _Header:
         _bound("{:,} keys", key_count, MOST_FIELDS)
         _bound("{:,} tensors", tensor_count, MOST_TENSORS)
         metadata = self._metadata(key_count)
-        tensors, ends = [], [0]
+        tensors, ends = [], []
         for tensor, offset in self._tensors(tensor_count):
             tensors.append(tensor)
             ends.append(offset + tensor.bytes)
-        needed = self._start_of_tensors(metadata.get("general.alignment", ALIGNMENT)) + max(ends)
-        if tensors and needed > self._size:
-            raise _BrokenError(f"has {self._size:,} bytes, but its tensors need {needed:,}")
+        start = self._start_of_tensors(metadata.get("general.alignment", ALIGNMENT))
+        if ends and start + max(ends) > self._size:
+            raise _BrokenError(f"has {self._size:,} bytes, but its tensors need {start + max(ends):,}")
         if len({tensor.name for tensor in tensors}) < len(tensors):
             raise _BrokenError("has two tensors with the same name")
         kept = {key: value for key, value in metadata.items() if not key.startswith("tokenizer.")}
@@ -135,10 +132,9 @@ class _Header:
 
     def _check_version(self) -> None:
         [version] = self._numbers("I")
-        if version & 0xFFFF == 0:  # a file of the other byte order
+        if version in OF_OTHER_ORDER:
             self._order = ">"
-            version = int.from_bytes(version.to_bytes(4, "little"), "big")
-        if version not in VERSIONS:
+        elif version not in VERSIONS:
             raise ValueError(f"version {version}")
 
     def _metadata(self, count: int) -> dict[str, Any]:
@@ -157,7 +153,6 @@ class _Header:
 
     def _list(self) -> list[Any]:
         kind, count = self._numbers("IQ")
-        _bound("a list of {:,} items", count, MOST_ITEMS)
         if kind == LIST:
             raise _BrokenError("has a list of lists, which no model has")
         if kind == TEXT:
@@ -173,19 +168,15 @@ class _Header:
         read, unpack = self._file.read, struct.Struct(f"{self._order}Q").unpack
         at, most = self._at, min(self._size, MOST_HEADER)
         for _ in range(count):
-            if at + 8 > most:
+            at += 8
+            if at > most:
                 break
             [length] = unpack(read(8))
-            at += 8 + length
-            if length > MOST_TEXT or at > most:
-                _bound("a text of {:,} bytes", length, MOST_TEXT)
+            at += length
+            if at > most:
                 break
             read(length)
-        else:
-            self._at = at
-            return
-        self._at = most
-        self._bytes(1)  # which says what is wrong
+        self._reach(at)
 
     def _tensors(self, count: int) -> Iterator[tuple[Tensor, int]]:
         """Each tensor, and the number of bytes between the start of all tensors and its own."""
@@ -205,7 +196,6 @@ class _Header:
 
     def _text(self) -> bytes:
         [length] = self._numbers("Q")
-        _bound("a text of {:,} bytes", length, MOST_TEXT)
         return self._bytes(length)
 
     def _numbers(self, layout: str) -> tuple[Any, ...]:
@@ -213,12 +203,15 @@ class _Header:
         return struct.unpack(ordered, self._bytes(struct.calcsize(ordered)))
 
     def _bytes(self, count: int) -> bytes:
-        self._at += count
+        self._reach(self._at + count)
+        return self._file.read(count)
+
+    def _reach(self, at: int) -> None:
+        self._at = at
         if self._at > self._size:
             raise _BrokenError(f"ends at byte {self._size:,}, in the middle of its metadata")
         if self._at > MOST_HEADER:
             raise _BrokenError(f"has more than {MOST_HEADER // 2**20} MiB of metadata, which no model has")
-        return self._file.read(count)
 
 
 def _layout(kind: int) -> str:

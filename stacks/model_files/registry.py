@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sharing.models.catalogue import DEFAULT_TAG, LIBRARY, LIBRARY_HOST, Model
 from sharing.models.metadata import UnclearModelError, derive_model
-from sharing.printable import one_line
+from sharing.printable import quoted
 from stacks.model_files.description import Description, first_of
 from stacks.model_files.errors import ContentError, UnknownModelError, UnreadableModelError
 from stacks.model_files.gguf_file import Contents
@@ -62,14 +62,14 @@ class Reference:
 class _Layer(BaseModel):
     model_config = ConfigDict(strict=True)
 
-    kind: str = Field(alias="mediaType", max_length=200)
+    kind: str = Field(alias="mediaType")
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
 
 
 class _Manifest(BaseModel):
     model_config = ConfigDict(strict=True)
 
-    layers: list[_Layer] = Field(max_length=100_000)
+    layers: list[_Layer]
 
     def digests(self, kind: str) -> list[str]:
         """Digests of the layers of that kind."""
@@ -122,7 +122,7 @@ def _read_manifest(reference: Reference) -> _Manifest:
     try:
         return _Manifest.model_validate_json(content)
     except ValidationError as error:
-        what = f"{reference.host} answered with no manifest of Ollama ({one_line(first_of(error))[:160]})"
+        what = f"{reference.host} answered with no manifest of Ollama ({quoted(first_of(error))})"
         raise UnreadableModelError(what, OTHER) from None
 
 
@@ -150,7 +150,7 @@ def _said(response: Any) -> str:
         if len(content) > MOST_ERROR:
             return ""
     try:
-        return one_line(_Failure.model_validate_json(content).error)[:200].rstrip(". ")
+        return quoted(_Failure.model_validate_json(content).error).rstrip(". ")
     except ValidationError:
         return ""
 

@@ -64,7 +64,7 @@ BY_NAME = {kind.name: kind for kind in TYPES.values()}
 
 def tensor_bytes(kind: TensorType, shape: Sequence[int]) -> int:
     """Bytes of a tensor; raises `ValueError` for an impossible size."""
-    values = prod(shape)
-    if not all(0 < edge <= MOST_BYTES for edge in shape) or values * kind.bytes // kind.values > MOST_BYTES:
+    size = prod(shape) // kind.values * kind.bytes
+    if not size or size > MOST_BYTES:
         raise ValueError(f"a tensor of {' × '.join(map(str, shape))} values")
-    return values // kind.values * kind.bytes
+    return size

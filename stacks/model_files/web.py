@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from sharing.printable import address, one_line, printable
+from sharing.printable import address, one_line, printable, quoted
 from stacks.model_files.errors import UnknownModelError, UnreadableModelError
 from stacks.model_files.gguf_file import MOST_HEADER, Contents, read_header
 from stacks.network_errors import reason_of
@@ -26,8 +26,6 @@ CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
 WHOLE_SECONDS = 180.0
 """For all answers about one model. 16 MB, the largest header that we met, take 128 s at 1 Mbit/s."""
-MOST_REASON = 60
-"""Characters of a server's words in a message."""
 CONTENT_RANGE = re.compile(r"bytes 0-\d{1,20}/(\d{1,20})")
 LATER = "Try again later."
 ELSEWHERE = "Check the URL and the network, or download the file elsewhere and pass its path."
@@ -185,7 +183,7 @@ def _size(name: str, response: "httpx.Response") -> int:
 
 def status_of(response: "httpx.Response") -> str:
     """The status of an answer and its reason, which the server chooses."""
-    return f"{response.status_code} {one_line(response.reason_phrase)[:MOST_REASON]}".strip()
+    return f"{response.status_code} {quoted(response.reason_phrase)}".strip()
 
 
 class _Body(io.RawIOBase):

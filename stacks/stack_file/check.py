@@ -27,9 +27,7 @@ ARGUMENTS = {
     "gpu-nodes.instance-types": "instance_types",
     "`instance-types:": "`instance_types:",
     "gpu-nodes.max": "nodes",
-    "gpu-nodes.desired": "nodes",
     "`max: ": "`nodes: ",
-    "`desired: ": "`nodes: ",
     "`tandem:": "`",
     "aws:region": "region",
 }

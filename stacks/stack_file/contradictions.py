@@ -15,7 +15,7 @@ from stacks.stack_file.models import judge_batch
 
 OF_OWN_NETWORK = ("cidr", "nat", "zones", "zone_names")
 """Settings of a network that the stack creates."""
-OF_OWN_CLUSTER = (*OF_OWN_NETWORK, "vpc", "support", "public_access_cidrs", "admins", "logs", "system_nodes")
+OF_OWN_CLUSTER = [name for name in ClusterSettings.model_fields if name not in ("existing", "kubernetes")]
 """Settings of a cluster that the stack creates, with its network."""
 
 

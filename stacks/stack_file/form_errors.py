@@ -24,6 +24,8 @@ from stacks.stack_file.yaml import EXAMPLE, as_yaml
 Loc = tuple[int | str, ...]
 """Location of a value: keys and indexes of list items."""
 MISSING = "is missing"
+MOST_SHOWN = 60
+"""Characters of a wrong value in a message."""
 # botocore reads none of them from a profile (credentials.py, `_get_role_config`).
 _BY_PROCESS = (
     "It is not supported. Call `aws sts assume-role` in the `credential_process` of a profile and write `aws:profile`."
@@ -213,7 +215,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
         return "Write another value."
     if kind == "list_type" and isinstance(value, str) and "[" not in fix and field is not None:
         # A list within text that is not quite JSON, or words with commas or spaces between them.
-        items = [word for part in re.findall(r"[\w./:@+=-]+", value[:60]) if (word := part.strip("-:"))]
+        items = [word for part in re.findall(r"[\w./:@+=-]+", value[:MOST_SHOWN]) if (word := part.strip("-:"))]
         return f"Write `{key}: [{', '.join(items)}]`." if items else _default(field)
     if kind == "string_type" and isinstance(value, int | float) and not fix:
         return in_quotes(_shown(value) if isinstance(value, bool) else f"{value}")
@@ -242,16 +244,19 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return f"{value}"[:40]
+        return _shortened(f"{value}")
     if isinstance(value, str):
-        text = visible(without_secrets(value))
-        return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
+        return f"'{_shortened(visible(without_secrets(value)))}'"
     if isinstance(value, list):
         alone = len(value) == 1 and not isinstance(value[0], list | dict)
         return f"[{_shown(value[0]).strip(chr(39))}]" if alone else f"a list of {len(value)}" if value else "[]"
     if isinstance(value, dict):
         return f"a mapping of {len(value)}" if len(value) > 1 else "a mapping"
     return "nothing"
+
+
+def _shortened(text: str) -> str:
+    return f"{text[:MOST_SHOWN]}…" if len(text) > MOST_SHOWN else text
 
 
 def keys(loc: Loc) -> list[str]:

@@ -48,6 +48,10 @@ PLAIN = re.compile(
 _Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+WHOLE = "[-+]?(0|[1-9][0-9_]{0,399}|0b_*[01][01_]{0,399}|0o?_*[0-7][0-7_]{0,399}|0x_*[0-9a-fA-F][0-9a-fA-F_]{0,399})"
+"""A whole number. Python refuses those of more than 4,300 digits. Here one of more than 400 digits is text."""
+
+
 class _Loader(_Safe):  # type: ignore[misc, valid-type]
     """Reads plain values as Pulumi itself does (Go's yaml.v3): `yes`, `on`, 1:30 and dates are text, 1e3 a number."""
 
@@ -56,8 +60,7 @@ class _Loader(_Safe):  # type: ignore[misc, valid-type]
 
 for _tag, _pattern, _first in (
     ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
-    # Python refuses integers of more than 4,300 digits. Here a number of more than 400 digits is text.
-    ("int", "[-+]?(0|[1-9][0-9_]{0,399}|0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)", "-+0123456789"),
+    ("int", WHOLE, "-+0123456789"),
     ("float", r"[-+]?(\.[0-9]+|[0-9]{1,400}(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
     ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
     ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -188,7 +191,7 @@ def load(text: str, name: str) -> Loaded:
             return Loaded(loader.construct_document(node), node, duplicates)
         finally:
             loader.dispose()
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
+    except yaml.YAMLError as error:
         raise UnreadableError(f"{name} cannot be read as YAML: {_one_line(error)}.") from None
 
 

@@ -34,6 +34,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
 
 def test_the_files_of_the_folder_are_right() -> None:
     assert [line for path in community.FOLDER.glob("*.json") for line in community.errors(path)] == []
+    assert (community.FOLDER / "README.md").is_file()
     assert community.errors(H100) == []
 
 
@@ -80,6 +81,11 @@ def test_a_wrong_file_gets_one_line(path: str, value: object, error: str, tmp_pa
     assert error in line
 
 
+def test_a_missing_file_gets_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    assert community.errors(file) == [f"{file} cannot be read: No such file or directory."]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "\x00"])
 def test_a_file_that_is_cut_gets_one_line(text: str, tmp_path: Path) -> None:
     file = tmp_path / "x.json"
@@ -120,3 +126,9 @@ def test_what_decodes_alone_joins_the_readings(shared: Path) -> None:
 )
 def test_a_part_of_a_gpu_joins_no_fit(path: str, value: object) -> None:
     assert [*community.alone(Community.model_validate(changed(path, value)))] == []
+
+
+def test_the_only_client_of_mps_has_the_entire_gpu() -> None:
+    document = changed("models/0/mode", "mps")
+    document["models"][0]["sharers"] = 1
+    assert len([*community.alone(Community.model_validate(document))]) == 1

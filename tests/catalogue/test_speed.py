@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from catalogue import speed
 from catalogue.facts import FACTS
 from catalogue.speed import Reading
 from catalogue.speed_errors import PEERS, middle, middle_of_peer, spreads, without_gpu, without_model, without_source
+from catalogue.speed_report import Rows, accuracy, groups, prompts
 from sharing.hardware.gpus import gpus
 from sharing.speed.gpus import gpu_speeds
 
@@ -23,6 +25,16 @@ def test_a_left_out_reading_is_near_its_forecast() -> None:
 @pytest.mark.parametrize("peer", PEERS)
 def test_the_formula_is_better_than_one_efficiency_for_all_gpus(left_out, peer: str) -> None:  # type: ignore[no-untyped-def]
     assert middle(left_out()) < middle_of_peer(left_out(), PEERS[peer]) / 1.5
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "speed.md"
+
+
+@pytest.mark.parametrize("table", [accuracy, groups, prompts])
+def test_the_page_has_the_errors_of_the_forecast(table: Callable[[], Rows]) -> None:
+    head, *rows = (f"| {' | '.join(row)} |" for row in table())
+    written = PAGE.read_text(encoding="utf-8").partition(f"{head}\n")[2].partition("<!--")[0].split("\n")
+    assert written[1:] == [*rows, ""]
 
 
 def of_gpu(name: str) -> Callable[[Reading], bool]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Question, Values
 from sandbox.graph import Graph
 from sharing.stack.config import SECTIONS
 from stacks.stack_file.judge import Judged, Plan, judge
@@ -34,6 +36,17 @@ VARIANTS: Variants = {**read_variants("stacks"), "pools": ("timeslice", {"budget
 """Stack file, and the sections that differ."""
 
 
+class StrictCloud(Cloud):
+    """The emulated cloud, which answers only what AWS would answer for the stack's own account, region and cluster."""
+
+    def answer(self, question: Question) -> Values:
+        if question.token.startswith("aws:"):
+            assert question.provider.get("region"), f"{question.token} has not the stack's provider"
+        if question.token.startswith("aws:eks/get") and not question.token.endswith(":getClusters"):
+            assert question.args.keys() & {"clusterName", "name"}, f"{question.token} names no cluster"
+        return super().answer(question)
+
+
 def source_of(name: str) -> Source:
     """A stack file of the repository, or a variant of one."""
     stack, sections = VARIANTS.get(name, (name, {}))
@@ -49,7 +62,13 @@ def judge_with(name: str, sections: Mapping[str, Any]) -> Judged:
 
 
 def graph_with(name: str, sections: Mapping[str, Any]) -> Graph:
-    return program_graph(judge_with(name, sections).plan())
+    return strict_graph(judge_with(name, sections).plan())
+
+
+def strict_graph(plan: Plan) -> Graph:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sandbox.cloud.answers.Cloud", StrictCloud)
+        return program_graph(plan)
 
 
 @cache
@@ -59,7 +78,7 @@ def plan_of(name: str) -> Plan:
 
 @cache
 def graph_of(name: str) -> Graph:
-    return program_graph(plan_of(name))
+    return strict_graph(plan_of(name))
 
 
 # Of the session, so that pytest puts all tests of one stack together, and few workers make its graph.

@@ -6,7 +6,6 @@ from typing import Any
 import pulumi
 import pytest
 
-from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.existing.cluster import describe_nodes, find_names
@@ -16,13 +15,18 @@ from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
 from tests.authority import identify_server, show_authority
 from tests.components.json_server import JsonServer, Request, serve
-from tests.program.conftest import judge_with
+from tests.program.conftest import StrictCloud, judge_with
 from tests.program.test_existing_vpc import Refusal
 from tests.sharing.test_existing_cluster import installed_answers
 
 Object = dict[str, Any]
 SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b", "subnet-0000000c": "us-east-1a"}
 NAMESPACE = "kubernetes:core/v1:Namespace"
+OF_THE_CLUSTER = {
+    "namespace": NAMESPACE,
+    "ClusterRole": "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+    "PriorityClass": "kubernetes:scheduling.k8s.io/v1:PriorityClass",
+}
 RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
@@ -60,7 +64,7 @@ class Theirs:
         return (404, {"kind": "Status"}) if found is None else (200, found)
 
     def deploy(self, plan: Plan) -> Graph:
-        return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=self.answers))
+        return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=StrictCloud(answers=self.answers))
 
 
 @pytest.fixture
@@ -130,7 +134,7 @@ def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
 @pytest.mark.parametrize(
     ("name", "sections"),
     [
-        ("timeslice", {"proof": True}),
+        ("timeslice", {"models": [{"name": "llama2:7b", "context": 512, "importance": "high"}]}),
         ("timeslice", {"ui": {"enabled": True, "admin-email": "ops@example.com"}, "monitoring": {"store": "builtin"}}),
         ("karpenter", {"scale-to-zero": {"enabled": True}}),
         ("mig", {}),
@@ -138,15 +142,17 @@ def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
         ("karpenter", {"park": {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}}),
     ],
 )
-def test_every_namespace_is_in_the_list_of_names_and_carries_the_label(
+def test_every_object_with_a_name_in_the_cluster_is_in_the_list_of_names_and_carries_the_label(
     theirs: Theirs, name: str, sections: Object
 ) -> None:
     theirs.case = {"has_monitors": True}
     stack = plan(name, **sections)
-    metadata = [plain(one.inputs)["metadata"] for one in theirs.deploy(stack).of_type(NAMESPACE)]
-    listed = {named for kind, named in find_names(stack.config, discovery=True) if kind == "namespace"}
-    assert {one["name"] for one in metadata} == listed
-    assert {one["labels"]["tandem/stack"] for one in metadata} == {f"tandem-{stack.stack}"}
+    graph = theirs.deploy(stack)
+    metadata = [
+        (kind, plain(one.inputs)["metadata"]) for kind, type_ in OF_THE_CLUSTER.items() for one in graph.of_type(type_)
+    ]
+    labels = {(kind, found["name"]): found["labels"]["tandem/stack"] for kind, found in metadata}
+    assert labels == dict.fromkeys(find_names(stack.config, discovery=True), f"tandem-{stack.stack}")
 
 
 def test_a_stack_with_its_own_cluster_labels_nothing(plans: Any) -> None:
@@ -232,6 +238,31 @@ def test_subnets_in_which_nodes_cannot_join_are_refused(theirs: Theirs) -> None:
     assert "cluster.existing.name: has no private endpoint" in refusal(theirs)
     theirs.cluster["vpcConfig"] |= {"endpointPrivateAccess": True}
     assert theirs.deploy(plan()).of_type(NODE_GROUP)
+
+
+def test_a_deployed_stack_has_its_addresses_and_counts_no_free_ones(theirs: Theirs) -> None:
+    theirs.answers |= {
+        "aws:ec2/getVpc:getVpc": {"id": "vpc-0a1b2c3d", "enableDnsSupport": True, "enableDnsHostnames": True},
+        "aws:ec2/getRouteTables:getRouteTables": {"ids": []},
+        "aws:ec2/getRouteTable:getRouteTable": {"routes": [{"cidrBlock": "0.0.0.0/0", "natGatewayId": "nat-1"}]},
+        "aws:ec2/getVpcEndpoint:getVpcEndpoint": {"id": "vpce-1"},
+        "aws:ec2/getSubnet:getSubnet": lambda asked: {
+            "vpcId": "vpc-0a1b2c3d",
+            "availabilityZone": SUBNETS[asked.args["id"]],
+            "availabilityZoneId": "use1-az1",
+            "availableIpAddressCount": 0,
+        },
+    }
+    assert "nodes and pods need at least" in refusal(theirs)
+    theirs.case = {"namespaces": {"ollama": {"tandem/stack": "tandem-timeslice"}}}
+    assert theirs.deploy(plan()).of_type(NODE_GROUP)
+
+
+def test_a_cluster_with_eks_auto_mode_has_a_karpenter(theirs: Theirs) -> None:
+    theirs.cluster["computeConfigs"] = [{"enabled": False}]
+    assert theirs.deploy(plan("karpenter"))
+    theirs.cluster["computeConfigs"] = [{"enabled": True}]
+    assert "custom resource definitions that EKS Auto Mode already has" in refusal(theirs, plan("karpenter"))
 
 
 def test_nodes_have_the_given_security_groups_and_the_clusters_own(theirs: Theirs) -> None:

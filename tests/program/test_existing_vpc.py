@@ -18,7 +18,7 @@ from sandbox.world.foreign import found_vpc
 from sandbox.world.providers import networks
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from tests.program.conftest import judge_with
+from tests.program.conftest import StrictCloud, judge_with
 
 VPC, SUBNETS, GROUP = "vpc-0a1b2c3d", ["subnet-0000000a", "subnet-0000000b"], "sg-0a1b2c3d"
 GIVEN = {"id": VPC, "subnets": SUBNETS, "node-subnets": ["subnet-0000000c", "subnet-0000000d"]}
@@ -55,7 +55,7 @@ def graph_of(
         except CloudError as error:
             raise Refusal(error) from None
 
-    cloud = Cloud(answers={**dict.fromkeys(networks.ANSWERS, answer), **(answers or {})})
+    cloud = StrictCloud(answers={**dict.fromkeys(networks.ANSWERS, answer), **(answers or {})})
     return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
 
 
@@ -244,6 +244,27 @@ def test_a_deployed_cluster_cannot_move_to_another_vpc() -> None:
         graph_of("timeslice", GIVEN, answers=deployed)
     deployed["aws:eks/getCluster:getCluster"] = {"vpcConfig": {"vpcId": VPC}}
     assert len(graph_of("timeslice", GIVEN, answers=deployed))
+
+
+def test_aws_is_asked_about_this_network_alone() -> None:
+    """China has services of both names: AWS PrivateLink guide, aws-services-privatelink-support.html."""
+    asked: dict[str, Values] = {}
+
+    def note(answer: Values) -> Callable[[Question], Values]:
+        return lambda question: asked.setdefault(question.token.rpartition(":")[2], question.args) and answer
+
+    tables = note({"ids": []})
+    answers = {f"aws:ec2/{name}:{name}": note({"id": "x"}) for name in ("getVpcEndpoint", "getVpnGateway")}
+    graph_of("timeslice", GIVEN, without(tokens.ROUTE), {"aws:ec2/getRouteTables:getRouteTables": tables, **answers})
+    assert asked["getVpnGateway"] == {"attachedVpcId": VPC}
+    assert asked["getRouteTables"] == {
+        "vpcId": VPC,
+        "filters": [{"name": "association.subnet-id", "values": GIVEN["node-subnets"]}],
+    }
+    names = ["com.amazonaws.us-east-1.s3", "cn.com.amazonaws.us-east-1.s3"]
+    assert asked["getVpcEndpoint"]["vpcId"] == VPC
+    assert {"name": "vpc-endpoint-type", "values": ["Gateway"]} in asked["getVpcEndpoint"]["filters"]
+    assert {"name": "service-name", "values": names} in asked["getVpcEndpoint"]["filters"]
 
 
 def test_several_endpoints_of_a_service_are_one() -> None:

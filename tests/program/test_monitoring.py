@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from sandbox.graph import Graph, plain
-from tests.program.conftest import graph_with
+from stacks.features.monitoring import _monitored
+from tests.program.conftest import graph_with, plan_of
 
 Graphs = Callable[[str], Graph]
 BUILTIN = {"monitoring": {"store": "builtin"}}
@@ -29,6 +32,21 @@ def test_each_model_is_expected_while_its_own_pool_has_a_node(graphs: Graphs) ->
         'absent(tandem_ollama_up{id="llama2-7b"}) and on () count(DCGM_FI_DEV_FB_FREE{pool="gpu"}) > 0',
         'or absent(tandem_ollama_up{id="mistral-7b"}) and on () count(DCGM_FI_DEV_FB_FREE{pool="gpu"}) > 0',
     ]
+
+
+@pytest.mark.parametrize(
+    ("stack", "share_mib"),
+    [
+        ("timeslice", [None]),
+        # Two MPS clients share the 15,360 MiB of a T4 (nvidia-smi).
+        ("mps", [7680]),
+        # The exporter reports slices by their own size.
+        ("mig", [None]),
+    ],
+)
+def test_the_dashboard_compares_a_model_with_a_share_that_mps_limits(stack: str, share_mib: list[int | None]) -> None:
+    plan = plan_of(stack)
+    assert [_monitored(pool, plan).share_mib for pool in plan.config.pools] == share_mib
 
 
 def test_no_model_is_expected_where_models_scale_to_zero() -> None:

@@ -6,20 +6,20 @@ from typing import Any
 import pulumi_aws as aws
 import pytest
 
-from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing import versions
 from sharing.names import PROJECT
 from stacks.asleep_pools import Parking, _read_last, digest, find_parking, record
+from stacks.models import describe_model
 from stacks.outputs import ParkingOutputs
-from tests.program.conftest import judge_with, plan_of
+from tests.program.conftest import StrictCloud, judge_with, plan_of
 
 GPU: dict[str, Any] = {"labels": {"tandem/pool": "gpu"}}
 OTHER: dict[str, Any] = {"labels": {}}
 AWAKE, ASLEEP, BEFORE = (
-    Parking(),
-    Parking(asleep=frozenset({"gpu"})),
+    Parking(asleep=frozenset(), unchanged=False),
+    Parking(asleep=frozenset({"gpu"}), unchanged=False),
     Parking(asleep=frozenset({"gpu"}), unchanged=True),
 )
 
@@ -51,7 +51,7 @@ class Account:
             lambda: found.append(find_parking(self.plan, aws.Provider("p", region="us-east-1"))),
             project=PROJECT,
             stack=self.plan.stack,
-            cloud=Cloud(answers=self.answers),
+            cloud=StrictCloud(answers=self.answers),
         )
         return found[0], graph
 
@@ -126,8 +126,35 @@ def test_the_digest_changes_with_the_stack_file_and_with_a_version_and_with_noth
     assert record(plan, BEFORE)["plan"] == first == digest(judge_with("scheduled", {}).plan())
     models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
     assert digest(judge_with("scheduled", {"models": models}).plan()) != first
+    monkeypatch.setattr(versions, "__file__", "elsewhere")
+    assert digest(plan) == first
     monkeypatch.setattr(versions, "PROBER_IMAGE", "python:next")
     assert digest(plan) != first
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "capacity", "importance", "is_packed", "runs_asleep"),
+    [
+        # Karpenter removes a node that has become empty, and on-demand nodes cost the most.
+        ("karpenter", "on-demand", "high", True, False),
+        ("karpenter", "on-demand", None, False, False),
+        ("karpenter", "spot", "high", False, False),
+        # A wake starts nodes of a node group, and the Deployments of Karpenter's pools.
+        ("node-group", "on-demand", "high", False, True),
+    ],
+)
+def test_a_model_follows_the_provisioner_of_its_nodes(
+    provisioner: str, capacity: str, importance: str | None, is_packed: bool, runs_asleep: bool
+) -> None:
+    sections = {
+        "budget": {},
+        "gpu-nodes": {"provisioner": provisioner, "capacity": capacity},
+        "models": [{"name": "llama2:7b", "context": 2048, "importance": importance}],
+    }
+    plan = judge_with("timeslice", sections).plan()
+    [fit] = plan.verdict.fits
+    awake, asleep = (describe_model(fit, plan, {}, pools) for pools in ([], ["gpu"]))
+    assert (awake.packed, awake.running, asleep.running) == (is_packed, True, runs_asleep)
 
 
 @pytest.mark.parametrize("is_scheduled", [True, False])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing.printable import address, as_json, one_line, printable, visible, without_secrets
+from sharing.printable import address, as_json, one_line, printable, quoted, visible, without_secrets
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Unicode UAX #9, section 2: all explicit directional formatting characters."""
@@ -29,6 +29,11 @@ def test_only_control_characters_are_removed_and_all_of_them() -> None:
 def test_one_line_has_no_line_breaks_and_keeps_words_separate() -> None:
     assert one_line("a\x1b\n\n\tb\u2028c\x85d\x1be\r\n") == "a b c de"
     assert one_line("\u202e a \x1b b") == "a b"
+
+
+def test_the_words_of_another_program_fill_at_most_seven_lines_of_a_terminal() -> None:
+    assert quoted(ValueError("not\nfound")) == "not found"
+    assert 300 < len(quoted("x" * 10_000)) <= 7 * 80, "a refusal of AWS has up to 300 characters"
 
 
 def test_a_quoted_value_marks_unprintable_characters() -> None:

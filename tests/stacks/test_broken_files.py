@@ -74,7 +74,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(gpu_nodes=f"{{instance-types: [{'x' * 70_000}]}}"),
         [("gpu-nodes.instance-types[0]", "unknown GPU instance type 'xxx")],
     ),
-    "huge number": (stack(sharing="{mode: mps, replicas: 1" + "0" * 390 + "}"), [("sharing.replicas", "at most 48")]),
+    "huge number": (
+        stack(sharing="{mode: mps, replicas: 1" + "0" * 390 + "}"),
+        [("sharing.replicas", f"must be at most 48, not 1{'0' * 59}…")],
+    ),
     "number beyond Python": (
         stack(sharing="{mode: mps, replicas: 1" + "0" * 5000 + "}"),
         [("sharing.replicas", "must be a whole number, not '1000")],
@@ -83,7 +86,8 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(sharing=f"'{'[' * 100_000}{']' * 100_000}'"),
         [("sharing", "must be a mapping, not '[[[")],
     ),
-    "long text": (stack(sharing=f"{{mode: {'x' * 500}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}…'")]),
+    "long text": (stack(sharing=f"{{mode: {'x' * 61}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}…'")]),
+    "text in a line": (stack(sharing=f"{{mode: {'x' * 60}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}'")]),
 }
 for name, row in yaml.safe_load((Path(__file__).parent / "broken_files.yaml").read_text()).items():
     said = row.pop("errors").items()
@@ -180,7 +184,10 @@ def test_a_file_without_permission_is_unreadable(file: Path, monkeypatch: pytest
         judge_file(write(file, stack()))
 
 
-@pytest.mark.parametrize("before", ["\ufeff", "---\n", "%YAML 1.1\n---\n", "# caf\u00e9\n"])
+LARGEST = "#" * (256 * 1024 - len(stack()) - 1) + "\n"
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "---\n", "%YAML 1.1\n---\n", "# caf\u00e9\n", LARGEST])
 def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
     assert judge_file(write(file, before + stack())).problems == ()
 
@@ -197,8 +204,13 @@ def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
         ("010", 8),
         ("0o17", 15),
         ("0x10", 16),
+        ("0b1_0", 2),
+        ("0b_", "0b_"),
+        ("0o_", "0o_"),
+        # Python shows no whole number of more than 4,300 digits.
+        *((f"{begin}{'1' * 401}", f"{begin}{'1' * 401}") for begin in ("", "0b", "0", "0x")),
         ("2026-11-21", "2026-11-21"),
-        ("~", None),
+        *((null, None) for null in ("~", "null", "Null", "NULL")),
         (".5", 0.5),
         ("=", "="),
         ("1.2.3", "1.2.3"),
@@ -229,8 +241,20 @@ def test_a_file_and_a_text_of_pulumis_may_be_nested_to_the_limit() -> None:
 
 
 def test_values_of_other_projects_are_ignored(file: Path) -> None:
-    extra = "  aws:profile: me\n  kubernetes:context: x\n  other:token: {secure: AAAB}\nencryptionsalt: v1\n"
-    assert judge_file(write(file, stack(extra))).problems == ()
+    extra = "  aws:profile: me\n  kubernetes:context: x\n  other:token: {secure: AAAB}\n"
+    # All keys of a stack file: pulumi 3.260 sdk/go/common/workspace/project.go, ProjectStack.
+    own = "secretsprovider: x\nencryptedkey: x\nencryptionsalt: v1\nenvironment: [x]\n"
+    assert judge_file(write(file, stack(extra + own))).problems == ()
+
+
+def test_a_file_may_have_as_many_values_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key, value, list and mapping is one, and that of an alias again."""
+    text = "config: {a: &a [x], b: *a}\n"
+    monkeypatch.setattr("stacks.stack_file.yaml.MOST_NODES", 9)
+    assert parse(text, "x", SECTIONS)
+    monkeypatch.setattr("stacks.stack_file.yaml.MOST_NODES", 8)
+    with pytest.raises(UnreadableError, match="more than 8 values, including aliases"):
+        parse(text, "x", SECTIONS)
 
 
 GOOD_TEXT = stack(

@@ -3,13 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sharing.models.catalogue import find_model
+from sharing.models.served import ServedModel
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 from tandem import Exclusive, Mig, Mps, OllamaModel, TimeSlicing, check
@@ -128,11 +129,27 @@ def test_a_wrong_argument_is_one_error_whose_fix_is_an_argument(arguments: dict[
 OWN = replace(find_model("llama2:7b"), name="acme/own:7b")
 
 
+def test_advice_names_no_key_that_a_check_lacks() -> None:
+    # Melbourne has no G4dn (docs/how-to/pick-a-region.md), and the file has a key against an old table.
+    sections = {"models": [{"name": "llama2:7b"}], "sharing": {"mode": "timeslice"}}
+    [in_a_file] = judge(Source(sections, {"aws:region": "ap-southeast-4"}), "Pulumi.x.yaml").problems
+    [said] = check(models=["llama2:7b"], sharing=TimeSlicing(), region="ap-southeast-4").errors
+    assert "`gpu-nodes.check-offers: false`" in in_a_file.message
+    assert (said.startswith("instance_types[0]: "), "check-offers" in said) == (True, False)
+
+
+OF_PROGRAMS = {each.name for each in fields(OllamaModel)} - {*ServedModel.model_fields, "model", "id", "pool"}
+"""Arguments of `OllamaModel` that no entry of `models` has."""
+
+
 @pytest.mark.parametrize(
     ("argument", "setting"),
     [
         ({"model": "llama2:7b", "kv_type": "q8_0"}, {"name": "llama2:7b", "kv-type": "q8_0"}),
-        ({"model": "llama2:7b", "batch": None, "packed": True}, {"name": "llama2:7b"}),
+        (
+            {"model": "llama2:7b", "batch": None, **dict.fromkeys(OF_PROGRAMS - {"spill_pools"}, "any")},
+            {"name": "llama2:7b"},
+        ),
         (OllamaModel("llama2:7b", kv_type="q8_0", slots=2), {"name": "llama2:7b", "kv-type": "q8_0", "slots": 2}),
         (OllamaModel("llama2:7b", context=2048, packed=True), {"name": "llama2:7b", "context": 2048}),
         (OllamaModel("llama2:7b", id="one"), {"name": "llama2:7b", "id": "one"}),
@@ -154,15 +171,20 @@ def test_a_model_that_the_program_describes_is_not_looked_up() -> None:
 
 def test_a_dictionary_may_name_a_description(tmp_path: Path) -> None:
     file = tmp_path / write_description(tmp_path, weights_bytes=2**30)
-    verdict = check(models=[{"name": "acme/own:1b", "gguf": str(file)}], sharing=TimeSlicing())
+    verdict = check(models=[{"name": "acme/own:1b", "gguf": file}], sharing=TimeSlicing())
     assert verdict.memory["acme-own-1b"].fits
 
 
 def test_messages_about_a_model_of_ollama_pair_name_its_arguments() -> None:
-    wrong = [{"model": "llama2:7b", "kv_type": "q9"}, {"model": "llama2:7b", "kv_typ": "f16"}]
+    wrong = [
+        {"model": "llama2:7b", "kv_type": "q9"},
+        {"model": "llama2:7b", "kv_typ": "f16"},
+        {"model": "llama2:7b", "spill_pools": "other"},
+    ]
     assert check(models=wrong, sharing=TimeSlicing()).errors == (
         "models[0].kv_type: unknown value 'q9'. Known: f16, q8_0, q4_0.",
         "models[1].kv_typ: unknown key. Did you mean kv_type?",
+        "models[2].spill: must be a list, not 'other'. Write the names of other pools: `spill: [rest]`.",
     )
     [name] = check(models=[{"model": "lama2:7b"}], sharing=TimeSlicing()).errors
     assert name.startswith("models[0].model: unknown model 'lama2:7b'.")

@@ -63,6 +63,7 @@ def test_a_missing_model_is_added_at_the_end_of_the_list() -> None:
     after = edited(FILE, "hf.co/me/New-GGUF:Q4_K_M")
     added = '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      gguf: mine.json\n'
     assert after == FILE.replace("context: 2048}\n", f"context: 2048}}\n{added}")
+    assert with_description(FILE, "x", "new:1b", OWN)[1] == 1
 
 
 def test_a_newer_description_replaces_the_older_one_and_its_keys() -> None:
@@ -112,6 +113,7 @@ def test_every_entry_of_the_model_is_described() -> None:
         "config:\n  tandem:models:\n  - name: mine:7b",
         "config:\n  tandem:models:\n  - name: mine:7b # last",
         "config: {tandem:models: [{name: 'mine:7b'}]}",
+        "config:\n  tandem:models:\n  - name: mine:7b\n    gguf:\n",
         "config:\n  tandem:models: [\n    {name: 'mine:7b'},\n    {name: 'b:1b'}\n  ]\n",
         "config:\n  tandem:models:\n  - {\n    name: 'mine:7b', # the name\n    slots: 2}\n",
         "config:\n  tandem:models:\n  -\n    name: mine:7b\n    slots: 2\n\n\n  tandem:tags: {}\n",

@@ -1,5 +1,7 @@
 """Reading from a Kubernetes API: what it gets, and one error for everything else."""
 
+import socket
+
 import pytest
 
 from stacks import kubernetes_api
@@ -48,6 +50,14 @@ def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read((200, {"items": "x" * (2**20 - 20)}))[0]
     with pytest.raises(NotReachedError, match="more than 1 MiB"):
         read((200, {"items": "x" * 2**20}))
+
+
+def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_api, "SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(NotReachedError, match="timed out"):
+            KubernetesApi(endpoint=endpoint, authority=show_authority(), token="").read(PATH)
 
 
 @pytest.mark.parametrize("endpoint", ["https://127.0.0.1:1", "nowhere"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stacks.stack_file.write import stack_file
-from stacks.stack_file.yaml import load
+from stacks.stack_file.yaml import as_yaml, load
 from tests.several_pools import stack_file as several_pools
 from tests.shipped import FILES
 
@@ -36,6 +36,10 @@ def test_any_text_is_quoted_if_yaml_requires_it(tags: dict[str, Any]) -> None:
     assert (loaded.value, loaded.duplicates) == ({"config": {"tandem:tags": tags}}, ())
 
 
+def test_a_number_is_written_without_the_noise_of_its_last_bits() -> None:
+    assert [as_yaml(number) for number in (0.1 + 0.2, 3.0, 0.5)] == ["0.3", "3", "0.5"]
+
+
 def test_a_note_replaces_the_description_of_its_key_alone() -> None:
     given = {"tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 1}}
     plain = stack_file(given, []).splitlines()
@@ -43,6 +47,7 @@ def test_a_note_replaces_the_description_of_its_key_alone() -> None:
     [place] = [index for index, line in enumerate(plain) if line != noted[index]]
     assert noted[place : place + 2] == ["    # One type.", "    instance-types: [g4dn.xlarge]"]
     assert len(plain) == len(noted)
+    assert not [line for line in plain if line.startswith("  # tandem:")], "keys without a value"
 
 
 def test_comments_of_the_shipped_stack_files_are_above_their_keys() -> None:

@@ -16,6 +16,8 @@ from stacks.model_files import web
 
 KINDS = "application/vnd.ollama.image."
 """Of layers: ollama v0.32.15 server/images.go."""
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+"""What Ollama asks a registry for: ollama v0.32.15 server/images.go, pullModelManifest."""
 CDN = "cdn.example"
 CONFIG = b'{"model_format": "gguf"}'
 
@@ -31,6 +33,8 @@ class Registry:
         self.failures: dict[str, tuple[int, bytes]] = {}
         """Status and body by a part of the path."""
         self.asked: list[str] = []
+        self.accepted = ""
+        """The header `Accept` of the last request."""
         self.port = 0
         self.sent = 0
         """Bytes of blobs."""
@@ -58,6 +62,7 @@ class Registry:
                 return status, {"WWW-Authenticate": 'Bearer realm="https://auth.example/token"'}, body
         _, _, namespace, model, kind, what = path.split("/")
         if kind == "manifests":
+            assert self.accepted == MANIFEST
             found = self.manifests.get(f"{host}/{namespace}/{model}:{what}")
             return (200, {}, found) if found else (404, {}, b'{"errors":[{"code":"MANIFEST_UNKNOWN"}]}')
         content = self.blobs[what]
@@ -100,6 +105,7 @@ def running(cache: Path) -> Iterator[Registry]:
         def do_GET(self, has_body: bool = True) -> None:
             host, path = self.headers["Host"], self.path.partition("?")[0]
             registry.asked.append(f"{host}{path}")
+            registry.accepted = self.headers["Accept"]
             status, headers, body = registry.answer(host, path, self.headers["Range"], not has_body)
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():

@@ -46,7 +46,8 @@ def of(tmp_path: Path, **shape: Any) -> Description:
     """The description in a file with `LEAST` and these numbers; those that are None are left out."""
     values = {key: value for key, value in {**LEAST, **shape}.items() if value is not None}
     path = tmp_path / "m.json"
-    path.write_text(json.dumps({"schema_version": 1, "model": values}))
+    # As large as a description may be.
+    path.write_text(json.dumps({"schema_version": 1, "model": values}).ljust(MOST_JSON))
     return describe_place("m.json", tmp_path)
 
 

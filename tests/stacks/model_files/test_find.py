@@ -90,6 +90,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(
 def test_a_file_describes_a_model_whatever_the_catalogue_says(gguf: Path) -> None:
     found = find_model("llama2:7b", gguf.name, folder=gguf.parent)
     assert (found.name, found.layers, found.source) == ("llama2:7b", LAYERS, "m.gguf")
+    assert found.projector_bytes == 0
     assert find_model("llama2:7b", gguf) == find_model("llama2:7b", str(gguf), folder=Path("/elsewhere"))
 
 
@@ -112,6 +113,7 @@ def test_a_long_name_has_a_place_in_the_cache(registry: Registry) -> None:
     assert cache.place_of("a/b/c:d").name == "a%2Fb%2Fc:d.json"
     at_limit = "a" * 200
     assert cache.place_of(at_limit).stem == at_limit
+    assert len(cache.place_of(f"{at_limit}a").stem) == 64
 
 
 def test_nothing_is_kept_of_a_model_that_was_not_found(registry: Registry) -> None:

@@ -67,7 +67,7 @@ def test_the_library_reads_the_same(tmp_path: Path) -> None:
     writer.add_array("llama.list", [0.5, -1.5])
     writer.add_array("tokenizer.ggml.tokens", ["a", "bcd"])
     writer.add_custom_alignment(64)
-    for name, shape in (("a", (2, 32)), ("b", (3, 5, 32))):
+    for name, shape in (("a", (2, 32)), ("b", (2, 3, 5, 32))):
         writer.add_tensor(name, np.zeros(shape, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -112,6 +112,27 @@ def list_of(kind: int, count: int) -> bytes:
     return text("a") + struct.pack("<IIQ", ARRAY, kind, count)
 
 
+TOKENS = list_of(STRING, 2) + text("") + text("abc")
+AFTER_TOKENS = -(-(24 + 9 + 16 + 8 + 11 + 9 + 4 + 8 + 4 + 8) // 32) * 32
+"""The start of the tensors after a head, `TOKENS` and one tensor of one dimension: docs/gguf.md of ggml."""
+
+
+@pytest.mark.parametrize(
+    ("content", "metadata"),
+    [
+        # Version 3 differs from version 2 in that a file may have the other byte order.
+        (head(version=2), {}),
+        (head(keys=1) + number("general.alignment", 1), {"general.alignment": 1}),
+        (head(keys=1) + list_of(STRING, 2) + text("abc") + text(""), {"a": []}),
+        (head(keys=1) + list_of(STRING, 0), {"a": []}),
+        (head(keys=1, tensors=1) + TOKENS + tensor("b", (1,)) + bytes(32 + 4), {"a": []}),
+    ],
+)
+def test_a_file_may_end_where_its_content_ends(content: bytes, metadata: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(content)
+    assert read(tmp_path / "m.gguf").metadata == metadata
+
+
 BROKEN: dict[str, tuple[bytes, str]] = {
     "an empty file": (
         b"",
@@ -131,15 +152,24 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "too many tensors": (head(tensors=HUGE), "claims 9,223,372,036,854,775,808 tensors; no model has more than 65,536"),
     "a text without an end": (
         head(keys=1) + struct.pack("<Q", HUGE),
-        "claims a text of 9,223,372,036,854,775,808 bytes",
+        "in the middle of its metadata",
     ),
     "a text beyond the end": (head(keys=1) + struct.pack("<Q", 1000), "in the middle of its metadata"),
-    "a list without an end": (head(keys=1) + list_of(UINT32, HUGE), "claims a list of 9,223,372,036,854,775,808 items"),
+    "a list without an end": (head(keys=1) + list_of(UINT32, HUGE), "in the middle of its metadata"),
+    "tokens without an end": (head(keys=1) + list_of(STRING, HUGE) + text("a"), "in the middle of its metadata"),
     "a list beyond the end": (head(keys=1) + list_of(UINT8, 8_000_000), "in the middle of its metadata"),
     "tokens beyond the end": (head(keys=1) + list_of(STRING, 8_000_000), "in the middle of its metadata"),
+    "a token beyond the end": (
+        head(keys=1) + list_of(STRING, 1) + struct.pack("<Q", 4) + b"abc",
+        "in the middle of its metadata",
+    ),
+    "a tensor beyond the end, after tokens": (
+        head(keys=1, tensors=1) + TOKENS + tensor("b", (1024,)),
+        f"bytes, but its tensors need {AFTER_TOKENS + 4096:,}. Download it again.",
+    ),
     "a token without an end": (
         head(keys=1) + list_of(STRING, 2) + struct.pack("<Q", HUGE) + bytes(64),
-        "claims a text of 9,223,372,036,854,775,808 bytes",
+        "in the middle of its metadata",
     ),
     "a list of lists": (head(keys=1) + list_of(ARRAY, 1) + bytes(64), "has a list of lists"),
     "an unknown type": (
@@ -208,9 +238,15 @@ def test_a_broken_file_is_refused_with_a_fix(case: str, tmp_path: Path) -> None:
 
 
 def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gguf_file, "MOST_HEADER", 1000)
-    with pytest.raises(UnreadableModelError, match="has more than 0 MiB of metadata, which no model has"):
-        read(write(tmp_path / "m.gguf"))
+    path = tmp_path / "m.gguf"
+    path.write_bytes(head(keys=1, tensors=1) + TOKENS + tensor("b", (1,)) + bytes(32 + 4))
+    end = 24 + len(TOKENS) + len(tensor("b", (1,)))
+    monkeypatch.setattr(gguf_file, "MOST_HEADER", end)
+    assert read(path).tensors
+    for most in (end - 1, 24 + len(TOKENS) - 1):
+        monkeypatch.setattr(gguf_file, "MOST_HEADER", most)
+        with pytest.raises(UnreadableModelError, match="has more than 0 MiB of metadata, which no model has"):
+            read(path)
 
 
 @pytest.mark.parametrize("name", ["", "none.gguf", "pipe"])
