@@ -12,7 +12,7 @@ from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
 from components.planned_pools import PlannedPool, plan_pool
 from sharing import versions
-from sharing.aws.tags import GROUP_NODE
+from sharing.aws.tags import NODE
 from sharing.hardware.gpus import alike
 from sharing.hardware.prices import Market
 from sharing.modes.modes import Sharing
@@ -77,7 +77,7 @@ class SpotGpuNodeGroupArgs:
     """Tags on the group, its instances, volumes and network interfaces."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=GROUP_NODE)
+        check_arguments(self, tagged=NODE)
         check_least(self, subnet_ids=1, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"

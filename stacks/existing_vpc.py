@@ -70,8 +70,7 @@ def read_vpc(network: Network, config: StackConfig, options: pulumi.InvokeOption
     groups = {id: ask(aws.ec2.get_security_group, id=id) for id in network.groups}
     wanted = rules.ENDPOINTS if "none" in ways.values() else ("s3",)
     return VpcFacts(
-        dns_support=vpc.enable_dns_support,
-        dns_hostnames=vpc.enable_dns_hostnames,
+        dns={"enable-dns-support": vpc.enable_dns_support, "enable-dns-hostnames": vpc.enable_dns_hostnames},
         subnets={
             id: rules.Subnet(
                 vpc=one.vpc_id,

@@ -8,7 +8,7 @@ import pulumi
 
 from components.arguments import accept_dictionaries, check_arguments, check_forms, check_least
 from sharing import versions
-from sharing.aws.tags import GROUP_NODE
+from sharing.aws.tags import NODE
 from sharing.problems import did_you_mean
 from sharing.stack.cluster import CONTROL_PLANE_ZONES, FEWEST_ZONES, Nat, Support
 from sharing.stack.existing import VpcId
@@ -98,7 +98,7 @@ class GpuClusterArgs:
     """Tags on every resource that supports tags, including those that controllers create."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=GROUP_NODE)
+        check_arguments(self, tagged=NODE)
         check_least(self, zones=2, system_nodes=1, system_zones=1)
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)

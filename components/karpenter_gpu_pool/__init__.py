@@ -16,7 +16,7 @@ from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.node_group import NODE_POLICIES
 from sharing import versions
-from sharing.aws.tags import KARPENTER_NODE
+from sharing.aws.tags import NODE
 from sharing.names import TOKEN, ZONE_LABEL
 
 __all__ = ["KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"]
@@ -71,7 +71,7 @@ class KarpenterGpuPoolArgs:
     """Extra values for the controller's Helm chart, merged last."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=KARPENTER_NODE)
+        check_arguments(self, tagged=NODE)
         check_least(self, node_subnet_ids=1, pools=1, controller_replicas=1)
         manifests.check(self.pools)
 

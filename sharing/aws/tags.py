@@ -39,20 +39,18 @@ RESERVED = {
 }
 """Prefixes of keys that a user cannot write in any spelling, each with the reason."""
 
-GROUP_NODE = (
+NODE = (
     "Name",
     # Tags of a node of a managed node group in public listings of `describe-tags`; its `aws:…` do not count.
     *("eks:cluster-name", "eks:nodegroup-name", "kubernetes.io/cluster/{}"),
     *("k8s.io/cluster-autoscaler/enabled", "k8s.io/cluster-autoscaler/{}"),
 )
-"""Keys on a node of a node group besides the user's and the stack's."""
-KARPENTER_NODE = (
-    "Name",
-    # karpenter-provider-aws 1.14.1, pkg/utils/utils.go `GetTags`, and pkg/controllers/nodeclaim/tagging/controller.go.
-    *("karpenter.sh/nodeclaim", "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"),
-    *("eks:eks-cluster-name", "kubernetes.io/cluster/{}"),
-)
-"""Keys on a node of Karpenter besides the user's and the stack's."""
+"""Keys on a node besides the user's and the stack's.
+
+Those on a node of Karpenter are as many: `Name`, `karpenter.sh/nodeclaim`, `karpenter.sh/nodepool`,
+`karpenter.k8s.aws/ec2nodeclass`, `eks:eks-cluster-name`, `kubernetes.io/cluster/…` (karpenter-provider-aws 1.14.1,
+pkg/utils/utils.go `GetTags`, and pkg/controllers/nodeclaim/tagging/controller.go).
+"""
 VOLUME = ("Name", EBS_CSI_TAG)
 """Keys on a volume that this program creates."""
 CLAIMED_VOLUME = (
@@ -65,8 +63,6 @@ CLAIMED_VOLUME = (
 """Keys on a volume that the EBS driver creates for a claim."""
 STACK = (TAG_PROJECT, TAG_STACK)
 """Keys on every resource of a stack."""
-NODE = max(GROUP_NODE, KARPENTER_NODE, key=len)
-"""Of both kinds of nodes, the keys of the one with more."""
 MOST_OF_A_STACK = MOST - len({*STACK, *NODE})
 """Tags that a user can write for a stack. No other resource of it has more of its own than a node."""
 

@@ -36,8 +36,8 @@ MOST_MINORS_OLDER = 3
 managed node groups of the control plane's version only (EKS API reference, CreateNodegroup, `version`)."""
 CNI_FOLDERS = ("/etc/cni/net.d", "/opt/cni/bin")
 """Every network plugin puts its configuration or its binaries there (containerd's defaults)."""
-CHAINED = ("istio", "install-cni", "linkerd", "multus")
-"""Parts of the images of plugins that do the same, and need another network plugin."""
+CHAINED = ("install-cni", "linkerd", "multus")
+"""Parts of the images of plugins that do the same, and need another network plugin. `install-cni` is that of Istio."""
 PLUGIN_FOLDERS = ("/var/lib/kubelet/device-plugins", "/run/nvidia/mps")
 """Where a device plugin registers with the kubelet (Kubernetes documentation, "Device Plugins"), and where the MPS
 daemon of NVIDIA's chart listens (k8s-device-plugin v0.20.0, templates/daemonset-mps-control-daemon.yml)."""

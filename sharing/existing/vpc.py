@@ -44,8 +44,8 @@ class VpcFacts:
     """A VPC with subnets and security groups, as AWS describes them."""
 
     exists: bool = True
-    dns_support: bool = True
-    dns_hostnames: bool = True
+    dns: Mapping[str, bool] = field(default_factory=dict)
+    """Whether `enable-dns-support` and `enable-dns-hostnames` are on."""
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     """By id. Subnets that AWS does not know are missing."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -151,8 +151,7 @@ def _listed(kind: str, config: StackConfig) -> str:
 
 def _dns_off(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
     """EKS user guide, network-reqs, "VPC requirements"."""
-    settings = {"enable-dns-support": facts.dns_support, "enable-dns-hostnames": facts.dns_hostnames}
-    for option in (option for option, on in settings.items() if not on):
+    for option in (option for option, is_on in facts.dns.items() if not is_on):
         command = f"aws ec2 modify-vpc-attribute --region {config.region} --vpc-id {network.vpc} --{option} Value=true"
         rule = f"has `{option}` off, so nodes cannot join the cluster"
         yield Problem(network.path, network.vpc, rule, f"Run `{command}`.")

@@ -43,9 +43,9 @@ class Need:
     """Buffers for the values between the layers."""
     context: float
     """Memory that CUDA takes per process."""
-    projector: float = 0.0
+    projector: float
     """Weights and buffers that turn images or audio into tokens."""
-    margin: float = 0.0
+    margin: float
     """Upper limit of the error of the prediction."""
 
     @property

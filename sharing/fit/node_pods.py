@@ -1,7 +1,7 @@
 """Pods of a stack besides the models and their check: `data/node_pods.csv`."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sharing import tables
 from sharing.modes.modes import Sharing
@@ -38,19 +38,21 @@ def on_system_nodes(config: StackConfig, of_features: Collection[str]) -> list[N
     `of_features` are the values of `when` that optional features add.
     """
     parts = {part for pool in config.pools for part in (*_parts(pool.sharing), pool.provisioner)}
-    return _pods(("system",), parts | {*of_features}, most=config.cluster.system_nodes.count)
+    # Two controllers of Karpenter never share a node, so one node has one (`karpenter.count_controllers`).
+    most = {"karpenter": config.cluster.system_nodes.count}
+    pods = _pods(("system",), parts | {*of_features})
+    return [replace(pod, count=min(pod.count, most.get(pod.name, pod.count))) for pod in pods]
 
 
 def _parts(sharing: Sharing) -> list[str]:
     return [part for part, runs in (("mps", sharing.needs_mps_daemon), ("mig", sharing.needs_mig_manager)) if runs]
 
 
-def _pods(nodes: Collection[str], parts: Collection[str], most: int = 1) -> list[NodePod]:
+def _pods(nodes: Collection[str], parts: Collection[str]) -> list[NodePod]:
     return [
         NodePod(
             name=row["pod"],
-            # Two controllers of Karpenter never share a node, so one node has one (`karpenter.count_controllers`).
-            count=min(int(row["count"] or 1), most) if row["when"] == "karpenter" else int(row["count"] or 1),
+            count=int(row["count"] or "1"),
             cpu_millis=int(row["cpu_millis"]),
             memory_mib=int(row["memory_mib"]),
         )

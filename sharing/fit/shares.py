@@ -28,7 +28,7 @@ class Placement:
     """Need of this model and of the largest neighbours that may be placed on the same GPU or slice; with limits per
     model, these limits.
     """
-    is_left: bool = True
+    is_left: bool
     """Whether a share of that kind is left for it."""
 
     @property

@@ -73,8 +73,8 @@ def gpus() -> dict[str, Gpu]:
     by_name: dict[str, Gpu] = {}
     for row in tables.read("gpu_memory").rows:
         cuda = int(row["cuda_mib"] or int(row["nvml_mib"]) * CUDA_FRACTION_OF_NVML)
-        major, _, minor = row["compute_capability"].partition(".")
-        derived = {"name": row["gpu"], "compute_capability": (int(major or 0), int(minor or 0)), "cuda_mib": cuda}
+        major, minor = (row["compute_capability"] or "0.0").split(".")
+        derived = {"name": row["gpu"], "compute_capability": (int(major), int(minor)), "cuda_mib": cuda}
         by_name[row["gpu"]] = Gpu(cuda_is_derived=not row["cuda_mib"], **{**tables.cells_of(row, Gpu), **derived})
     return by_name
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu
 from sharing.hardware.prices import HOME, Market
 from sharing.modes.layouts import LayoutSetting, Strategy
 from sharing.problems import Problem
-from sharing.section import Constructed
+from sharing.section import Constructed, Section
 
 GPU_RESOURCE = "nvidia.com/gpu"
 ENTIRE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
@@ -91,17 +91,8 @@ class Shares:
         return "mps" if self.enforced and not self.own_limits else "time-slicing"
 
 
-class Mode(Constructed):
-    """Interface of every mode. Field names are kebab-case in a stack file, snake_case in Python."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
+class Mode(Constructed, Section):
+    """Interface of every mode."""
 
     mode: str
     limits: Limits | None = Field(default=None, description=LIMITS)

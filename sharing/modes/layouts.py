@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from sharing.hardware import mig, offerings
 from sharing.hardware.gpus import Gpu, InstanceType
 from sharing.hardware.prices import Book, Market
 from sharing.problems import LIMIT, Problem, did_you_mean
-from sharing.section import Constructed, WrongFormError
+from sharing.section import Constructed, Section, WrongFormError
 
 Strategy = Literal["single", "mixed"]
 
@@ -25,10 +25,8 @@ def _readable(name: str) -> str:
 Name = Annotated[str, AfterValidator(_readable)]
 
 
-class Slices(Constructed):
+class Slices(Constructed, Section):
     """Slices of one profile."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     profile: Name = Field(examples=["1g.24gb"], description="MIG profile, e.g. `1g.24gb`.")
     count: int = Field(default=1, ge=1, description="Slices of this profile on each GPU.")

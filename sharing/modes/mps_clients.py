@@ -24,7 +24,7 @@ def memory_limit(limit_mib: int) -> str:
     return f"0={limit_mib}M"
 
 
-def client_environment(limit_mib: int, threads: float = 1.0) -> Mapping[str, str]:
-    """The variables of a process with these limits; without a limit of threads, it may use all."""
+def client_environment(limit_mib: int, threads: float) -> Mapping[str, str]:
+    """The variables of a process with these limits; with all threads, it has no limit of them."""
     variables = {PIPE_VARIABLE: PIPE_DIRECTORY, MEMORY_VARIABLE: memory_limit(limit_mib)}
     return variables if threads == 1 else {**variables, THREADS_VARIABLE: str(round(threads * 100))}

@@ -32,8 +32,7 @@ def read_vpc(account: Account, network: Network) -> VpcFacts:
     found = described("vpc_endpoints", "VpcEndpoints", *here)
     endpoints = [one for one in found if one["VpcEndpointType"] == "Gateway" or not one["ServiceName"].endswith(".s3")]
     return VpcFacts(
-        dns_support=is_on("DnsSupport"),
-        dns_hostnames=is_on("DnsHostnames"),
+        dns={"enable-dns-support": is_on("DnsSupport"), "enable-dns-hostnames": is_on("DnsHostnames")},
         subnets={
             raw["SubnetId"]: Subnet(
                 vpc=raw["VpcId"],

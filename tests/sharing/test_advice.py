@@ -282,6 +282,13 @@ def test_nothing_is_offered_where_no_change_helps(whole: StackConfig) -> None:
     assert judge_fully(whole).advice == {"gpu": ()}
 
 
+def test_a_change_of_a_model_leaves_idle_nodes_alone() -> None:
+    idle = pool(desired=3, max=3, sharing=Exclusive())
+    assert ("models[0].slots: 5",) in offers(
+        setup(pools=(idle,), models=tenants(served("llama2:7b", context=4096, slots=8)))
+    )
+
+
 def test_if_no_single_change_is_enough_all_models_that_fail_are_changed_alike() -> None:
     """The third model leaves enough memory for the other two with two slots each."""
     asked = served("llama2:7b", slots=4)

@@ -142,8 +142,9 @@ def test_the_peak_is_a_warning_unless_a_limit_per_hour_holds_it_down() -> None:
     )
     assert warning.fix == "Write `max-usd-per-hour: 0.86` as well to limit the peak."
     assert judge_fully(setup(max_usd_per_month=314, max_usd_per_hour=0.86)).warnings == ()
-    # A month of nothing but replacements: 730 × 0.85627.
-    assert judge_fully(setup(max_usd_per_month=625.1)).warnings == ()
+    # A month of nothing but replacements: 730 × 0.85627 = 625.08.
+    most = 730 * cost(setup()).replacing_usd_per_hour
+    assert judge_fully(setup(max_usd_per_month=most)).warnings == ()
     assert len(judge_fully(setup(max_usd_per_month=625)).warnings) == 1
     assert judge_fully(setup(max_usd_per_month=300)).warnings == (), "an error is enough"
 

@@ -29,7 +29,7 @@ from tests.sharing.builders import TODAY, read_cases
 CASES = read_cases("existing_cluster")
 Object = dict[str, Any]
 ADD_ONS: list[Object] = [
-    {"name": "kube-system/aws-node", "image": "amazon-k8s-cni:v1.22.4", "folders": ["/opt/cni/bin", "/etc/cni/net.d"]},
+    {"name": "kube-system/aws-node", "image": "amazon-k8s-cni:v1.22.4", "folders": ["/etc/cni/net.d"]},
     {"name": "kube-system/kube-proxy", "image": "eks/kube-proxy:v1.36.0"},
     {"name": "kube-system/ebs-csi-node", "image": "eks/aws-ebs-csi-driver:v1.66.0"},
     {"name": "kube-system/eks-pod-identity-agent", "image": "eks/eks-pod-identity-agent:v0.1.36"},

@@ -35,7 +35,7 @@ RIGHT = {
 def facts(case: dict[str, Any]) -> VpcFacts:
     if "vpc" in case and case["vpc"] is None:
         return VpcFacts(exists=False)
-    vpc: dict[str, Any] = {"dns_support": True, "dns_hostnames": True, "endpoints": ["s3"], **case.get("vpc", {})}
+    vpc: dict[str, Any] = {"endpoints": ["s3"], **case.get("vpc", {})}
     fields = Subnet.__dataclass_fields__
     subnets = {
         id: Subnet(**{**{name: getattr(right, name) for name in fields}, **case.get(id, {})})
@@ -86,6 +86,7 @@ def test_a_route_leads_where_its_target_leads(gateway: str | None, nat: str | No
         (("pl-1", "igw-1", None), "elsewhere"),
         (("pl-1", None, "nat-1"), "elsewhere"),
         (("pl-1", "vpce-1", None), "none"),
+        (("0.0.0.0/1", None, "nat-1"), "elsewhere"),
         (("128.0.0.0/1", None, "nat-1"), "elsewhere"),
         (("0.0.0.0/16", "tgw-1", None), "none"),
         (("10.0.0.0/8", "tgw-1", None), "none"),

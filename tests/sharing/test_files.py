@@ -40,16 +40,19 @@ def test_a_file_is_on_the_disk_before_it_replaces_the_old_one(tmp_path: Path, mo
     assert (seen, path.read_bytes(), os.listdir(tmp_path)) == (["oldnéw"], "néw".encode(), ["it"])
 
 
-@pytest.mark.parametrize(("mode", "umask", "made"), [(0o666, 0o022, 0o644), (0o666, 0o007, 0o660), (0o600, 0, 0o600)])
+@pytest.mark.parametrize(
+    ("mode", "umask", "made"), [({}, 0o022, 0o644), ({}, 0o007, 0o660), ({"mode": 0o600}, 0, 0o600)]
+)
 def test_a_new_file_gets_the_mode_minus_the_umask_and_an_old_one_keeps_its_own(
-    mode: int, umask: int, made: int, tmp_path: Path
+    mode: dict[str, int], umask: int, made: int, tmp_path: Path
 ) -> None:
-    path, earlier = tmp_path / "it", os.umask(umask)
+    path, beside, earlier = tmp_path / "it", tmp_path / "lock", os.umask(umask)
     try:
-        write_whole(path, "first", mode=mode)
-        assert stat.S_IMODE(path.stat().st_mode) == made
+        write_whole(path, "first", **mode)  # type: ignore[arg-type]
+        lock(beside, **mode).close()  # type: ignore[arg-type]
+        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(beside.stat().st_mode) == made
         path.chmod(0o640)
-        write_whole(path, "second", mode=mode)
+        write_whole(path, "second", **mode)  # type: ignore[arg-type]
     finally:
         os.umask(earlier)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("second", 0o640)

@@ -61,6 +61,13 @@ def test_the_inputs_of_a_batch_are_in_ram(row: dict[str, str]) -> None:
     assert host_need(served).buffers == pytest.approx(float(row["mib"]), abs=0.1)
 
 
+def test_a_model_of_unknown_width_counts_as_one_with_70_billion_weights() -> None:
+    large = find("llama3.1:70b")
+    assert large is not None
+    known, unknown = (ServedModel.of(model, context=4096, slots=1) for model in (large, replace(large, width=0)))
+    assert host_need(unknown).buffers == host_need(known).buffers
+
+
 @pytest.mark.parametrize(
     ("layers", "experts", "measured"), [(36, 0, 233), (41, 256, 503), (43, 256, 546), (48, 256, 400)]
 )

@@ -1,5 +1,6 @@
 """The memory model against the engine's own accounting and against what users measured."""
 
+import re
 from pathlib import Path
 from statistics import median
 
@@ -7,7 +8,7 @@ import pytest
 
 from sharing.fit.memory import Need, compute_mib, need
 from sharing.hardware.gpus import Gpu, gpus
-from sharing.models.catalogue import MIB, KvType, Model
+from sharing.models.catalogue import MIB, KvType, Model, models
 from sharing.models.served import ServedModel
 from tests.sharing.builders import read_figures, replace
 
@@ -113,6 +114,54 @@ def test_the_one_unexplained_reading_of_the_same_engine_is_in_the_documentation(
     page = PAGE.read_text(encoding="utf-8")
     (row,) = [row for row in READINGS if row["kind"] == "unexplained"]
     assert f"{int(row['mib']):,} MiB for `llama3.2:3b` on an RTX 5080" in page
+
+
+def said_of(page: Path) -> str:
+    return " ".join(page.read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("name", ["all-minilm-22m", "gemma3-12b+vision", "gemma3-27b+vision"])
+def test_the_margin_is_that_of_the_documentation(name: str) -> None:
+    usual = re.search(r"The margin is (\d+) % of it, at least (\d+) and at most (\d+) MiB\.", said_of(PAGE))
+    of_pictures = re.search(r"the buffers of a projector, by (\d+) MiB", said_of(PAGE))
+    assert usual
+    assert of_pictures
+    part, least, most = map(int, usual.groups())
+    found = need(ServedModel.of(SHAPES[name], context=512, slots=1), gpus()["t4"])
+    more = gpus()["t4"].context_spread_mib + int(of_pictures[1]) * name.endswith("+vision")
+    assert found.margin == min(max(part / 100 * found.total, least), most) + more
+
+
+@pytest.mark.parametrize(
+    ("architecture", "sentence"),
+    [
+        ("gemma3", "its weights and about {:.0f} MiB of buffers."),
+        *((name, "Qwen3-VL takes {:.0f} MiB,") for name in ("qwen3vl", "qwen3vlmoe")),
+        ("qwen25vl", "Qwen2.5-VL {:.0f} MiB because"),
+    ],
+)
+def test_the_buffers_of_a_projector_are_those_of_the_documentation(architecture: str, sentence: str) -> None:
+    model = replace(SHAPES["gemma3-4b+vision"], architecture=architecture)
+    found = need(ServedModel.of(model, context=512, slots=1), gpus()["t4"])
+    assert sentence.format(found.projector - model.projector_bytes / MIB) in said_of(PAGE)
+
+
+def test_layers_without_a_gate_take_a_third() -> None:
+    """jina-embeddings-v3 has the layers of bge-m3: both are XLM-RoBERTa."""
+    bge, jina = (
+        compute_mib(ServedModel.of(replace(SHAPES["bge-m3"], architecture=name), context=512, slots=1))
+        for name in ("bert", "jina-bert-v3")
+    )
+    assert bge == jina
+
+
+def test_an_unknown_width_is_estimated_from_the_size_of_a_layer() -> None:
+    known = models()["llama3.1:8b"]
+    with_width, without = (
+        compute_mib(ServedModel.of(model, context=4096, slots=1))
+        for model in (known, replace(known, width=0, feed_forward=0))
+    )
+    assert without == pytest.approx(with_width, rel=0.2)
 
 
 def test_the_worked_example_of_the_documentation_is_right() -> None:

@@ -77,10 +77,13 @@ def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:
 
 def test_a_tied_embedding_is_on_the_gpu_but_the_position_table_is_not() -> None:
     assert described(LLAMA).embedding_bytes == 0
-    model = described(
-        LLAMA, Tensor("per_layer_token_embd.weight", (256, 900), 40), Tensor("token_types.weight", (2,), 2)
+    per_layer, types, places = (
+        Tensor("per_layer_token_embd.weight", (256, 900), 40),
+        Tensor("token_types.weight", (2,), 2),
+        Tensor("position_embd.weight", (4,), 3),
     )
-    assert (model.embedding_bytes, model.vocabulary) == (42, 900)
+    model = described(LLAMA, per_layer, types, places)
+    assert (model.embedding_bytes, model.vocabulary) == (45, 900)
 
 
 def more_of(case: dict[str, Any]) -> list[Tensor]:

@@ -1,5 +1,7 @@
 """The memory that a model needs: the formula, the published figures, and smaller settings that never need more."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +39,11 @@ def own(**overrides: int | bool) -> Model:
         **overrides,
     }
     return Model(name="own", source="test", **numbers)  # type: ignore[arg-type]
+
+
+def test_what_a_program_does_not_say_of_a_model_is_none_or_unknown() -> None:
+    defaults = {each.default for each in dataclasses.fields(Model)} - {dataclasses.MISSING}
+    assert defaults == {"", 0}
 
 
 @pytest.mark.parametrize("tag", TAGS)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharing import artifacts
-from sharing.stack.registry import LONGEST, correct, ecr_region, is_registry
+from sharing.stack.registry import correct, ecr_region, is_registry
 
 ACCOUNT = "111122223333"
 REGISTRY = "registry.example.com:5000/team/tandem"
@@ -21,6 +21,8 @@ RIGHT = (
     "a-b.example.com/team_one/team__two/team---three/v1.2",
     f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/tandem",
     f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com",
+    # 200 characters, so that 55 of a repository's 255 are left for the name of an image.
+    f"registry.example.com/{'a' * 179}",
 )
 WRONG = (
     "tandem",
@@ -36,7 +38,7 @@ WRONG = (
     "registry.example.com/a-",
     "registry.example.com/täg",
     "registry.example.com/a\n",
-    f"registry.example.com/{'a' * LONGEST}",
+    f"registry.example.com/{'a' * 180}",
 )
 
 

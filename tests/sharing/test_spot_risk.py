@@ -14,6 +14,7 @@ SEEN = {
     ("us-east-1", "g4dn.xlarge"): ("15–20 %", 64),
     ("us-east-1", "g4dn.12xlarge"): ("10–15 %", 64),
     ("us-east-1", "g6e.2xlarge"): ("10–15 %", 63),
+    ("ap-northeast-2", "g4dn.xlarge"): ("5–10 %", 64),
     ("us-east-1", "p5.48xlarge"): (">20 %", 52),
     ("ca-central-1", "p5.48xlarge"): ("<5 %", -62),
 }

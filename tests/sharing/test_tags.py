@@ -26,7 +26,9 @@ WRONG_KEYS = {
     "eks:eks-cluster-name": "begins with `eks:`, which EKS reserves",
     **dict.fromkeys(["karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"], "which Karpenter reserves"),
     # amazon-vpc-cni-k8s b521883, pkg/awsutils/awsutils.go.
-    "cluster.k8s.amazonaws.com/name": "which the VPC CNI reserves",
+    **dict.fromkeys(
+        ["cluster.k8s.amazonaws.com/name", "node.k8s.amazonaws.com/instance_id"], "which the VPC CNI reserves"
+    ),
     "name": "differs from `Name` of this program only in case, which IAM does not see. Write another key.",
     # botocore 1.44.5: min and max of tagKeyType, and its pattern.
     "": "is an empty key. Write a name.",

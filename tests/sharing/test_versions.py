@@ -31,16 +31,12 @@ def test_the_gpu_operator_contains_a_device_plugin_like_ours() -> None:
     assert numbers(versions.GPU_OPERATOR_CHART) >= (26, 7)
 
 
-@pytest.mark.parametrize("kubernetes", versions.AMI_KUBERNETES)
-def test_karpenter_supports_every_pinned_kubernetes(kubernetes: str) -> None:
+@pytest.mark.parametrize("kubernetes", OLDEST_KARPENTER)
+def test_every_pinned_kubernetes_has_karpenter_its_kubelet_and_its_add_ons(kubernetes: str) -> None:
     assert numbers(versions.KARPENTER_CHART) >= OLDEST_KARPENTER[kubernetes]
-
-
-@pytest.mark.parametrize("kubernetes", versions.AMI_KUBERNETES)
-def test_every_pinned_kubernetes_has_its_kubelet_and_its_add_ons(kubernetes: str) -> None:
     assert versions.ami_release(kubernetes).startswith(kubernetes)
-    for table in (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER):
-        assert kubernetes in table
+    add_ons = (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER)
+    assert all(kubernetes in table for table in (*add_ons, versions.POD_IDENTITY_AGENT))
 
 
 def test_an_image_is_named_by_version_and_digest() -> None:

@@ -1,15 +1,19 @@
 """The schema of stack files, from which editors have completion, descriptions and errors."""
 
+import json
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 
-from stacks.stack_file.schema import stack_schema
+from stacks.stack_file.schema import FILE, stack_schema
 from tests.several_pools import stack_file as several_pools
 from tests.shipped import FILES
 
+WRITTEN = Path(__file__).resolve().parent.parent.parent / "docs" / FILE
 TEXT = """
 config:
   aws:region: us-east-1
@@ -20,8 +24,13 @@ config:
 """
 
 
+@cache
+def validator() -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(stack_schema())
+
+
 def found(document: object) -> list[str]:
-    return [error.message for error in jsonschema.Draft7Validator(stack_schema()).iter_errors(document)]
+    return [error.message for error in validator().iter_errors(document)]
 
 
 def changed(**changes: object) -> dict[str, Any]:
@@ -32,6 +41,10 @@ def changed(**changes: object) -> dict[str, Any]:
 
 def test_the_schema_is_valid() -> None:
     jsonschema.Draft7Validator.check_schema(stack_schema())
+
+
+def test_editors_read_the_bounds_defaults_and_examples_of_every_key() -> None:
+    assert json.loads(WRITTEN.read_text(encoding="utf-8")) == stack_schema()
 
 
 @pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools()])
