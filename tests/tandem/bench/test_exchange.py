@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -128,6 +129,42 @@ def test_a_server_that_refuses_is_not_asked_a_thousand_times_per_second(monkeypa
     with ollama(fault="busy") as at:
         taken = measured(at, ALONE, load(requests=6))
     assert taken.seconds >= 5 * 0.01
+
+
+@pytest.mark.parametrize(("loop", "level"), [("closed", 2.0), ("open", 5000.0)])
+def test_the_faster_model_continues_until_the_slower_one_is_done(
+    loop: Any, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one answers only after the faster one got ten requests, the last of which it never answers."""
+    sent = {"a": 0, "b": 0}
+
+    async def measure() -> Measured:
+        enough = asyncio.Event()
+
+        async def exchange(_: stream.Sender, body: object, into: Exchange) -> None:
+            into.sent_ns = time.monotonic_ns()
+            sent[into.endpoint] += 1
+            if into.endpoint == "b":
+                await enough.wait()
+            elif sent["a"] >= 10:
+                enough.set()
+                await asyncio.Event().wait()
+            await asyncio.sleep(0)
+            into.parts = [(into.sent_ns, b'{"response": "a", "done": true}')]
+
+        monkeypatch.setattr(stream.Sender, "_exchange", exchange)
+        both = Bench([server("a", "tiny:1b"), server("b", "tiny:1b")], load(), "salt")
+        measured = await both.measure(Case(1, ("a", "b"), 8, loop, level))
+        await both.close()
+        return measured
+
+    rows = asyncio.run(measure()).rows
+    fast, slow = ([row for row in rows if row.endpoint == name] for name in "ab")
+    assert [row.error for row in slow if row.counted] == [None] * 3
+    assert [row.counted for row in fast] == [True] * 3 + [False] * (len(fast) - 3)
+    assert [row.error for row in fast[:9]] == [None] * 9
+    assert {row.error for row in fast[9:]} == {"stopped at the end of the run"}
+    assert loop == "open" or len(fast) == 9 + 2
 
 
 def test_garbage_is_collected_before_a_run_and_not_during_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
 from tandem.aws import parked_nodes
+from tandem.deployed import parking
 from tandem.deployed.patience import Patience
+from tandem.verify import command
 from tests.command import ROOT, call
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
@@ -90,7 +92,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
         calls.append(parsed)
         return 1
 
-    monkeypatch.setattr("tandem.verify.command._run", verify)
+    monkeypatch.setattr(command, "_run", verify)
     return calls
 
 
@@ -171,9 +173,9 @@ def reach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Jobs], None]:
     def set_(cluster: Jobs) -> None:
         clock = Clock()
         patience = partial(Patience, clock=clock, sleep=clock.sleep)
-        monkeypatch.setattr("tandem.deployed.parking.Patience", patience)
+        monkeypatch.setattr(parking, "Patience", patience)
         reached = SimpleNamespace(cluster=cluster)
-        monkeypatch.setattr("tandem.deployed.parking.reached", lambda parsed: nullcontext(reached))
+        monkeypatch.setattr(parking, "reached", lambda parsed: nullcontext(reached))
 
     return set_
 
