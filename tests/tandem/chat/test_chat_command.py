@@ -1,5 +1,6 @@
 """`tandem chat` against two servers with scripted answers."""
 
+import datetime
 import errno
 import functools
 import io
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tandem.chat.transcript import usual_name
 from tandem.deployed.ollama import Ollama
 from tests.command import Ended, call
 from tests.tandem.fake_network import Network, raw, transport
@@ -109,6 +111,10 @@ def test_an_existing_transcript_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "t.md"
     assert ended == Ended(2, "", f"error: {path} already exists. Choose another file with `--transcript`.\n")
     assert (tmp_path / "t.md").read_text() == "mine"
+
+
+def test_a_transcript_is_named_after_its_time() -> None:
+    assert usual_name(datetime.datetime(2026, 1, 2, 13, 4, 5)) == Path("chat-20260102-130405.md")
 
 
 class FullDisk(io.BytesIO):

@@ -22,11 +22,15 @@ class Reader(HTMLParser):
         self.attributes: list[tuple[str, str | None]] = []
         self.text = ""
         self.lines: list[str] = []
+        self.open: list[str] = []
+        """Tags that have not ended."""
         self._unseen: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
         self.attributes += attrs
         if tag in UNSEEN:
             self._unseen.append(tag)
@@ -40,6 +44,7 @@ class Reader(HTMLParser):
             self.lines[-1] += ": "
 
     def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
         if self._unseen[-1:] == [tag]:
             self._unseen.pop()
         elif tag in ("td", "th") and not self._unseen:

@@ -52,6 +52,7 @@ def test_a_page_needs_nothing_but_itself() -> None:
 
 def test_a_page_has_the_figures_and_all_words_of_the_document() -> None:
     seen = Reader(page(mps()))
+    assert seen.open == []
     assert seen.tags.count("svg") == 2
     assert "Cost of sharing, at equal load" in seen.text
     assert "llama2:7b and mistral:7b: mps" in seen.text
