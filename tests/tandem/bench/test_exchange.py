@@ -2,16 +2,22 @@
 
 import asyncio
 import gc
+import io
+import re
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from tandem.bench import run, stream
+from tandem.bench import run, screen, stream
+from tandem.bench.measuring import _errors
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
 from tandem.bench_results.result import Load, Row
+from tandem.bench_results.summary import summary
+from tests.tandem import results
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import result, server
 
@@ -187,3 +193,21 @@ def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.Monke
     monkeypatch.setattr("tandem.bench.run.time.process_time", lambda: next(seconds))
     with ollama() as at:
         assert measured(at, ALONE, load(requests=1)).client_cpu_s == 2.5
+
+
+def test_on_a_terminal_a_bar_counts_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.StringIO()
+    monkeypatch.setattr(screen, "open_console", lambda **_: Console(file=printed, force_terminal=True, width=80))
+    ran = results.run(["a"], results.steady("a", 100.0, 10.0))
+    with screen.Progress(2, quiet=False) as progress:
+        for _ in range(2):
+            progress.begins(ALONE)
+            progress.ended(ran)
+    assert re.search("━ 2/2 ", re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()))
+
+
+def test_every_kind_of_failure_is_named_the_most_frequent_first() -> None:
+    rows = [replace(results.failed(), error=error) for error in ("b", "a", "c", "c", "d")]
+    assert _errors(summary(result("x", [results.run(["a"], rows)]))) == (
+        "5 requests failed: 2 × c; 1 × a; 1 × b; 1 × d"
+    )

@@ -50,6 +50,11 @@ def test_dollars_for_a_million_tokens() -> None:
     assert measures.usd_per_million(0.36, 100.0) == pytest.approx(1.0)
 
 
+def test_only_several_tokens_in_several_pieces_have_a_time_between_them() -> None:
+    answers = (row([1.0, 2.0]), row([1.0, 2.0], tokens=1), row([1.0], tokens=5))
+    assert [measures.has_itl(one) for one in answers] == [True, False, False]
+
+
 def test_requests_of_all_repeats_are_one_sample_and_throughput_is_the_median_repeat() -> None:
     runs = [run(["a"], steady("a", 100.0, time), repeat=n) for n, time in enumerate((10.0, 20.0, 60.0), start=1)]
     [one] = summary(result("x", runs)).figures

@@ -15,6 +15,7 @@ import yaml
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
+from stacks.stack_file.judge import judge_file
 from tandem.aws import parked_nodes
 from tandem.deployed import parking
 from tandem.deployed.patience import Patience
@@ -81,6 +82,8 @@ def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(grou
     assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
     assert call("wake", file, "--no-wait").stdout == f"gpu: 0 to 2 nodes ({group})\n"
     assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+    [found] = parking.find_groups(argparse.Namespace(stack=file, profile=None), judge_file(Path(file)).plan())
+    assert (found.pool, found.name, found.nodes, found.most) == ("gpu", group, 2, 2)
 
 
 @pytest.fixture
