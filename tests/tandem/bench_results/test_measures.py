@@ -50,6 +50,12 @@ def test_dollars_for_a_million_tokens() -> None:
     assert measures.usd_per_million(0.36, 100.0) == pytest.approx(1.0)
 
 
+def test_a_run_may_begin_at_any_time() -> None:
+    rows = [row([1000.0, 2000.0], sent_ms=3000.0), row([500.0, 1000.0], sent_ms=5000.0)]
+    assert measures.tokens_per_s(rows) == pytest.approx(4 / 3.0)
+    assert measures.goodput(rows, 1000.0, 1000.0) == pytest.approx(2 / 3.0)
+
+
 def test_only_several_tokens_in_several_pieces_have_a_time_between_them() -> None:
     answers = (row([1.0, 2.0]), row([1.0, 2.0], tokens=1), row([1.0], tokens=5))
     assert [measures.has_itl(one) for one in answers] == [True, False, False]

@@ -1,11 +1,14 @@
-"""How long credentials last, by where botocore found them (the names are its providers' `METHOD`s)."""
+"""How long credentials last, by where botocore found them (its providers' `METHOD`s), and the verdict of all checks."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tandem.doctor.checks import CHECKS, Answered
 from tandem.doctor.credentials import _lifetime_of
+from tandem.doctor.finding import Finding, exit_code
+from tandem.doctor.screen import as_dict
 
 
 @pytest.mark.parametrize(
@@ -15,3 +18,26 @@ def test_every_sdk_renews_these_credentials(method: str) -> None:
     session: Any = SimpleNamespace(get_credentials=lambda: SimpleNamespace(method=method, _expiry_time="soon"))
     found = _lifetime_of(session)
     assert (found.known, found.expires, found.why) == (True, None, f"renewed ({method})")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code", "said"),
+    [("ok warning", 0, "ok"), ("ok unknown warning", 2, "unknown"), ("unknown stops ok", 1, "stops")],
+)
+def test_an_error_outweighs_what_is_unknown(verdicts: str, code: int, said: str) -> None:
+    """The exit codes are those of `tandem doctor --help`."""
+    machine: Any = SimpleNamespace(stack=None, account_id=None, region="")
+    kinds: Any = verdicts.split()
+    answers = [Answered(CHECKS[0], Finding(verdict=kind, text=f"is {kind}", fix="Do it.")) for kind in kinds]
+    assert exit_code(one.finding for one in answers) == code
+    assert as_dict(machine, answers) == {
+        "schema_version": 1,
+        "stack": None,
+        "account": None,
+        "region": None,
+        "verdict": said,
+        "checks": [
+            {"check": "python", "title": "Python", "verdict": kind, "found": f"is {kind}", "fix": "Do it."}
+            for kind in kinds
+        ],
+    }
