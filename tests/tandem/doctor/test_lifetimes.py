@@ -1,11 +1,13 @@
 """How long credentials last, by where botocore found them (its providers' `METHOD`s), and the verdict of all checks."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tandem.doctor.checks import CHECKS, Answered
+from tandem.doctor.command import _ambient_region
 from tandem.doctor.credentials import _lifetime_of
 from tandem.doctor.finding import Finding, exit_code
 from tandem.doctor.screen import as_dict
@@ -41,3 +43,13 @@ def test_an_error_outweighs_what_is_unknown(verdicts: str, code: int, said: str)
             for kind in kinds
         ],
     }
+
+
+def test_without_a_region_it_is_that_of_the_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As boto3's configuration guide says: `AWS_CONFIG_FILE`, and a section for each profile."""
+    config = tmp_path / "config"
+    config.write_text("[default]\nregion = eu-west-1\n[profile work]\nregion = eu-north-1\n")
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    assert [_ambient_region(profile) for profile in (None, "work", "none")] == ["eu-west-1", "eu-north-1", ""]

@@ -24,6 +24,8 @@ class Reader(HTMLParser):
         self.lines: list[str] = []
         self.open: list[str] = []
         """Tags that have not ended."""
+        self.tables: list[list[int]] = []
+        """The number of cells in each row of each table."""
         self._unseen: list[str] = []
         self.feed(page)
 
@@ -32,6 +34,12 @@ class Reader(HTMLParser):
         if tag != "meta":
             self.open.append(tag)
         self.attributes += attrs
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append(0)
+        elif tag in ("td", "th"):
+            self.tables[-1][-1] += 1
         if tag in UNSEEN:
             self._unseen.append(tag)
         elif self._unseen:
