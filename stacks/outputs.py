@@ -1,6 +1,6 @@
 """The outputs of a stack: `stacks.deploy` exports `describe`, and every command reads `StackOutputs`.
 
-Fields with a default are missing from the outputs of an older program.
+Fields with a default are missing where a stack has no such part.
 """
 
 from typing import Any
@@ -40,23 +40,18 @@ class PoolOutputs(_Outputs):
     """0 for a parked pool."""
     shares: tuple[SharesOutputs, ...]
     """One entry for each kind of share."""
-    config: str | None = None
+    config: str
     """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
-    cut: str | None = None
+    cut: str
     """Layout of each GPU (`Sharing.cut`)."""
-    gpu: str | None = None
+    gpu: str
     """Name of the GPU in `tandem gpus`."""
-    instance_types: tuple[str, ...] | None = None
+    instance_types: tuple[str, ...]
     """EC2 instance types that the nodes may have."""
-    capacity: Capacity | None = None
+    capacity: Capacity
     """`spot` or `on-demand`."""
-    provisioner: Provisioner | None = None
+    provisioner: Provisioner
     """The creator of the nodes: `node-group` or `karpenter`."""
-
-    @property
-    def per_gpu(self) -> int:
-        """Shares of a GPU, of all kinds."""
-        return sum(shares.per_gpu for shares in self.shares)
 
 
 class CostOutputs(_Outputs):

@@ -257,6 +257,5 @@ def _memory(asked: Ollama) -> Memory | None:
 
 def _errors(measured: Summary) -> str:
     most = sorted(measured.errors.items(), key=lambda item: (-item[1], item[0]))
-    rest = f" and {len(most) - 3} more" if len(most) > 3 else ""
-    kinds = "; ".join(f"{often} × {error}" for error, often in most[:3])
-    return f"{sum(measured.errors.values())} requests failed: {kinds}{rest}"
+    kinds = "; ".join(f"{often} × {error}" for error, often in most)
+    return f"{sum(measured.errors.values())} requests failed: {kinds}"

@@ -18,8 +18,6 @@ LINES = (
     ("Ctrl-C", "stop the answer"),
     (QUOTES, "begin and end a message of several lines"),
 )
-MOST_KEPT = 1000
-"""Messages in the history."""
 
 
 def read_messages(forget: Callable[[], None]) -> Iterator[str]:
@@ -70,7 +68,6 @@ def history() -> Iterator[None]:
         return
     with suppress(OSError):
         readline.read_history_file(path)
-    readline.set_history_length(MOST_KEPT)
     try:
         yield
     finally:

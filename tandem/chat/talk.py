@@ -1,12 +1,10 @@
 """Speakers in turn: two models, or one and you. A model sees itself as the assistant and the other as the user."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.deployed.ollama import Ollama, OllamaError, Piece
-
-OPEN, CLOSE = "<think>", "</think>"
 
 
 @dataclass(slots=True)
@@ -40,7 +38,7 @@ class Speaker:
         Raises `OllamaError` if it stops early or is empty: nobody could reply.
         """
         said = ""
-        for piece in apart(self.server.chat(self.messages, options)):
+        for piece in self.server.chat(self.messages, options):
             said += piece.text
             yield piece
         if not said.strip():
@@ -80,38 +78,3 @@ def talk(
             yield turn, piece
         listener.hears(turn.text.strip())
         speaker, listener = listener, speaker
-
-
-def apart(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces, with text between a leading `<think>` and `</think>` marked as thinking.
-
-    Ollama does this for models whose template it knows; for others the tags arrive as text.
-    """
-    held, thinks, decided = "", False, False
-    for piece in pieces:
-        held += piece.text
-        text = thinking = ""
-        if not decided:
-            begins = held.lstrip()
-            if begins.startswith(OPEN):
-                decided, thinks, held = True, True, begins.removeprefix(OPEN)
-            elif begins and not OPEN.startswith(begins):
-                decided = True
-        if decided and thinks:
-            thinking, closed, after = held.partition(CLOSE)
-            if closed:
-                thinks, held = False, after.lstrip()
-            else:
-                kept = _beginning_of(CLOSE, held)
-                thinking, held = held[: len(held) - kept], held[len(held) - kept :]
-        if piece.done_reason and thinks:
-            thinking, held = thinking + held, ""
-        if (decided and not thinks) or piece.done_reason:
-            text, held = held, ""
-        if text or thinking or piece.thinking or piece.done_reason:
-            yield replace(piece, text=text, thinking=piece.thinking + thinking)
-
-
-def _beginning_of(tag: str, text: str) -> int:
-    """How many characters at the end of `text` may be the beginning of `tag`."""
-    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

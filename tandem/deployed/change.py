@@ -6,11 +6,11 @@ from typing import Literal
 
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
-from sharing.modes.base import PER_MODEL, Shares
+from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import MODES
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
+from stacks.outputs import PoolOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]
 """The pool's nodes after the change: the same ones; those of another group; those of a new Karpenter pool,
@@ -20,7 +20,7 @@ one at a time."""
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A pool before and after. Values missing from the outputs count as unchanged."""
+    """A pool before and after."""
 
     pool: GpuPool
     was: PoolOutputs
@@ -39,44 +39,34 @@ class Change:
 
     @cached_property
     def mode_differs(self) -> bool:
-        """Whether mode or settings change; without outputs of them, mode or number of shares."""
-        if self.was.config:
-            return self.was.config != self.pool.sharing.config_name
-        per_gpu = sum(shares.per_gpu for shares in self.pool.offers)
-        return (self.was.mode, self.was.per_gpu) != (self.pool.sharing.mode, per_gpu)
+        """Whether mode or settings change."""
+        return self.was.config != self.pool.sharing.config_name
 
     @cached_property
     def cut_differs(self) -> bool:
-        """Whether the partitioning changes; without outputs of it, whether slices have another number, name or size."""
-        if self.was.cut:
-            return self.was.cut != self.pool.sharing.cut(self.pool.smallest.gpu)
-        if self.pool.sharing.needs_node_daemon:
-            return True
-        cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
-        return cut_before != cut_after or (cut_after and _slices(self.was.shares) != _slices(self.pool.offers))
+        """Whether the partitioning changes."""
+        return self.was.cut != self.pool.sharing.cut(self.pool.smallest.gpu)
 
     @property
     def ends_mps(self) -> bool:
         """Whether the device plugin's MPS daemons end, also on the old nodes: no model of theirs runs without."""
-        had_daemon = self.was.mode == "mps" and not (self.was.config or "").endswith(PER_MODEL)
+        had_daemon = self.was.mode == "mps" and not self.was.config.endswith(PER_MODEL)
         return had_daemon and not self.pool.sharing.needs_mps_daemon
 
     @property
     def gpu_differs(self) -> bool:
         """Whether the nodes get another GPU."""
-        return self.was.gpu not in (None, self.pool.smallest.gpu.name)
+        return self.was.gpu != self.pool.smallest.gpu.name
 
     @property
     def size_differs(self) -> bool:
         """Whether the number of GPUs per node changes."""
-        gpus = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
+        gpus = [instance_types()[name].gpus for name in self.was.instance_types if name in instance_types()]
         return bool(gpus) and min(gpus) != self.pool.smallest.gpus
 
     @property
     def types_differ(self) -> bool:
         """Whether nodes need other instance types. Karpenter keeps a node whose type is still allowed."""
-        if self.was.instance_types is None:
-            return False
         if self.pool.provisioner == "karpenter":
             return not set(self.was.instance_types) <= set(self.pool.instance_types)
         return list(self.was.instance_types) != self.pool.instance_types
@@ -84,12 +74,12 @@ class Change:
     @property
     def capacity_differs(self) -> bool:
         """Whether nodes need the other capacity. A pool that may fall back to on-demand keeps its nodes."""
-        return self.was.capacity not in (None, self.pool.capacity) and not self.pool.on_demand_fallback
+        return self.was.capacity != self.pool.capacity and not self.pool.on_demand_fallback
 
     @property
     def provisioner_differs(self) -> bool:
         """Whether Karpenter replaces a node group, or the reverse."""
-        return self.was.provisioner not in (None, self.pool.provisioner)
+        return self.was.provisioner != self.pool.provisioner
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -147,23 +137,21 @@ class Change:
     @property
     def before(self) -> str:
         """The current mode and settings, and other values that change."""
-        config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} per GPU)"
-        return self._said(config, self.was)
+        return self._said(self.was)
 
     @property
     def after(self) -> str:
         """The same after the change."""
-        after = describe_pool(self.pool)
-        return self._said(self.pool.sharing.config_name, after)
+        return self._said(describe_pool(self.pool))
 
-    def _said(self, config: str, pool: PoolOutputs) -> str:
-        said = [config]
-        if self.cut_differs and not self.mode_differs and pool.cut and self.pool.sharing.needs_mig_manager:
+    def _said(self, pool: PoolOutputs) -> str:
+        said = [pool.config]
+        if self.cut_differs and not self.mode_differs and self.pool.sharing.needs_mig_manager:
             said.append(f"partitioned as {pool.cut}")
         if self.gpu_differs:
             said.append(f"on {pool.gpu}")
         elif self.types_differ:
-            said.append(f"on {', '.join(pool.instance_types or ())}")
+            said.append(f"on {', '.join(pool.instance_types)}")
         if self.capacity_differs:
             said.append(f"({pool.capacity})")
         if self.provisioner_differs:
@@ -208,7 +196,3 @@ def compare(config: StackConfig, running: StackOutputs) -> Comparison:
 def cuts(mode: str) -> bool:
     """Whether a mode, by its name, partitions GPUs."""
     return any(kind.needs_mig_manager for kind in MODES if kind.model_fields["mode"].default == mode)
-
-
-def _slices(shares: tuple[SharesOutputs, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:
-    return {(kind.resource, kind.per_gpu, kind.memory_mib) for kind in shares}

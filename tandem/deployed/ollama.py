@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
+from tandem.deployed.connection import Connected, Reach, trouble_of
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama_replies import (
     Chatted,
@@ -253,6 +254,19 @@ class Ollama:
     def _not_pulled(self, model: str, held: Sequence[str]) -> OllamaError:
         has = f"; it has {', '.join(held)}" if held else ""
         return OllamaError(self.endpoint, f"has no model {model}{has}", f"Run `ollama pull {model}` there.")
+
+
+@contextmanager
+def servers_of(connected: Connected, reach: Reach, timeout: float = ANSWER_SECONDS) -> Iterator[dict[str, Ollama]]:
+    """A client for each model of a stack, by id, while the block runs."""
+    with reach(connected) as ways, ExitStack() as opened:
+        servers = {}
+        for served in connected.plan.config.models:
+            way = ways[served.id]
+            endpoint = Endpoint(served.id, way.url, served.model.name)
+            server = Ollama(endpoint, encoder=served.model.encoder, trouble=trouble_of(way), timeout=timeout)
+            servers[served.id] = opened.enter_context(server)
+        yield servers
 
 
 def speaks_no_tls(what: str) -> bool:

@@ -17,7 +17,7 @@ LONGEST_REASON = 300
 class Reply(BaseModel):
     """A part of a reply. Undeclared fields are ignored; null counts as absent."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class MalformedError(Exception):

@@ -1,7 +1,6 @@
 """Checks of the AWS account: the region, quotas, offers of instance types and add-ons, the role for spot."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from sharing.stack.config import StackConfig
 from tandem.doctor.case import ADDON, Case
@@ -91,29 +90,22 @@ def check_addons(case: Case) -> Iterator[Finding]:
     resources = stack.resources(ADDON)
     fine = True
     for name, pinned in sorted((str(each.inputs["addonName"]), str(each.inputs["addonVersion"])) for each in resources):
-        offered: dict[str, bool] = {}
-        for page in account.pages("eks", "describe_addon_versions", addonName=name, kubernetesVersion=kubernetes):
-            for build in (build for addon in page["addons"] for build in addon["addonVersions"]):
-                offered[build["addonVersion"]] = _is_default(build, kubernetes)
+        asked = {"addonName": name, "kubernetesVersion": kubernetes}
+        addons = [
+            addon for page in account.pages("eks", "describe_addon_versions", **asked) for addon in page["addons"]
+        ]
+        offered = [build["addonVersion"] for addon in addons for build in addon["addonVersions"]]
         if pinned in offered:
             continue
         fine = False
-        if not offered:
+        if offered:
+            fix = f"Update tandem, or pin a build that it offers, for example {offered[0]}, in sharing/versions.py."
+            yield stops(f"EKS no longer offers {name} {pinned} for Kubernetes {kubernetes}", fix)
+        else:
             fix = "Set `cluster.kubernetes` to a version that EKS supports."
             yield stops(f"EKS offers no {name} for Kubernetes {kubernetes}", fix)
-            continue
-        default = next((build for build, is_default in offered.items() if is_default), max(offered))
-        fix = f"Update tandem, or pin {default} in sharing/versions.py."
-        yield stops(f"EKS no longer offers {name} {pinned} for Kubernetes {kubernetes}", fix)
     if fine:
         yield ok(f"EKS offers the {len(resources)} pinned builds for Kubernetes {kubernetes}")
-
-
-def _is_default(build: Any, kubernetes: str) -> bool:
-    return any(
-        each.get("clusterVersion") == kubernetes and each.get("defaultVersion")
-        for each in build.get("compatibilities", ())
-    )
 
 
 def _config(case: Case) -> StackConfig:

@@ -72,5 +72,3 @@ class SwitchReport(Report):
     gone_pools: list[str] = at("gone")
     gone_models: list[str]
     """Running models that the file no longer has."""
-    untold: list[str]
-    """Data that the outputs of an older program lack; the plan assumes that it does not change."""

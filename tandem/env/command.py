@@ -93,7 +93,7 @@ def _comments(parsed: argparse.Namespace, record: "Record", port: "Port") -> lis
 
 def _print_end(parsed: argparse.Namespace, was: bool) -> None:
     if parsed.json:
-        print_json({"schema_version": SCHEMA_VERSION, "stopped": was}, compact=True)
+        print_json({"schema_version": SCHEMA_VERSION, "stopped": was})
         return
     names = ("OLLAMA_HOST", "OPENAI_BASE_URL", "OPENAI_API_KEY")
     for name in names:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sharing.files import lock, write_whole
 from sharing.models.served import ServedModel
 from tandem.lookup import accepted, existing, find_model, state_folder
-from tandem.terminal import CallError
 
 FOLDER = "forwards"
 
@@ -50,10 +49,7 @@ class Record(BaseModel):
     def port_of(self, parsed: argparse.Namespace) -> Port:
         """The port of the model that the user named; raises `CallError` with the nearest names."""
         served = find_model(accepted(parsed.stack), parsed.model)
-        for port in self.ports:
-            if port.id == served.id:
-                return port
-        raise CallError(f"{served.model.name} has no port. Run `tandem env {parsed.stack} --stop`, and then try again.")
+        return next(port for port in self.ports if port.id == served.id)
 
     def serves(self, models: list[ServedModel], kubeconfig: str | None, context: str | None) -> bool:
         """Whether these are the ports of the models, by the way that the user names, or any way without one."""

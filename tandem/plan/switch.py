@@ -32,9 +32,6 @@ NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 
-REPORTED = ("config", "gpu", "provisioner", "instance_types", "capacity")
-"""Outputs of a pool besides mode and shares; stacks of older programs lack them."""
-
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
 
 
@@ -121,8 +118,6 @@ class Switches:
     gone: tuple[str, ...]
     gone_models: tuple[str, ...]
     """Running models that are no longer in the stack file."""
-    untold: tuple[str, ...]
-    """Outputs that an older program lacks for some pool: these settings are assumed to be unchanged."""
 
 
 def switches(
@@ -139,7 +134,6 @@ def switches(
         new=compared.new,
         gone=compared.gone,
         gone_models=compared.gone_models,
-        untold=tuple(key for key in REPORTED if any(key not in pool.was.model_fields_set for pool in compared.pools)),
     )
 
 
@@ -183,16 +177,15 @@ def _replaced(change: Change) -> tuple[str, ...]:
 
 
 def _vcpus_meanwhile(change: Change) -> tuple[Vcpus, ...]:
-    """The most vCPUs of the pool that run at once, by quota; empty if the types of its old nodes are unknown."""
+    """The most vCPUs of the pool that run at once, by quota; empty if a type of its old nodes is unknown."""
     pool, was = change.pool, change.was
-    types_before = was.instance_types or (() if change.gpu_differs else pool.instance_types)
-    if not types_before or any(name not in instance_types() for name in types_before):
+    if any(name not in instance_types() for name in was.instance_types):
         return ()
     capacities: tuple[Capacity, ...] = ("spot", "on-demand") if pool.on_demand_fallback else (pool.capacity,)
     planned = change.config.nodes_of(pool)
     # Karpenter runs as many nodes as the models need; the outputs do not have their number.
     running = planned if was.nodes and was.provisioner == "karpenter" else was.nodes
-    before = _vcpu_count(types_before, (was.capacity or pool.capacity,), running)
+    before = _vcpu_count(was.instance_types, (was.capacity,), running)
     after = _vcpu_count(pool.instance_types, capacities, planned)
     if change.nodes == "drift":
         most = (before + _vcpu_count(pool.instance_types, capacities, min(running, 1))) | after

@@ -26,8 +26,6 @@ def show(console: Console, switches: Switches) -> None:
         console.print(f"[bold]{NOTHING}[/]")
     for restart in switches.restarts:
         _restart(console, restart)
-    if switches.untold:
-        console.print(f"The outputs are from an older program. Assumed to be unchanged: {', '.join(switches.untold)}.")
     console.print(OUTPUTS)
 
 

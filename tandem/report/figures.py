@@ -132,7 +132,7 @@ def _latency(shown: Sequence[Summary]) -> Figure | None:
     top = _legend(root, "seconds, median and 95th percentile")
     limit = _limit(line for groups in panels.values() for _, lines in groups for line in lines)
     for endpoint in _endpoints(shown):
-        svg.label(root, EDGE, top + 18, svg.shorten(endpoint, width - 2 * EDGE), kind="bold")
+        _heading(root, EDGE, top + 18, endpoint, width - 2 * EDGE)
         top += HEAD
         bottoms = []
         for column, words in enumerate(lengths):
@@ -186,12 +186,16 @@ def _panel(
     svg.label(root, left + 8, bottom + 38, unit, fill="quiet")
     for heading, lines in groups:
         svg.add(root, "rect", x=left, y=top, width=width, height=HEAD - 4, fill_="band")
-        svg.label(root, left + 4, top + 16, svg.shorten(heading, width - 8), kind="bold")
+        _heading(root, left + 4, top + 16, heading, width - 8)
         top += HEAD
         for line in lines:
             _row(root, left, top, width, line, place)
             top += ROW
     return bottom + AXIS
+
+
+def _heading(root: Element, x: float, y: float, words: str, width: float) -> None:
+    svg.label(root, x, y, svg.shorten(words, width), kind="bold")
 
 
 def _row(root: Element, left: float, top: float, width: float, line: Line, place: Callable[[float], float]) -> None:

@@ -30,7 +30,6 @@ MARK = "tandem/overfill"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 IMAGE = artifacts.find("registry.k8s.io/pause").reference
 """Does nothing, in 0.3 MiB. A pod holds its share as soon as it has a node, before it has its image."""
-NOBODY = 65535
 ADMISSION = "A quota or a policy of namespace {} refuses another pod. Allow it, or run `verify` without --overfill."
 OTHER_NUMBER = (
     "The node offers another number of shares than the file, or other pods started or ended. Run the command again."
@@ -128,23 +127,15 @@ def pod(
     here = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
     placed = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
         "metadata": {"name": own_name, "namespace": namespace, "labels": {MARK: pool}},
         "spec": {
             "restartPolicy": "Never",
             **({"priorityClassName": importance} if importance else {}),
             # As the strictest namespace requires: kubernetes.io/docs/concepts/security/pod-security-standards,
-            # Restricted. The image's own user is 65535 as well (kubernetes build/pause/Dockerfile).
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": NOBODY,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "terminationGracePeriodSeconds": 0,
+            # Restricted. The image's own user is 65535 (kubernetes build/pause/Dockerfile).
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "activeDeadlineSeconds": LONGEST_SECONDS,
             "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
             "nodeSelector": {POOL_LABEL: pool},
             "affinity": {"nodeAffinity": placed},
             "tolerations": tolerations(None),
@@ -152,7 +143,6 @@ def pod(
                 {
                     "name": "pause",
                     "image": image,
-                    "imagePullPolicy": "IfNotPresent",
                     "resources": {"limits": {resource: "1"}},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }

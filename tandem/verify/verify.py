@@ -1,16 +1,15 @@
 """Checks a stack until every check passes, or time is up."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, KEDA_NAMESPACE, OLLAMA_NAMESPACE
 from sharing.verdict.features.scale_to_zero import sleepers
-from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
-from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.connection import Connected, Reach, forwards
+from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.objects import Facts, is_ready, nodes_of, pod_of
-from tandem.deployed.ollama import Ollama
+from tandem.deployed.ollama import servers_of
 from tandem.deployed.patience import Patience
 from tandem.deployed.planned import daemons_of
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
@@ -121,15 +120,8 @@ def facts_of(connected: Connected) -> Facts:
 
 def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], None], reach: Reach) -> dict[str, Server]:
     tell(f"Loading {' and '.join(ids)} …")
-    models = [served for served in connected.plan.config.models if served.id in ids]
-    with reach(connected) as reached, ExitStack() as stack:
-        servers = {}
-        for served in models:
-            way = reached[served.id]
-            endpoint = Endpoint(served.id, way.url, served.model.name)
-            server = Ollama(endpoint, encoder=served.model.encoder, trouble=trouble_of(way))
-            servers[served.id] = stack.enter_context(closing(server))
-        return examine(servers)
+    with servers_of(connected, reach) as servers:
+        return examine({id: servers[id] for id in ids})
 
 
 def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check]:

@@ -29,8 +29,6 @@ class Gpu:
     total_mib: float | None
     busy_percent: float | None
     """Part of about the last second in which a kernel ran."""
-    source: str = "nvidia-smi"
-    """For those who read `--json`, which once had other sources."""
 
 
 def read(cluster: "Cluster", nodes: Sequence[str], pods: Sequence[Object]) -> tuple[list[Gpu], list[str]]:

@@ -3,16 +3,15 @@
 import datetime
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sharing.names import OLLAMA_NAMESPACE
 from tandem.deployed import objects
-from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
-from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.connection import Connected, Reach, forwards
+from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.objects import Object, nodes_of, pod_of
-from tandem.deployed.ollama import Memory, Ollama, OllamaError
+from tandem.deployed.ollama import Memory, Ollama, OllamaError, servers_of
 from tandem.deployed.planned import mps_daemons
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
@@ -77,13 +76,7 @@ def looks(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Generator[Look, None, None]:
     """Endless looks, or one if `once`. Raises `NotConnectedError` if the first fails; later looks contain the error."""
-    with reach(connected) as reached, ExitStack() as stack:
-        servers = {}
-        for served in connected.plan.config.models:
-            way = reached[served.id]
-            endpoint = Endpoint(served.id, way.url, served.model.name)
-            server = Ollama(endpoint, encoder=served.model.encoder, trouble=trouble_of(way), timeout=ANSWER_SECONDS)
-            servers[served.id] = stack.enter_context(closing(server))
+    with servers_of(connected, reach, ANSWER_SECONDS) as servers:
         before: Look | None = None
         while True:
             try:
@@ -130,11 +123,7 @@ def _model(
         tag=fit.served.model.name,
         pod=objects.name(pod) if pod else "",
         node=objects.node_of(pod) if pod else "",
-        state=", ".join(filter(None, (objects.state(pod), above)))
-        if pod
-        else "parked"
-        if not fit.pool.desired
-        else "no pod",
+        state=_state(pod, above) if pod else "no pod" if fit.pool.desired else "parked",
         ready=pod is not None and objects.is_ready(pod),
         restarts=objects.restarts(pod) if pod else 0,
         trouble=trouble,
@@ -142,6 +131,10 @@ def _model(
         memory=memory,
         tokens_per_s=speed or None,
     )
+
+
+def _state(pod: Object, above: str) -> str:
+    return ", ".join(filter(None, (objects.state(pod), above)))
 
 
 def lost(before: Look, why: str) -> Look:

@@ -48,7 +48,7 @@ SCREENS = {
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
-    "plan-switch-mig": ("plan", "mig", "--outputs", "older.json"),
+    "plan-switch-mig": ("plan", "mig", "--outputs", "large.json"),
     "choose": PAIR,
     "choose-any": (*PAIR, "--region", "any"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
@@ -123,12 +123,11 @@ POOLS = """config:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with the shipped stack files, others, what `timeslice` reports, and what an older program did."""
+    """A project with the shipped stack files, others, what `timeslice` and another one report."""
     copy_project(tmp_path)
     shipped, dev = ((ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8") for name in ("timeslice", "dev"))
     up = setup(models=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
-    shares = [{"resource": "nvidia.com/gpu", "per_gpu": 2, "memory_mib": None}]
-    older = {"mode": "timeslice", "config": "timeslice-2", "gpu": "rtx-pro-server-6000", "nodes": 1, "shares": shares}
+    large = outputs(setup(models=tenants(*pair()), pools=(pool(types=("g7e.2xlarge", "g7e.4xlarge")),)))["pools"]["gpu"]
     served = {"qwen2-5-14b": "http://a", "llama2-7b": "http://b"}
     for name, text in {
         "refused.yaml": REFUSED,
@@ -139,7 +138,7 @@ def folder(tmp_path: Path) -> Path:
         "one.yaml": shipped.replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]"),
         "unpriced.yaml": dev.replace("aws:region: us-east-1", "aws:region: sa-east-1"),
         "outputs.json": json.dumps(outputs(up)),
-        "older.json": json.dumps({"pools": {"gpu": older, "old": older}, "endpoints": served}),
+        "large.json": json.dumps({"pools": {"gpu": large, "old": large}, "endpoints": served}),
     }.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path

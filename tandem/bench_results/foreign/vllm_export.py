@@ -38,8 +38,8 @@ def as_vllm(result: Result, run: Run, endpoint: str) -> dict[str, Any]:
     """One model's part of a run. Text that vLLM does not write stands where its `--metadata KEY=VALUE` does."""
     rows = [row for row in run.rows if row.endpoint == endpoint]
     counted, good = [row for row in rows if row.counted], answered(rows)
-    begin, end = measures.window_us(rows) or (0, int(run.seconds * 1e6))
-    seconds = (end - begin) / 1e6
+    window = measures.window_us(rows)
+    seconds = (window[1] - window[0]) / 1e6 if window else run.seconds
     # With the tokens of uncounted requests, which keep the load up until the slower model is done: see `tokens_per_s`.
     speed = measures.tokens_per_s(rows)
     model = next(server.model for server in result.servers if server.id == endpoint)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -154,24 +153,6 @@ def test_a_salt_repeats_the_prompts(servers: Servers) -> None:
     for name in ("1", "2"):
         servers.bench("--salt", "x", "--concurrency", "1", names="a", path=servers.path.with_name(name))
     assert sorted(servers.prompts[: len(servers.prompts) // 2]) == sorted(servers.prompts[len(servers.prompts) // 2 :])
-
-
-def test_the_faster_model_continues_until_the_slower_one_is_done(servers: Servers) -> None:
-    """When its last answer ends, the faster one is still at work: on as many requests as before, or as often."""
-    servers["a"].next_s, servers["b"].next_s = 0.005, 0.05
-    servers.bench("--rate", "100")
-    closed, as_due = (run for run in read(servers.path).runs if len(run.endpoints) > 1)
-    for together in (closed, as_due):
-        slow = [row for row in together.rows if row.endpoint == "b" and row.counted]
-        assert [row.error for row in slow] == [None, None, None]
-        end_us = max(row.sent_us + row.arrivals_us[-1] for row in slow)
-        fast = [row for row in together.rows if row.endpoint == "a"]
-        assert max(row.sent_us + row.arrivals_us[-1] for row in fast if row.counted) < end_us / 2
-        assert all(not row.counted for row in fast[3:])
-        sent_us = sorted(row.sent_us for row in fast)
-        assert max(after - before for before, after in pairwise([*sent_us, end_us])) < end_us / 2
-    stopped = [row for row in closed.rows if row.endpoint == "a" and row.error == "stopped at the end of the run"]
-    assert len(stopped) == 2
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,22 @@
 
 import asyncio
 import gc
+import io
+import re
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from tandem.bench import run, stream
+from tandem.bench import run, screen, stream
+from tandem.bench.measuring import _errors
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
 from tandem.bench_results.result import Load, Row
+from tandem.bench_results.summary import summary
+from tests.tandem import results
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import result, server
 
@@ -130,6 +137,42 @@ def test_a_server_that_refuses_is_not_asked_a_thousand_times_per_second(monkeypa
     assert taken.seconds >= 5 * 0.01
 
 
+@pytest.mark.parametrize(("loop", "level"), [("closed", 2.0), ("open", 5000.0)])
+def test_the_faster_model_continues_until_the_slower_one_is_done(
+    loop: Any, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one answers only after the faster one got ten requests, the last of which it never answers."""
+    sent = {"a": 0, "b": 0}
+
+    async def measure() -> Measured:
+        enough = asyncio.Event()
+
+        async def exchange(_: stream.Sender, body: object, into: Exchange) -> None:
+            into.sent_ns = time.monotonic_ns()
+            sent[into.endpoint] += 1
+            if into.endpoint == "b":
+                await enough.wait()
+            elif sent["a"] >= 10:
+                enough.set()
+                await asyncio.Event().wait()
+            await asyncio.sleep(0)
+            into.parts = [(into.sent_ns, b'{"response": "a", "done": true}')]
+
+        monkeypatch.setattr(stream.Sender, "_exchange", exchange)
+        both = Bench([server("a", "tiny:1b"), server("b", "tiny:1b")], load(), "salt")
+        measured = await both.measure(Case(1, ("a", "b"), 8, loop, level))
+        await both.close()
+        return measured
+
+    rows = asyncio.run(measure()).rows
+    fast, slow = ([row for row in rows if row.endpoint == name] for name in "ab")
+    assert [row.error for row in slow if row.counted] == [None] * 3
+    assert [row.counted for row in fast] == [True] * 3 + [False] * (len(fast) - 3)
+    assert [row.error for row in fast[:9]] == [None] * 9
+    assert {row.error for row in fast[9:]} == {"stopped at the end of the run"}
+    assert loop == "open" or len(fast) == 9 + 2
+
+
 def test_garbage_is_collected_before_a_run_and_not_during_it(monkeypatch: pytest.MonkeyPatch) -> None:
     collects = []
     with ollama() as at, monkeypatch.context() as patch:
@@ -150,3 +193,21 @@ def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.Monke
     monkeypatch.setattr("tandem.bench.run.time.process_time", lambda: next(seconds))
     with ollama() as at:
         assert measured(at, ALONE, load(requests=1)).client_cpu_s == 2.5
+
+
+def test_on_a_terminal_a_bar_counts_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.StringIO()
+    monkeypatch.setattr(screen, "open_console", lambda **_: Console(file=printed, force_terminal=True, width=80))
+    ran = results.run(["a"], results.steady("a", 100.0, 10.0))
+    with screen.Progress(2, quiet=False) as progress:
+        for _ in range(2):
+            progress.begins(ALONE)
+            progress.ended(ran)
+    assert re.search("━ 2/2 ", re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()))
+
+
+def test_every_kind_of_failure_is_named_the_most_frequent_first() -> None:
+    rows = [replace(results.failed(), error=error) for error in ("b", "a", "c", "c", "d")]
+    assert _errors(summary(result("x", [results.run(["a"], rows)]))) == (
+        "5 requests failed: 2 × c; 1 × a; 1 × b; 1 × d"
+    )

@@ -4,8 +4,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tandem.bench.prompts import TASK, moments, prompt
 from tandem.bench_results import measures
@@ -18,12 +16,6 @@ def test_percentiles_of_known_samples_are_exact() -> None:
     assert [measures.percentile(sample, percent) for percent in (5, 30, 40, 50, 95)] == [16.0, 23.0, 29.0, 35.0, 48.0]
     assert [measures.percentile([*reversed(range(101))], percent) for percent in (1, 50, 95, 99)] == [1, 50, 95, 99]
     assert measures.percentile([7.0], 99) == 7.0
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 99))
-def test_percentiles_match_numpy(sample: list[float], percent: int) -> None:
-    numpy = pytest.importorskip("numpy")
-    assert measures.percentile(sample, percent) == pytest.approx(float(numpy.percentile(sample, percent)))
 
 
 def test_a_request_has_the_times_of_its_definition() -> None:
@@ -56,6 +48,17 @@ def test_goodput_requires_both_goals() -> None:
 
 def test_dollars_for_a_million_tokens() -> None:
     assert measures.usd_per_million(0.36, 100.0) == pytest.approx(1.0)
+
+
+def test_a_run_may_begin_at_any_time() -> None:
+    rows = [row([1000.0, 2000.0], sent_ms=3000.0), row([500.0, 1000.0], sent_ms=5000.0)]
+    assert measures.tokens_per_s(rows) == pytest.approx(4 / 3.0)
+    assert measures.goodput(rows, 1000.0, 1000.0) == pytest.approx(2 / 3.0)
+
+
+def test_only_several_tokens_in_several_pieces_have_a_time_between_them() -> None:
+    answers = (row([1.0, 2.0]), row([1.0, 2.0], tokens=1), row([1.0], tokens=5))
+    assert [measures.has_itl(one) for one in answers] == [True, False, False]
 
 
 def test_requests_of_all_repeats_are_one_sample_and_throughput_is_the_median_repeat() -> None:
@@ -102,6 +105,9 @@ def test_goals_give_goodput() -> None:
     [one] = summary(result("x", [run(["a"], steady("a", 100.0, 10.0))]), Goals(100.0, 10.0)).figures
     assert one.goodput is not None
     assert one.goodput.median == pytest.approx(4 / 4.4)
+    assert [measures.goodput(rows, 100.0, 10.0) for rows in ([failed()], [row([0.0])])] == [0.0, 0.0], (
+        "no time has passed"
+    )
 
 
 def test_prompts_have_their_length_and_begin_differently() -> None:

@@ -56,6 +56,7 @@ def test_an_open_loop_has_a_rate_and_a_run_that_is_not_compared_says_why() -> No
     line = as_vllm(result("mps", [one]), one, "b")
     assert (line["request_rate"], line["max_concurrency"], line["completed"]) == (0.5, None, 0)
     assert line["median_ttft_ms"] == line["output_throughput"] == 0
+    assert (line["duration"], line["request_throughput"]) == (one.seconds, 0)
     assert line["company"] == "together"
     assert "b answered no request" in line["excluded"]
 

@@ -1,5 +1,6 @@
 """`tandem chat` against two servers with scripted answers."""
 
+import datetime
 import errno
 import functools
 import io
@@ -12,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tandem.chat.talk import apart
-from tandem.deployed.ollama import Ollama, Piece
+from tandem.chat.transcript import usual_name
+from tandem.deployed.ollama import Ollama
 from tests.command import Ended, call
 from tests.tandem.fake_network import Network, raw, transport
 from tests.tandem.fake_ollama import FakeOllama, ollama
@@ -48,10 +49,7 @@ def test_the_models_take_turns_each_with_the_conversation_from_its_side(tmp_path
 
 
 def test_thoughts_are_neither_shown_nor_passed_on_nor_recorded(tmp_path: Path) -> None:
-    with (
-        ollama(thinking=["secret "], pieces=["Yes."]) as a,
-        ollama(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
-    ):
+    with ollama(thinking=["secret "], pieces=["Yes."]) as a, ollama(thinking=["secret"], pieces=["No."]) as b:
         ended = chat(a, b, tmp_path, "--turns", "3")
         heard = str([one["messages"] for server in (a, b) for one in server.requests])
     shown = ended.stdout
@@ -59,32 +57,6 @@ def test_thoughts_are_neither_shown_nor_passed_on_nor_recorded(tmp_path: Path) -
     assert "(thinking)" in shown
     assert "Yes." in heard
     assert "No." in heard
-
-
-def pieces(*texts: str) -> list[Piece]:
-    return [*map(Piece, texts), Piece(done_reason="stop")]
-
-
-@pytest.mark.parametrize(
-    ("given", "text", "thinking"),
-    [
-        (["<think>hm</think>\n\nyes"], "yes", "hm"),
-        (list("<think>hm</think>yes"), "yes", "hm"),
-        (["\n<think>\nhm\n</think>yes"], "yes", "\nhm\n"),
-        (["<think>hm"], "", "hm"),
-        (["<think>hm</thi"], "", "hm</thi"),
-        (["<thin", "g>"], "<thing>", ""),
-        (["a <think>b</think>"], "a <think>b</think>", ""),
-        (["<"], "<", ""),
-        (["yes", " no"], "yes no", ""),
-        ([], "", ""),
-    ],
-)
-def test_thinking_in_tags_is_recognized_however_it_is_split(given: list[str], text: str, thinking: str) -> None:
-    found = list(apart(pieces(*given)))
-    assert "".join(piece.text for piece in found) == text
-    assert "".join(piece.thinking for piece in found) == thinking
-    assert found[-1].done_reason == "stop"
 
 
 def test_a_server_that_dies_ends_the_conversation_and_the_transcript_stays(tmp_path: Path) -> None:
@@ -139,6 +111,10 @@ def test_an_existing_transcript_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "t.md"
     assert ended == Ended(2, "", f"error: {path} already exists. Choose another file with `--transcript`.\n")
     assert (tmp_path / "t.md").read_text() == "mine"
+
+
+def test_a_transcript_is_named_after_its_time() -> None:
+    assert usual_name(datetime.datetime(2026, 1, 2, 13, 4, 5)) == Path("chat-20260102-130405.md")
 
 
 class FullDisk(io.BytesIO):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tandem.chat import session
+from tandem.chat import prompt, session
 from tandem.chat.screen import Screen
+from tandem.terminal import CallError
 from tests.command import Ended, call
 from tests.tandem.deployed.pretended import Clock
 from tests.tandem.deployed.reachable import Reachable, reachable, types
@@ -88,6 +89,15 @@ def test_the_first_model_answers_unless_another_is_named_by_tag_or_id(
 ) -> None:
     assert run(stack, *words).returncode == 0
     assert asked(request.getfixturevalue(model)) == [[("user", words[-1])]]
+
+
+def test_without_a_place_for_it_a_conversation_has_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Path:
+        raise CallError("no folder")
+
+    monkeypatch.setattr(prompt, "state_folder", refuse)
+    with prompt.history():
+        pass
 
 
 def test_words_and_options_come_in_any_order(stack: Reachable, mistral: FakeOllama) -> None:

@@ -184,6 +184,41 @@ def test_a_start_that_takes_too_long_ends_with_the_reason(nightly: Reachable, cl
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [(503, 0, "Waiting for llama2:7b: 127.0.0.1:"), (403, 2, "denied access: no. Request an EKS access entry")],
+)
+def test_a_cluster_that_does_not_answer_for_a_moment_is_waited_for(
+    status: int, code: int, said: str, nightly: Reachable, clock: Clock
+) -> None:
+    fake = nightly.kubernetes
+
+    def fail() -> None:
+        fake.answers[PODS], fake.status[PODS] = {"message": "no"}, status
+
+    def answer() -> None:
+        fake.status.clear()
+        nightly.runs("llama2-7b")
+
+    after(clock, 1, fail)
+    after(clock, 2, answer)
+    ended = run(nightly, "Where are you?", "--yes")
+    assert (ended.returncode, said in ended.stderr) == (code, True)
+
+
+def test_a_stack_without_a_schedule_is_only_waited_for(
+    llama: FakeOllama, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing asks AWS for the nodes of such a stack."""
+    monkeypatch.setattr(parking, "find_groups", None)
+    with reachable(tmp_path, {"llama2-7b": llama}) as found:
+        found.kubernetes.answers |= {f"{CORE}/nodes": {"items": []}, PODS: {"items": []}}
+        after(clock, 1, lambda: found.runs("llama2-7b"))
+        ended = run(found, "Where are you?")
+    assert (ended.returncode, ended.stdout) == (0, "Here.\n")
+    assert ended.stderr.startswith("Waiting for llama2:7b: no GPU node yet, 0 of about ")
+
+
 def test_ctrl_c_leaves_the_start_as_it_is_and_says_how_to_park_it(nightly: Reachable, clock: Clock) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt

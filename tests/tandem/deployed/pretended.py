@@ -29,6 +29,8 @@ class Cluster:
         self.on_create: Callable[[], None] = lambda: None
         self.refuses = ""
         self.gpu: str | NotConnectedError = "GPU-1, Tesla T4, 9300, 15360, 37\n"
+        self.looked_in: list[str] = []
+        """The namespaces of the Deployments that were asked for."""
         self.ran: list[tuple[str, str]] = []
         """Pod and container of each command."""
         self.url, self.forwarded = "", list[tuple[Any, ...]]()
@@ -43,6 +45,7 @@ class Cluster:
         return self.facts.daemon_sets.get(namespace, [])
 
     def deployments(self, namespace: str) -> Any:
+        self.looked_in.append(namespace)
         return self.facts.deployments
 
     def pods(self, namespace: str | None = None, wanted: Mapping[str, str] | None = None) -> Any:

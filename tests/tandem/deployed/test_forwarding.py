@@ -1,21 +1,25 @@
 """A forwarded port whose requests get another host, as a client of a model that scales to zero needs it."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import httpx
+import httpx_ws
+import kr8s
 import pytest
 
-from tandem.deployed import kubeconfig
-from tandem.deployed.forwarding import address_to
+from tandem.deployed import forwarding, kubeconfig
+from tandem.deployed.forwarding import Forward, Target, address_to
 from tandem.deployed.kubernetes import cluster
 from tests.tandem.deployed.fake_kubernetes import CORE, FakeKubernetes, serving
-from tests.tandem.seen import pod
-
-pytestmark = pytest.mark.slow
+from tests.tandem.seen import pending, pod
 
 PODS = f"{CORE}/namespaces/ollama/pods"
 
@@ -50,6 +54,7 @@ def hosts() -> Iterator[tuple[int, list[str]]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_every_request_gets_the_host_and_a_connection_of_its_own(hosts: tuple[int, list[str]], tmp_path: Path) -> None:
     """The interceptor knows a model by the host alone (http-add-on v0.15.0, pkg/routing)."""
     port, got = hosts
@@ -64,6 +69,83 @@ def test_every_request_gets_the_host_and_a_connection_of_its_own(hosts: tuple[in
                 client.request("POST", "/api/chat", text, {"Connection": "keep-alive"})
                 assert client.getresponse().read() == text.encode()
     assert got == ["a.keda close /api/chat one", "a.keda close /api/chat two"]
+
+
+def response(status: int) -> httpx.Response:
+    return httpx.Response(status, request=httpx.Request("GET", "https://x"))
+
+
+@pytest.mark.parametrize(
+    ("pods", "error", "trouble"),
+    [
+        ([], None, "llama has no ready pod"),
+        ([pending("a", "Insufficient memory")], None, "llama has no ready pod (Pending, Insufficient memory)"),
+        ([pod("a", "a-1")], kr8s.ServerError("no\nway"), "the cluster refuses: no way"),
+        (
+            [pod("a", "a-1")],
+            httpx_ws.WebSocketUpgradeError(response(403)),
+            "the cluster refuses to forward a port to a-1 (403)",
+        ),
+        ([pod("a", "a-1")], OSError("reset"), "the connection to a-1 was lost (OSError)"),
+    ],
+)
+def test_a_connection_that_fails_says_why(
+    pods: list[Any], error: Exception | None, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listed(*_: object) -> list[Any]:
+        return pods
+
+    def open_websocket(**_: object) -> None:
+        assert error
+        raise error
+
+    closed: list[bool] = []
+
+    class Writer:
+        def close(self) -> None:
+            closed.append(True)
+
+        async def wait_closed(self) -> None:
+            raise OSError
+
+    monkeypatch.setattr(forwarding, "listed", listed)
+    api: Any = SimpleNamespace(open_websocket=open_websocket)
+    nobody: Any = Writer()
+    forward = Forward(api, Target("llama", "ollama", {}, 11434))
+    asyncio.run(forward.accept(nobody, nobody))
+    assert (forward.trouble, closed) == (trouble, [True])
+
+
+def test_what_a_pod_says_on_the_channel_for_errors_is_the_trouble_until_an_answer_comes() -> None:
+    """Each channel begins with the port in two bytes (kubelet, portforward/websocket.go)."""
+    port = (11434).to_bytes(2, "little")
+    written: list[bytes] = []
+
+    class Writer:
+        write = written.append
+
+        async def drain(self) -> None: ...
+
+    async def receive(*frames: bytes) -> str:
+        left = iter(frames)
+
+        async def receive_bytes() -> bytes:
+            try:
+                return next(left)
+            except StopIteration:
+                raise httpx_ws.WebSocketDisconnect from None
+
+        socket: Any = SimpleNamespace(receive_bytes=receive_bytes)
+        writer: Any = Writer()
+        await forward._receive(socket, writer)
+        return forward.trouble
+
+    forward = Forward(None, Target("llama", "ollama", {}, 11434))  # type: ignore[arg-type]
+    forward.pod = "a-1"
+    begin = (b"\0" + port, b"\1" + port)
+    assert asyncio.run(receive(*begin, b"\1connection\nrefused", b"\0late")) == "a-1: connection refused"
+    assert asyncio.run(receive(*begin, b"\0an", b"\0swer")) == ""
+    assert written == [b"an", b"swer"]
 
 
 def test_a_head_keeps_its_other_fields() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tandem.deployed.objects import allocatable
+from tandem.deployed.objects import allocatable, restarts, state
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,9 @@ def test_whole_quantities_are_read_in_kubernetes_notation(quantity: object, coun
     """apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes: 1000 is 1k. Shares are whole."""
     assert allocatable({"status": {"allocatable": {"nvidia.com/gpu": quantity}}}, "nvidia.com/gpu") == count
     assert allocatable({}, "nvidia.com/gpu") == 0
+
+
+def test_what_kubelet_has_not_reported_yet_is_nothing() -> None:
+    pod = {"metadata": {"name": "a"}, "status": {"phase": "Pending", "containerStatuses": [{}]}}
+    assert (state(pod), restarts(pod)) == ("Pending", 0)
+    assert (state({"metadata": {}}), restarts({"metadata": {}})) == ("Unknown", 0)

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import httpcore
@@ -11,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.deployed.endpoints import Endpoint
-from tandem.deployed.ollama import Memory, Ollama, OllamaError, Piece, same_tag
+from tandem.deployed.ollama import Memory, Ollama, OllamaError, Piece, same_tag, servers_of, speaks_no_tls
 from tandem.deployed.wire import split_lines
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.fake_network import OPEN, Network, Reply, endless, raw, streamed, transport, whole
+from tests.tandem.fake_ollama import ollama
 
 MIB = 2**20
 LOADED = {"name": "a:latest", "size": 5, "size_vram": 4, "context_length": 3, "expires_at": "2026"}
@@ -69,11 +72,12 @@ def test_requests_that_need_no_model() -> None:
 def test_a_model_is_loaded_and_probed() -> None:
     network = Network(**{**GOOD, "generate": raw(7.0, *whole(GOOD["generate"])())})
     server = client(network)
-    assert server.load() == 7
+    assert [server.load(), server.load()] == [7, 7]
     assert server.probe() == (16, 32.0)
     load = {"model": "a", "stream": False}
     options = {"num_predict": 16, "temperature": 0, "seed": 1}
     assert network.asked == [
+        ("/api/generate", load),
         ("/api/generate", load),
         ("/api/generate", {**load, "prompt": "Say hello.", "options": options}),
     ]
@@ -89,6 +93,7 @@ def test_an_encoder_only_embeds() -> None:
 
 def test_a_reply_without_durations_has_no_speed() -> None:
     assert server("a", generate={}).probe() == (0, 0.0)
+    assert server("a", generate={"eval_count": 16}).probe() == (16, 0.0)
     assert client(Network(embed={"embeddings": []}), encoder=True).probe() == (0, 0.0)
 
 
@@ -96,11 +101,17 @@ def test_a_conversation_arrives_in_pieces() -> None:
     said = [
         {"message": {"content": "", "thinking": "hm"}},
         {"message": {"content": "Hi"}},
-        {"message": {"content": ""}, "done": True, "done_reason": "length"},
+        {
+            "message": {"content": "."},
+            "done": True,
+            "done_reason": "length",
+            "eval_count": 3,
+            "eval_duration": 60_000_000,
+        },
     ]
     network, messages = Network(chat=lines(*said)), [{"role": "user", "content": "hi"}]
     pieces = list(client(network).chat(messages, {"num_predict": 10}))
-    assert pieces == [Piece(thinking="hm"), Piece("Hi"), Piece(done_reason="length")]
+    assert pieces == [Piece(thinking="hm"), Piece("Hi"), Piece(".", "", "length", 3, 0.06)]
     body = {"model": "a", "messages": messages, "stream": True, "options": {"num_predict": 10}}
     assert network.asked == [("/api/chat", body)]
 
@@ -117,6 +128,30 @@ def test_the_model_is_the_named_one_or_that_of_the_servers_name_or_the_only_one(
     model: str, held: list[str], used: str
 ) -> None:
     assert server(model, tags={"models": [{"name": name} for name in held]}).with_model().model == used
+
+
+def test_what_a_memory_report_lacks_is_zero() -> None:
+    assert server("m", ps={"models": [{"name": "m"}]}).memory() == Memory(size=0, size_vram=0, context=0, expires="")
+
+
+def test_only_an_error_of_tls_about_plain_text_is_one() -> None:
+    said = (
+        "[SSL: WRONG_VERSION_NUMBER] wrong version number",
+        "[SSL] record layer failure",
+        "[SSL] x",
+        "record layer failure",
+    )
+    assert [speaks_no_tls(each) for each in said] == [True, True, False, False]
+
+
+def test_the_client_of_an_encoder_only_embeds() -> None:
+    with ollama("nomic") as fake:
+        model: Any = SimpleNamespace(id="a", model=SimpleNamespace(name="nomic", encoder=True))
+        stack: Any = SimpleNamespace(plan=SimpleNamespace(config=SimpleNamespace(models=[model])))
+        way: Any = {"a": SimpleNamespace(url=fake.url, trouble="")}
+        with servers_of(stack, lambda _: nullcontext(way)) as servers:
+            servers["a"].load()
+    assert [path for path, _ in fake.asked] == ["/api/embed"]
 
 
 def test_a_model_that_is_not_loaded_has_no_memory_report() -> None:
@@ -155,6 +190,8 @@ WRONG: list[tuple[str, Reply, str]] = [
     ("ps", whole({"models": [{**LOADED, "size_vram": -1}]}), NOT_OLLAMA.format("models.0.size_vram: ")),
     ("generate", whole({"error": "CUDA\nerror \x1b[2J"}, 500), "answered with 500: CUDA error [2J. Check"),
     ("generate", whole({"error": "CUDA error"}), "answered with 200: CUDA error"),
+    ("generate", whole({}, 400), "answered with 400. Check"),
+    ("chat", whole({}, 400), "answered with 400. Check"),
     ("generate", whole({"error": {"message": "no engine"}}, 500), "answered with 500: no engine"),
     ("generate", whole(b"<html>", 502), "answered with 502: <html>"),
     ("generate", whole(b"", 502), "answered with 502. Check"),
@@ -187,6 +224,13 @@ def test_a_silent_server_is_given_up(path: str, seconds: float) -> None:
     assert late.value.what == f"did not answer within {seconds:g} s (/api/{path})"
     assert str(late.value).endswith("Raise `--timeout`, or check the server's log.")
     assert network.seconds == seconds
+
+
+def test_a_silent_encoder_is_given_up_as_late_as_another_model() -> None:
+    network = Network(embed=raw(OPEN, 10_000.0))
+    with pytest.raises(OllamaError):
+        client(network, encoder=True).load()
+    assert network.seconds == SECONDS["generate"]
 
 
 @pytest.mark.parametrize("path", [path for path in SECONDS if path != "chat"])

@@ -1,10 +1,12 @@
 """Reaching a stack by Pulumi's outputs, with a stub `pulumi` whose output a test defines."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tandem.deployed import outputs
 from tandem.deployed.connection import by_pulumi
 from tandem.deployed.endpoints import NotConnectedError
 from tests.tandem.deployed.errors import ERRORS
@@ -46,3 +48,23 @@ def test_every_error_is_one_line_without_secrets(project: Path, prints: str, say
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied"), "`pulumi` cannot run (Permission denied). Reinstall it, or pass"),
+        (subprocess.TimeoutExpired("pulumi", 120), "`pulumi stack output` did not answer within 120 s. Try again."),
+    ],
+)
+def test_a_pulumi_that_cannot_run_or_hangs_is_one_line(
+    project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    pulumi(project, prints="")
+    monkeypatch.setattr(outputs, "run_pulumi", fail)
+    with pytest.raises(NotConnectedError) as wrong:
+        by_pulumi("dev", project / "Pulumi.dev.yaml")
+    assert str(wrong.value).startswith(said)

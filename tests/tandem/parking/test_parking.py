@@ -15,8 +15,11 @@ import yaml
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
+from stacks.stack_file.judge import judge_file
 from tandem.aws import parked_nodes
+from tandem.deployed import parking
 from tandem.deployed.patience import Patience
+from tandem.verify import command
 from tests.command import ROOT, call
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
@@ -79,6 +82,8 @@ def test_park_removes_the_nodes_and_wake_brings_back_as_many_as_the_maximum(grou
     assert call("park", file).stdout == f"gpu: 0 nodes already ({group})\n"
     assert call("wake", file, "--no-wait").stdout == f"gpu: 0 to 2 nodes ({group})\n"
     assert nodes(group) == {"minSize": 0, "desiredSize": 2, "maxSize": 2}
+    [found] = parking.find_groups(argparse.Namespace(stack=file, profile=None), judge_file(Path(file)).plan())
+    assert (found.pool, found.name, found.nodes, found.most) == ("gpu", group, 2, 2)
 
 
 @pytest.fixture
@@ -90,7 +95,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
         calls.append(parsed)
         return 1
 
-    monkeypatch.setattr("tandem.verify.command._run", verify)
+    monkeypatch.setattr(command, "_run", verify)
     return calls
 
 
@@ -171,9 +176,9 @@ def reach(monkeypatch: pytest.MonkeyPatch) -> Callable[[Jobs], None]:
     def set_(cluster: Jobs) -> None:
         clock = Clock()
         patience = partial(Patience, clock=clock, sleep=clock.sleep)
-        monkeypatch.setattr("tandem.deployed.parking.Patience", patience)
+        monkeypatch.setattr(parking, "Patience", patience)
         reached = SimpleNamespace(cluster=cluster)
-        monkeypatch.setattr("tandem.deployed.parking.reached", lambda parsed: nullcontext(reached))
+        monkeypatch.setattr(parking, "reached", lambda parsed: nullcontext(reached))
 
     return set_
 

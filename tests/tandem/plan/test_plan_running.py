@@ -112,7 +112,7 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
         (json.dumps({**TIMESLICE, "pools": {}}), r"outputs\.json: pools is not as expected \(.*at least 1"),
         (json.dumps({**TIMESLICE, "pools": "[secret]"}), r"outputs\.json: pools is not as expected"),
         (
-            json.dumps({**TIMESLICE, "pools": {"gpu": {key: POOL[key] for key in ("mode", "shares")}}}),
+            json.dumps({**TIMESLICE, "pools": {"gpu": {key: POOL[key] for key in POOL if key != "nodes"}}}),
             r"outputs\.json: pools\.gpu\.nodes is missing\. They are incomplete, or from another program\.",
         ),
         (

@@ -22,12 +22,24 @@ class Reader(HTMLParser):
         self.attributes: list[tuple[str, str | None]] = []
         self.text = ""
         self.lines: list[str] = []
+        self.open: list[str] = []
+        """Tags that have not ended."""
+        self.tables: list[list[int]] = []
+        """The number of cells in each row of each table."""
         self._unseen: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
         self.attributes += attrs
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append(0)
+        elif tag in ("td", "th"):
+            self.tables[-1][-1] += 1
         if tag in UNSEEN:
             self._unseen.append(tag)
         elif self._unseen:
@@ -40,6 +52,7 @@ class Reader(HTMLParser):
             self.lines[-1] += ": "
 
     def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
         if self._unseen[-1:] == [tag]:
             self._unseen.pop()
         elif tag in ("td", "th") and not self._unseen:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tandem import svg
 from tandem.bench_results.result import Result, Run
 from tandem.bench_results.summary import Summary, summary
-from tandem.report.figures import _ticks, draw
+from tandem.report.figures import Line, Mark, _limit, _ticks, draw
 from tests.conftest import Golden
 from tests.tandem.results import paced, result, run, steady
 
@@ -93,6 +93,10 @@ def test_a_model_that_ran_only_alone_has_no_second_value() -> None:
     [figure] = draw([alone])
     assert figure.title == "Request latency alone and together"
     assert "1.1 → –" in words(ElementTree.fromstring(figure.drawing))
+
+
+def test_an_axis_without_a_value_ends_at_one() -> None:
+    assert [_limit([Line("a", mark, None)]) for mark in (None, Mark(0, 0, 0), Mark(1, 1, 7))] == [1, 1, 7]
 
 
 def test_without_data_nothing_is_drawn() -> None:

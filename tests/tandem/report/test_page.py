@@ -5,9 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from tandem.bench_results.foreign.load_point import LoadPoint
 from tandem.bench_results.result import Result
+from tandem.bench_results.summary import Goals, summary
+from tandem.report.command import name_models
+from tandem.report.document import document
 from tests.tandem.report.reader import Reader, page
-from tests.tandem.results import failed, mps, run, session
+from tests.tandem.report.test_figures import printed
+from tests.tandem.results import failed, mps, run, session, timed
 
 ATTACKS = (
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</title><script>", "</style><b>", "--><b>",
@@ -50,8 +55,21 @@ def test_a_page_needs_nothing_but_itself() -> None:
     assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "").replace("http-equiv", "")
 
 
+def test_every_cell_of_a_table_has_a_title() -> None:
+    point = LoadPoint(
+        file="f", tool="t", label="", model=None, at_a_time=1, per_second=None, sent=1, answered=1, failed=0,
+        tokens_per_s=1.0, ttft_p50_ms=1.0, ttft_p95_ms=1.0, itl_p50_ms=1.0,
+    )  # fmt: skip
+    named = name_models(timed(printed("mps", 1.0, 0.5), 40.0))
+    goals = Goals(120.0, 50.0)
+    seen = Reader(document([named], [summary(named, goals)], goals, others=[point]))
+    assert len(seen.tables) >= 6
+    assert [rows for rows in seen.tables if len(set(rows)) != 1 or len(rows) < 2] == []
+
+
 def test_a_page_has_the_figures_and_all_words_of_the_document() -> None:
     seen = Reader(page(mps()))
+    assert seen.open == []
     assert seen.tags.count("svg") == 2
     assert "Cost of sharing, at equal load" in seen.text
     assert "llama2:7b and mistral:7b: mps" in seen.text

@@ -86,14 +86,21 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
     made = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node("one"), node("two")])
     spec = made["spec"]
     assert made["metadata"]["labels"] == {MARK: "gpu"}
-    assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
+    assert made["metadata"]["namespace"] == "ollama"
+    [container] = spec["containers"]
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
+    # kubernetes.io, Pod Security Standards, Restricted.
+    assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert (spec["restartPolicy"], spec["automountServiceAccountToken"]) == ("Never", False)
+    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "tandem/mode"]
     assert spec["nodeSelector"] == {"tandem/pool": "gpu"}
     # Otherwise an autoscaler would launch a node for it, at a cost.
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert terms == [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}
     ]
-    assert spec["activeDeadlineSeconds"] <= 600
+    assert PLACE_SECONDS < spec["activeDeadlineSeconds"] <= 5 * 60
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,12 @@ def test_an_answer_without_a_word_is_no_answer(fake: FakeOllama) -> None:
     assert shown(examined(fake))["answered"] == (False, "an empty answer")
 
 
+def test_a_server_that_no_longer_lists_its_models_has_failed(fake: FakeOllama) -> None:
+    fake.answers["/api/ps"], fake.status["/api/ps"] = {"error": "busy"}, 503
+    server = examined(fake)
+    assert (shown(server)["answered"], server.memory) == ((False, "answered with 503: busy"), None)
+
+
 def test_all_servers_are_loaded_before_any_is_judged() -> None:
     """A model may be entirely on the GPU only as long as its neighbour is not there."""
     fake = FakeOllama(["a:1", "b:1"])

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from tandem.deployed import connection
 from tandem.deployed.connection import Reach
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.patience import Patience
 from tandem.verify.sleep import WAKERS
-from tandem.verify.verify import Verdict, verify
+from tandem.verify.verify import Verdict, facts_of, verify
+from tests.command import call
 from tests.tandem.deployed.pretended import Clock, Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
-from tests.tandem.seen import deployment, facts, node, pending, planned, pod
+from tests.tandem.seen import deployment, facts, node, pending, planned, pod, under_mps
 
 
 @pytest.fixture
@@ -39,6 +41,38 @@ def test_a_healthy_stack_passes(reach: Reach) -> None:
     assert verdict.as_dict()["first_broken"] is None
 
 
+def test_objects_are_read_where_the_stack_has_some() -> None:
+    for stack, seen in (("timeslice", facts()), ("mps", under_mps())):
+        cluster = Cluster(seen)
+        found = facts_of(connected(cluster, stack=stack))
+        assert cluster.looked_in == ["ollama"]
+        assert {pod["metadata"]["namespace"] for pod in found.pods} == {"ollama"}
+        assert [pod["metadata"]["namespace"] for pod in found.mps_pods] == ["nvidia-device-plugin"] * len(seen.mps_pods)
+        assert [bool(sets) for sets in found.daemon_sets.values()] == [True]
+
+
+def test_json_says_what_holds_and_what_is_in_the_cluster(llama: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = well()
+    monkeypatch.setattr(connection, "reached", lambda *_: nullcontext(connected(cluster)))
+    cluster.url, llama.models = llama.url, ("llama2:7b", "mistral:7b")
+    ended = call("verify", "timeslice", "--json")
+    assert ended.returncode == 0
+    shown = ended.json
+    checks, waited_s = shown.pop("checks"), shown.pop("waited_s")
+    assert (round(waited_s, 1), len(checks)) == (waited_s, 29)
+    assert shown == {
+        "schema_version": 1,
+        "stack": "timeslice",
+        "cluster": "api.example",
+        "verdict": "holds",
+        "first_broken": None,
+    }
+    assert {tuple(check) for check in checks} == {("about", "what", "held", "promised", "found", "fix")}
+    assert call("verify", "timeslice").stdout.endswith(
+        "passed: timeslice on api.example: 29 of 29 checks passed, 0 failed\n"
+    )
+
+
 def test_a_spill_is_found_and_explained(reach: Reach, mistral: FakeOllama) -> None:
     mistral.answers["/api/ps"] = {"models": [loaded("mistral:7b", 5 * GIB, 4 * GIB)]}
     verdict, _ = verified(well(), reach)
@@ -60,6 +94,7 @@ def test_a_stack_that_has_scaled_to_zero_passes_while_keda_runs(reach: Reach, ll
         verdict = verify(replace(connected(cluster), plan=plan), patience=Patience(0), reach=reach)
         assert verdict.holds is holds
         assert [check.what for check in verdict.checks if check.about.startswith("model")] == ["scaled to zero"] * 2
+        assert cluster.looked_in == ["keda", "ollama"]
         assert {check.about for check in verdict.broken} == (set() if holds else {"scale-to-zero"})
     assert llama.asked == []
 

@@ -1,13 +1,15 @@
 """Repeated looks: their content, the changes since the last one, and the display at every width."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tandem.deployed.endpoints import NotConnectedError
-from tandem.watch import screen
+from tandem.watch import screen, watch
 from tandem.watch.watch import Look, looks, lost, with_events
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
@@ -39,6 +41,21 @@ def test_a_look_has_models_gpus_and_pods(llama: FakeOllama, mistral: FakeOllama)
     assert look.trouble == ()
 
 
+def test_a_stack_without_nodes_and_pods_says_so(llama: FakeOllama, mistral: FakeOllama) -> None:
+    plain = connected(Cluster(replace(facts(), nodes=[], pods=[])))
+    config = plain.plan.config
+    parked = replace(plain.plan, config=config.changed(pools=[config.pools[0].changed(desired=0)]))
+    reach = reaching(llama2_7b=llama, mistral_7b=mistral)
+    for plan, state in ((plain.plan, "no pod"), (parked, "parked")):
+        fits = tuple(replace(fit, pool=plan.config.pools[0]) for fit in plan.verdict.fits)
+        known = replace(plain, plan=replace(plan, verdict=replace(plan.verdict, fits=fits)))
+        [look] = looks(known, interval=0, reach=reach, once=True)
+        shown = [(model.state, model.pod, model.node, model.ready, model.restarts) for model in look.models]
+        assert shown == [(state, "", "", False, 0)] * 2
+        assert look.trouble == ("no GPU node",)
+    assert llama.asked == []
+
+
 def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: FakeOllama, mistral: FakeOllama) -> None:
     mistral.answers["/api/ps"] = {"models": []}
     [look] = watched(well(), llama, mistral, once=True)
@@ -62,6 +79,7 @@ def test_a_pod_that_is_not_ready_is_shown_and_not_asked(llama: FakeOllama, mistr
     cluster = Cluster(replace(facts(), pods=[restarting("llama2-7b", "spilled"), pod("mistral-7b")]))
     [look] = watched(cluster, llama, mistral, once=True)
     assert "3 restarts, the last: spilled" in look.models[0].state
+    assert look.models[0].restarts == 3
     assert llama.asked == []
 
 
@@ -86,12 +104,17 @@ def test_a_replaced_pod_and_a_dropped_connection_are_reported_and_survived(
     assert look.models[0].memory is not None
 
 
+def test_a_port_that_leads_nowhere_says_why() -> None:
+    ways: Any = dict.fromkeys(("llama2-7b", "mistral-7b"), SimpleNamespace(url="http://127.0.0.1:1", trouble="no pod"))
+    [look] = looks(connected(well()), interval=0, reach=lambda _: nullcontext(ways), once=True)
+    assert [model.trouble for model in look.models] == ["no pod"] * 2
+
+
 def test_a_lost_cluster_is_reported_and_no_old_number_is_shown(llama: FakeOllama, mistral: FakeOllama) -> None:
     cluster = with_plugin(well())
     seen = watched(cluster, llama, mistral)
     first = next(seen)
     assert first.gpus
-    assert lost(replace(first, events=("llama2-7b: connected again",)), "why").events == ()
     cluster.fails = [NotConnectedError("cannot be reached"), NotConnectedError("cannot be reached")]
     for _ in range(2):
         look = next(seen)
@@ -113,6 +136,24 @@ def test_a_cluster_that_is_unavailable_at_first_ends_it(llama: FakeOllama, mistr
 
 MODEL = model("llama2-7b")
 LOOK = Look(at=NOON, stack="timeslice", models=(MODEL,), gpus=(), trouble=())
+
+
+def test_of_a_lost_cluster_only_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = NOON.replace(hour=13)
+    monkeypatch.setattr(watch, "now", lambda: later)
+    busy = replace(MODEL, trouble="no answer", outside_mps="no daemon", tokens_per_s=9.0)
+    away = lost(replace(LOOK, models=(busy,), events=("llama2-7b: connected again",)), "why")
+    known = replace(MODEL, state="unknown", ready=False, memory=None, tokens_per_s=None)
+    assert away == Look(at=later, stack="timeslice", models=(known,), gpus=(), trouble=("cluster: why",))
+
+
+def test_looks_are_an_interval_apart(llama: FakeOllama, mistral: FakeOllama) -> None:
+    slept: list[float] = []
+    reach = reaching(llama2_7b=llama, mistral_7b=mistral)
+    seen = looks(connected(well()), interval=7, reach=reach, sleep=slept.append)
+    for _ in range(3):
+        next(seen)
+    assert slept == [7, 7]
 
 
 def test_a_restart_in_the_same_pod_is_an_event() -> None:
