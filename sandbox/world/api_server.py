@@ -48,15 +48,24 @@ def _objects(entities: Entities, cluster: Entity) -> Iterator[tuple[tuple[str, s
     for namespace in sorted(FIRST_NAMESPACES):
         yield ("v1", "namespaces"), {"metadata": {"name": namespace}}
     for release in releases(entities, server, DISCOVERY):
-        pod = {"containers": [{"image": DISCOVERY}]}
-        metadata = {"name": release.inputs["name"], "namespace": release.namespace}
-        yield ("apps/v1", "deployments"), {"metadata": metadata, "spec": {"template": {"spec": pod}}}
-    if entities.get(tokens.ADDON, f"{cluster.id}:coredns"):
-        yield ("v1", "services"), {"metadata": {"name": "kube-dns", "namespace": "kube-system"}}
+        yield ("apps/v1", "deployments"), _workload(str(release.inputs["name"]), release.namespace, DISCOVERY)
+    for addon in entities.having(tokens.ADDON, clusterName=cluster.id):
+        name = str(addon.inputs["addonName"])
+        if name == "coredns":
+            yield ("v1", "services"), {"metadata": {"name": "kube-dns", "namespace": "kube-system"}}
+        else:
+            yield ("apps/v1", "daemonsets"), _workload(name, "kube-system", f"eks/{name}")
     for entity in entities.inside(server):
         _, version, kind = entity.type.split(":")
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")
         yield (version.removeprefix("core/"), plural), _shown(entity)
+
+
+def _workload(name: str, namespace: str, image: str) -> dict[str, Any]:
+    """A workload whose pods run on every node. Those of vpc-cni have the folder by which a network plugin is known."""
+    folders = [{"hostPath": {"path": "/etc/cni/net.d"}}] if name == "vpc-cni" else []
+    pod = {"containers": [{"image": image}], "tolerations": [{"operator": "Exists"}], "volumes": folders}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"template": {"spec": pod}}}
 
 
 def _shown(entity: Entity) -> dict[str, Any]:

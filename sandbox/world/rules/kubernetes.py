@@ -13,6 +13,7 @@ from sandbox.world.controllers.helm import (
     uninstall,
 )
 from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
+from sandbox.world.controllers.scheduler import placed
 from sandbox.world.controllers.storage import bound, untainted
 from sandbox.world.entities import CloudError, Entity, value_at
 from sandbox.world.rules.eks import is_active
@@ -159,7 +160,7 @@ def _unschedulable(case: Case) -> str | None:
     # `skipAwait` becomes Helm's `--wait=false` (pulumi-kubernetes provider/pkg/provider/helm_release.go).
     pods = [] if case.inputs.get("skipAwait") else pods_of(case.inputs)
     namespace = namespace_of(case)
-    found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)
+    found = placed(case.entities, case.cluster, namespace, pods, own)
     for pod, why in zip(pods, found, strict=True):
         if isinstance(why, str):
             release = f"Helm release {namespace}/{name_of(case)}"

@@ -6,7 +6,10 @@ import pytest
 
 from sandbox.world import tokens
 from sandbox.world.providers.callers import Callers
+from sharing.existing.cluster import ClusterFacts, judge_cluster
+from sharing.existing.objects import read_installed
 from tests.sandbox.world_pieces import Account, meta
+from tests.sharing.test_existing_cluster import configured
 
 ANNA, BEN = "arn:aws:iam::123456789012:role/anna", "arn:aws:iam::123456789012:role/ben"
 DAEMON_SETS, NAMESPACES = "/apis/apps/v1/daemonsets", "/api/v1/namespaces"
@@ -54,9 +57,9 @@ def test_objects_are_listed_by_kind_and_namespace(account: Account) -> None:
     account.make("kubernetes:apps/v1:DaemonSet", metadata=meta("log", namespace="shop"), spec=spec)
     account.make("kubernetes:scheduling.k8s.io/v1:PriorityClass", metadata=meta("high"))
     assert names(account, NAMESPACES) == ["default", "kube-node-lease", "kube-public", "kube-system", "shop"]
-    assert names(account, DAEMON_SETS) == names(account, "/apis/apps/v1/namespaces/shop/daemonsets?limit=5") == ["log"]
-    assert names(account, "/apis/apps/v1/namespaces/other/daemonsets") == []
-    assert get(account, DAEMON_SETS)[1]["items"][0]["spec"] == spec
+    assert names(account, DAEMON_SETS) == ["vpc-cni", "log"]
+    assert names(account, "/apis/apps/v1/namespaces/shop/daemonsets?limit=5") == ["log"]
+    assert get(account, DAEMON_SETS)[1]["items"][1]["spec"] == spec
     assert names(account, "/apis/scheduling.k8s.io/v1/priorityclasses") == ["high"]
 
 
@@ -75,19 +78,41 @@ def test_a_kind_is_unknown_until_a_chart_defines_it(account: Account) -> None:
     assert names(account, pools) == []
 
 
-def test_the_discovery_of_others_is_found(account: Account) -> None:
-    """`has_discovery` of sharing/existing/cluster.py looks for the name in the image."""
+def errors(account: Account) -> str:
+    """What the rules say of the cluster, for a stack that needs every add-on."""
+
+    def read(path: str) -> Object | None:
+        status, found = get(account, path)
+        return found if status == 200 else None
+
+    given: Object = {"name": "c", "status": "ACTIVE", "version": "1.36", "authentication": "API", "is_automatic": False}
+    wanted = {"gpu-nodes": {"provisioner": "karpenter"}, "ui": {"enabled": True, "admin-email": "ops@example.com"}}
+    facts = ClusterFacts(**given, installed=read_installed(read))
+    found = judge_cluster(facts, configured({"stack": wanted}), "dev")
+    return "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("addon", "words"),
+    [
+        ("vpc-cni", "no network plugin"),
+        ("aws-ebs-csi-driver", "EBS CSI driver"),
+        ("eks-pod-identity-agent", "Pod Identity agent"),
+        ("coredns", "no DNS for pods"),
+    ],
+)
+def test_the_rules_find_each_add_on(account: Account, addon: str, words: str) -> None:
+    account.nodes()
+    account.driver()
+    account.make(tokens.ADDON, "dns", clusterName="c", addonName="coredns")
+    assert errors(account) == ""
+    account.drop(tokens.ADDON, f"c:{addon}")
+    assert words in errors(account)
+
+
+def test_the_rules_find_the_discovery_of_others(account: Account) -> None:
     account.nodes()
     account.discovery()
-    [found] = get(account, "/apis/apps/v1/deployments")[1]["items"]
-    assert found["metadata"] == {"name": "nfd", "namespace": "kube-system"}
-    [container] = found["spec"]["template"]["spec"]["containers"]
-    assert "node-feature-discovery" in container["image"]
-
-
-def test_dns_is_a_service_of_its_add_on(account: Account) -> None:
-    services = "/api/v1/namespaces/kube-system/services"
-    assert names(account, services) == []
-    account.nodes()
-    account.make(tokens.ADDON, "dns", clusterName="c", addonName="coredns")
-    assert names(account, services) == ["kube-dns"]
+    [found] = read_installed(lambda path: get(account, path)[1]).workloads[-1:]
+    assert (found.kind, found.namespace, found.name) == ("Deployment", "kube-system", "nfd")
+    assert found.uses("node-feature-discovery")
