@@ -173,7 +173,7 @@ class World:
             if found is not None:
                 reactions.delete(self._entities, found)
                 self._save()
-        self._answer(entity, kind, None)
+        self._lose(kind)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """The result of a function. Raises `Refused` if it is not emulated."""
@@ -272,10 +272,14 @@ class World:
         return self.faults.met(token, operation, name)
 
     @staticmethod
-    def _answer(entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
-        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
+    def _lose(kind: str | None) -> None:
+        """Raises `Lost` if a fault requires it."""
         if kind == "lost":
             raise Lost("the call succeeded, but the connection closed before the reply arrived (an injected fault)")
+
+    def _answer(self, entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
+        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
+        self._lose(kind)
         # After a failed creation, the provider reads nothing back, so values that AWS computes are unknown.
         outputs = copy.deepcopy(without_defaults(entity.inputs) if entity.status == CREATE_FAILED else entity.outputs)
         if failed is not None:

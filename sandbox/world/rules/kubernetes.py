@@ -24,10 +24,6 @@ REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
 FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-# Built-in API groups have no domain, or a domain of Kubernetes.
-_OWN_DOMAIN = ".k8s.io"
-_CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
-_HELM_GROUP = "helm.sh"
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -135,12 +131,9 @@ def _unbindable(case: Case) -> str | None:
 
 def is_custom(token: str) -> bool:
     """Whether a type needs a CRD."""
-    if not token.startswith(tokens.KUBERNETES) or token.count(":") != 2:
-        return False
     group, _ = group_and_kind(token)
-    if group == _HELM_GROUP or "." not in group:
-        return False
-    return group in _CUSTOM_UNDER_K8S or not group.endswith(_OWN_DOMAIN)
+    # Built-in API groups have no domain, or one of Kubernetes.
+    return "." in group and group != "helm.sh" and not group.endswith(".k8s.io")
 
 
 def _no_crd(case: Case) -> str | None:
