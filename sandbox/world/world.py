@@ -52,8 +52,8 @@ _KEPT = ("region", "defaultTags")
 class World:
     """The emulated cloud. `path` is its state file. Without one, it is only in memory.
 
-    `seconds_per_minute` is the time to sleep for each minute of a real `up`. A waiting call, e.g. for pending pods,
-    fails when nothing else has changed for `patience` seconds.
+    `seconds_per_minute` is the time to sleep for each minute of a real `up`, or None. A waiting call, e.g. for pending
+    pods, fails when nothing else has changed for `patience` seconds.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class World:
         path: Path | None = None,
         *,
         faults: Faults | None = None,
-        seconds_per_minute: float = 0.0,
+        seconds_per_minute: float | None = None,
         patience: float = 10.0,
     ) -> None:
         self._store = Store(path)

@@ -84,12 +84,6 @@ def _taken(case: Case) -> str | None:
     return f'{case.type.rpartition(":")[2].lower()}s "{name_of(case)}" already exists'
 
 
-def _needed_by_all(case: Case) -> str | None:
-    if case.id not in FIRST_NAMESPACES:
-        return None
-    return f'namespaces "{case.id}" is forbidden: this namespace may not be deleted'
-
-
 # Storage.
 
 
@@ -251,7 +245,6 @@ RULES: tuple[Rule, ...] = (
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),
     Rule((tokens.KUBERNETES,), CREATE, "AlreadyExists", REASONS, _taken),
-    Rule((tokens.NAMESPACE,), DELETE, "Forbidden", REASONS, _needed_by_all),
     _timeout(tokens.CLAIM, CREATE, STORAGE + "#binding", _unbindable),
     _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
     _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),
