@@ -3,25 +3,22 @@
 The cluster tier runs the real core. Here, a pool has as many nodes as its limits allow, of its first type and subnet.
 """
 
+import json
+
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import TYPE_LABEL, cluster_at, describe_node, launch, made
-from sandbox.world.controllers.permissions import allows
 from sandbox.world.controllers.pods import releases
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 
 CHART = "karpenter"
 AGENT, DNS = "eks-pod-identity-agent", "coredns"
-LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole")
-TERMINATE = ("ec2:TerminateInstances",)
-MAKE_PROFILE = ("iam:CreateInstanceProfile", "iam:AddRoleToInstanceProfile")
-DELETE_PROFILE = ("iam:ListInstanceProfiles", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile")
-"""AWS calls of Karpenter to launch nodes, to terminate them, and to create and delete an EC2NodeClass.
-Source: karpenter-provider-aws v1.14.1, pkg/controllers/nodeclass and its cloudformation.yaml."""
+CALLS = ("ec2:RunInstances", "iam:PassRole")
+"""Calls to AWS, one of each of the controller's two policies: without either policy, it can do nothing here."""
 
 
-def why_idle(entities: Entities, server: str, *calls: str) -> str | None:
-    """Why the controller cannot make these calls to AWS. None if it can make them."""
+def why_idle(entities: Entities, server: str) -> str | None:
+    """Why the controller cannot work. None if it can."""
     release = next(iter(releases(entities, server, CHART)), None)
     if release is None:
         return "Karpenter's controller is not installed"
@@ -35,17 +32,23 @@ def why_idle(entities: Entities, server: str, *calls: str) -> str | None:
     identity = next(iter(entities.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
         return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"
-    arn = identity.inputs.get("roleArn")
-    role = entities.role(arn)
-    refused = [call for call in calls if role is None or not allows(entities, role, call)]
+    arn = identity.inputs["roleArn"]
+    allowed = _allowed(entities, entities.role(arn))
+    refused = [call for call in CALLS if call not in allowed]
     return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
+
+
+def _allowed(entities: Entities, role: Entity | None) -> list[str]:
+    """Actions that the policies of a role allow on some resource. Conditions are ignored."""
+    attached = entities.having(tokens.ATTACHED_POLICY, role=role.id) if role else []
+    policies = [entities.get(tokens.POLICY, one.inputs["policyArn"]) for one in attached]
+    return values_at([json.loads(one.inputs["policy"]) for one in policies if one], "Statement.Action")
 
 
 def why_kept(entities: Entities, entity: Entity) -> str | None:
     """Why no controller removes the finalizer of an object of Karpenter, or those of its nodes. None if one does."""
-    if entity.type == tokens.NODE_POOL and entities.owned_by(entity, tokens.INSTANCE):
-        return why_idle(entities, entity.cluster, *TERMINATE)
-    return why_idle(entities, entity.cluster, *DELETE_PROFILE) if entity.type == tokens.NODE_CLASS else None
+    is_held = entity.type == tokens.NODE_CLASS or entities.owned_by(entity, tokens.INSTANCE)
+    return why_idle(entities, entity.cluster) if is_held else None
 
 
 def pools_with_nodes(entities: Entities, node_class: Entity) -> list[Entity]:
@@ -64,7 +67,7 @@ def make_profiles(entities: Entities, server: str) -> None:
         if (
             not entities.owned_by(node_class, tokens.PROFILE)
             and entities.get(tokens.ROLE, role)
-            and why_idle(entities, server, *MAKE_PROFILE) is None
+            and why_idle(entities, server) is None
         ):
             name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
             made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
@@ -72,7 +75,7 @@ def make_profiles(entities: Entities, server: str) -> None:
 
 def launch_nodes(entities: Entities, server: str) -> None:
     """Launches all nodes that a pool may have, whether pods need them or not."""
-    if why_idle(entities, server, *LAUNCH) is not None:
+    if why_idle(entities, server) is not None:
         return
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)

@@ -51,8 +51,8 @@ def without_identity(account: Karpenter) -> None:
     account.drop(tokens.POD_IDENTITY, account.identity)
 
 
-def without_policy(account: Karpenter) -> None:
-    account.drop(tokens.ATTACHED_POLICY, account.attached["nodes"])
+def without_policy(part: str) -> Callable[[Karpenter], None]:
+    return lambda account: account.drop(tokens.ATTACHED_POLICY, account.attached[part])
 
 
 AGENT = "eks-pod-identity-agent"
@@ -61,7 +61,8 @@ LACKING: list[tuple[Callable[[Karpenter], None], str]] = [
     (without_identity, "gets no credentials: no association for kube-system/karpenter"),
     (lambda account: account.drop(tokens.ADDON, f"c:{AGENT}"), f"gets no credentials: the add-on {AGENT}"),
     (lambda account: account.drop(tokens.ADDON, "c:coredns"), "cannot resolve names: the add-on coredns"),
-    (without_policy, "not authorized to perform ec2:"),
+    (without_policy("nodes"), "not authorized to perform ec2:"),
+    (without_policy("account"), "not authorized to perform iam:"),
 ]
 
 
