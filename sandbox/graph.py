@@ -9,7 +9,6 @@ PROVIDER_TYPE_PREFIX = "pulumi:providers:"
 IN_STATE_ALONE = ("pulumi:", "random:")
 """Prefixes of types that only exist in Pulumi's state."""
 MASK = "[secret]"
-INHERITED_OPTIONS = ("deletedWith", "protect", "retainOnDelete")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,8 +115,7 @@ class Registration:
     providers: Mapping[str, str] = field(default_factory=dict)
     """Provider URN by package, only for components."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options that were set, named as in Pulumi's schema: protect, deletedWith, ignoreChanges, aliases, customTimeouts.
-    """
+    """Options that were set, named as in Pulumi's schema, e.g. ignoreChanges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,27 +193,16 @@ class Graph:
             raise KeyError(f"{len(found)} resources have the name {name!r}: {[one.urn for one in found]}")
         return found[0]
 
-    def effective_options(self, urn: str) -> Mapping[str, Any]:
-        """Options of a resource after inheritance, including `provider` (a URN) if it has one.
+    def effective_provider(self, urn: str) -> str:
+        """URN of a resource's explicit provider, or "".
 
-        Children inherit deletedWith, protect, retainOnDelete and provider in the engine, not in the SDK. Mocks
-        therefore do not show them (pulumi 3.260, pkg/resource/deploy/source_eval.go).
+        Children inherit it in the engine, not in the SDK (pulumi 3.260, pkg/resource/deploy/source_eval.go).
         """
         resource = self.resources[urn]
-        options = dict(resource.options)
-        for above in self.ancestors(urn):
-            for option in INHERITED_OPTIONS:
-                if option not in options and option in above.options:
-                    options[option] = above.options[option]
-        if provider := self._effective_provider(resource):
-            options["provider"] = provider
-        return options
-
-    def _effective_provider(self, resource: Resource) -> str:
         if resource.provider:
             return resource.provider
         package = resource.type.split(":", 1)[0]
-        for above in (resource, *self.ancestors(resource.urn)):
+        for above in (resource, *self.ancestors(urn)):
             if found := above.providers.get(package):
                 return found
             if above.provider and self.resources[above.provider].type == PROVIDER_TYPE_PREFIX + package:

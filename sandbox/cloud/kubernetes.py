@@ -1,17 +1,9 @@
 """Outputs of Kubernetes objects and Helm releases."""
 
-from typing import Any
-
 from sandbox.cloud.identity import autonamed
 from sandbox.cloud.protocol import Creation, Rule, Values
 
 PACKAGE = "kubernetes:"
-# Kinds in use that get a default namespace. Others, including custom resources, stay unchanged.
-NAMESPACED = (
-    *("ConfigMap", "CronJob", "DaemonSet", "Deployment", "Ingress", "Job", "NetworkPolicy", "PersistentVolumeClaim"),
-    *("Pod", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount", "StatefulSet"),
-)
-PHASES = {"Namespace": "Active", "PersistentVolume": "Available", "PersistentVolumeClaim": "Bound"}
 
 
 def rule(token: str) -> Rule | None:
@@ -22,16 +14,11 @@ def rule(token: str) -> Rule | None:
 
 
 def _object(creation: Creation) -> tuple[str, Values]:
-    kind = creation.type.rpartition(":")[2]
+    """Its namespace is the given one: our programs name it for every kind that has one."""
     given = creation.inputs.get("metadata") or {}
     metadata = {**given, "name": autonamed(creation.name, given.get("name"))}
-    if kind in NAMESPACED:
-        metadata["namespace"] = given.get("namespace") or "default"
     namespace = metadata.get("namespace")
-    computed: dict[str, Any] = {"metadata": metadata}
-    if kind in PHASES:
-        computed["status"] = {"phase": PHASES[kind]}
-    return f"{namespace}/{metadata['name']}" if namespace else metadata["name"], computed
+    return f"{namespace}/{metadata['name']}" if namespace else metadata["name"], {"metadata": metadata}
 
 
 def _release(creation: Creation) -> tuple[str, Values]:

@@ -84,11 +84,7 @@ class EngineRegistrar:
             providers=asked.providers,
             acceptSecrets=True,
             acceptResources=True,
-            deletedWith=asked.deletedWith,
         )
-        for option in ("protect", "retainOnDelete"):
-            if asked.HasField(option):
-                setattr(request, option, getattr(asked, option))
         return str(self._monitor.RegisterResource(request).urn)
 
     def register(self, registration: Registration) -> Registered:

@@ -8,7 +8,7 @@ with URN and inputs). So the peer's address identifies the instance. URNs of res
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,13 +29,7 @@ state unchanged.
 """
 # Inputs of a provider that identify its place: a change replaces all of its resources. Other changes are updates.
 # (kubernetes: README of the provider, `clusterIdentifier`; aws: resources belong to one region)
-PLACES: Mapping[str, tuple[str, ...]] = {"aws": ("region",), "kubernetes": ("clusterIdentifier",)}
-
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "aws": ("region", "profile", "defaultTags", "assumeRoles"),
-    "kubernetes": ("kubeconfig", "context", "cluster", "clusterIdentifier", "namespace", "enableServerSideApply"),
-}
-"""Inputs of a provider that a program in YAML can set."""
+PLACES = ("region", "clusterIdentifier")
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -68,8 +62,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.GetSchemaRequest, context: grpc.ServicerContext
     ) -> provider_pb2.GetSchemaResponse:
         # YAML asks for the types of a program's resources. The only ones of these packages that it may create itself
-        # are the providers; components create the others.
-        inputs = {name: {"$ref": "pulumi.json#/Any"} for name in SETTINGS.get(self._package, ())}
+        # are the providers, of which our guides set a kubeconfig; components create the others.
+        inputs = {"kubeconfig": {"$ref": "pulumi.json#/Any"}}
         known = {"name": self._package, "version": self._version, "provider": {"inputProperties": inputs}}
         return provider_pb2.GetSchemaResponse(schema=json.dumps(known))
 
@@ -80,7 +74,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def DiffConfig(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
         changed = changed_inputs(request)
-        return difference(changed, [key for key in changed if key in PLACES.get(self._package, ())])
+        return difference(changed, [key for key in changed if key in PLACES])
 
     def Configure(
         self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext

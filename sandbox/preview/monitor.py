@@ -21,21 +21,14 @@ from sandbox.preview.transforms import Callbacks, Transform, transformed
 GET_RESOURCE = "pulumi:pulumi:getResource"
 SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
 
-# Without OUTPUT_VALUES, inputs of remote components are plain values plus propertyDependencies. Without
-# INVOKE_DEPENDS_ON, the SDK itself waits. Hooks are listed so that our error appears (not "please update the Pulumi
-# CLI").
+# The SDK asks whether the engine has these. Without OUTPUT_VALUES, inputs of remote components are plain values plus
+# propertyDependencies. Without INVOKE_DEPENDS_ON, the SDK itself waits.
 FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
     resource_pb2.RESOURCE_MONITOR_FEATURE_ALIAS_SPECS,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_DELETED_WITH,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACE_WITH,
     resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACEMENT_TRIGGER,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION,
     resource_pb2.RESOURCE_MONITOR_FEATURE_TRANSFORMS,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_INVOKE_TRANSFORMS,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_HOOKS,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS,
 )
 
 

@@ -1,6 +1,6 @@
 """The timeline of an `up`: the waiting rules of SDK and engine, applied to a graph.
 
-- A resource waits for its dependencies, its provider, and the resources in its `deleted_with` and `replace_with`.
+- A resource waits for its dependencies and its provider.
 - A remote component is complete when every descendant that its provider registered is created.
 - A local component is registered when its own dependencies are created. It takes no time, and its children wait for it.
 - A child of a custom resource or a remote component in the program waits until its parent is complete.
@@ -107,11 +107,9 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
 
 def _waits(graph: Graph, resource: Resource) -> Iterator[tuple[_Event, set[_Event]]]:
     """The events that must precede the start and the end of a resource."""
-    provider = graph.effective_options(resource.urn).get("provider", "")
+    provider = graph.effective_provider(resource.urn)
     # The SDK also waits for resources in the inputs of a remote component, which are not in its dependencies.
     named = {*resource.dependencies, *references(resource.inputs), *resource.providers.values(), provider}
-    # Without the inherited deletedWith, which the engine adds without waiting.
-    named |= {resource.options.get("deletedWith", ""), *resource.options.get("replaceWith", ())}
     begin = {_Event(urn, True) for urn in named - {""}}
     if resource.parent:
         parent = graph[resource.parent]

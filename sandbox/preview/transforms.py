@@ -40,12 +40,6 @@ class Callbacks:
         """The functions that a request refers to."""
         return tuple(self._transforms[one.token] for one in callbacks)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def refuse(*_: Any) -> None:
-            raise Refused(f"the sandbox does not support {name}, only transforms of components")
-
-        return refuse
-
 
 def transformed(registration: Registration, transforms: Iterable[Transform]) -> Registration:
     """The registration after the transforms. Inputs keep the sandbox's marks (`Secret`, `Ref`)."""

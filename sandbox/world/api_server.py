@@ -1,91 +1,78 @@
-"""The API server of an emulated cluster, for those who only read: its objects, as its HTTP API lists them."""
+"""The API server of an emulated cluster, for programs that look what is there before they create something."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Values
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import EFFECTS, cluster_at, taints
-from sandbox.world.controllers.plugin import advertised
-from sandbox.world.controllers.workloads import workloads
+from sandbox.world.controllers.pods import DISCOVERY, releases
 from sandbox.world.entities import Entities, Entity
 from sandbox.world.providers.descriptions import caller_of
-from sandbox.world.rules.access import ADMIN_POLICY
+from sandbox.world.rules.access import may_do_all
 from sandbox.world.rules.kubernetes import FIRST_NAMESPACES, is_custom
 
-READERS = (ADMIN_POLICY, "AmazonEKSAdminViewPolicy")
-"""Access policies that allow to list every kind of object.
-https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html"""
 _LIST = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/([^/]+))?/([^/]+)")
 _EFFECTS = {eks: kubernetes for kubernetes, eks in EFFECTS.items()}
-NOT_FOUND = "the server could not find the requested resource"
-Answer = tuple[int, Values]
 
 
-def answer(entities: Entities, server: str, token: str, path: str) -> Answer:
+def answer(entities: Entities, server: str, token: str, path: str) -> tuple[int, Values]:
     """HTTP status and body of a GET request. Unknown addresses have no server: 502, as a proxy says it."""
-    cluster, caller, place = cluster_at(entities, server), caller_of(token), urlsplit(path).path
+    cluster, caller = cluster_at(entities, server), caller_of(token)
     if cluster is None:
-        return _refusal(502, "BadGateway", f"{server} cannot be resolved")
+        return 502, {}
     if not caller or entities.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}") is None:
-        return _refusal(401, "Unauthorized", "Unauthorized")
-    if (found := _LIST.fullmatch(place)) is None:
-        return _refusal(404, "NotFound", NOT_FOUND)
+        return 401, {}
+    if not may_do_all(entities, cluster, caller):
+        return 403, {}
+    if (found := _LIST.fullmatch(urlsplit(path).path)) is None:
+        return 404, {}
     core, others, namespace, plural = found.groups()
     version = core or others
-    group = version.rpartition("/")[0]
-    policies = entities.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=caller)
-    if not any(str(one.inputs["policyArn"]).endswith(READERS) for one in policies):
-        words = f'cannot list resource "{plural}" in API group "{group}" at the cluster scope'
-        return _refusal(403, "Forbidden", f'{plural}.{group} is forbidden: User "{caller}" {words}')
-    custom = is_custom(f"{tokens.KUBERNETES}{version}:")
-    if custom and entities.get(tokens.CRD, f"{plural}.{group}") not in entities.within(server, tokens.CRD):
-        return _refusal(404, "NotFound", NOT_FOUND)
-    # Only lists of custom resources name the kind of each item.
+    crd = entities.get(tokens.CRD, f"{plural}.{version.rpartition('/')[0]}")
+    if is_custom(f"{tokens.KUBERNETES}{version}:") and crd not in entities.within(server, tokens.CRD):
+        return 404, {}
     items = [
-        one if custom else {key: value for key, value in one.items() if key not in ("apiVersion", "kind")}
-        for of, one in _objects(entities, server)
+        one
+        for of, one in _objects(entities, cluster)
         if of == (version, plural) and namespace in (None, one["metadata"].get("namespace"))
     ]
-    return 200, {"kind": "List", "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": items}
+    return 200, {"items": items}
 
 
-def _objects(entities: Entities, server: str) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
-    """Version and plural of each object, and the object."""
+def _objects(entities: Entities, cluster: Entity) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """Version and plural of each object, and the object. Of pods, only what a program looks for."""
+    server = str(cluster.outputs["endpoint"])
     for namespace in sorted(FIRST_NAMESPACES):
-        yield ("v1", "namespaces"), _complete({"metadata": {"name": namespace}})
-    for kind, workload in workloads(entities, server):
-        yield ("v1" if kind == "Service" else "apps/v1", _plural(kind)), _complete(workload)
+        yield ("v1", "namespaces"), {"metadata": {"name": namespace}}
+    for release in releases(entities, server, DISCOVERY):
+        yield ("apps/v1", "deployments"), _workload(str(release.inputs["name"]), release.namespace, DISCOVERY)
+    for addon in entities.having(tokens.ADDON, clusterName=cluster.id):
+        name = str(addon.inputs["addonName"])
+        if name == "coredns":
+            yield ("v1", "services"), {"metadata": {"name": "kube-dns", "namespace": "kube-system"}}
+        else:
+            yield ("apps/v1", "daemonsets"), _workload(name, "kube-system", f"eks/{name}")
     for entity in entities.inside(server):
         _, version, kind = entity.type.split(":")
-        if entity.type not in (tokens.RELEASE, tokens.POD):
-            yield (version.removeprefix("core/"), _plural(kind)), _complete(_shown(entities, entity))
+        plural = kind.lower() + ("es" if kind.endswith("s") else "s")
+        yield (version.removeprefix("core/"), plural), _shown(entity)
 
 
-def _shown(entities: Entities, entity: Entity) -> dict[str, Any]:
+def _workload(name: str, namespace: str, image: str) -> dict[str, Any]:
+    """A workload whose pods run on every node. Those of vpc-cni have the folder by which a network plugin is known."""
+    folders = [{"hostPath": {"path": "/etc/cni/net.d"}}] if name == "vpc-cni" else []
+    pod = {"containers": [{"image": image}], "tolerations": [{"operator": "Exists"}], "volumes": folders}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"template": {"spec": pod}}}
+
+
+def _shown(entity: Entity) -> dict[str, Any]:
     metadata = {"name": entity.id.rpartition("/")[2], **(entity.outputs.get("metadata") or {})}
-    if entity.type != tokens.NODE:
-        return {**{key: value for key, value in entity.inputs.items() if key[:2] != "__"}, "metadata": metadata}
-    has = [{**one, "effect": _EFFECTS[one["effect"]]} for one in taints(entity)]
-    offered = {resource: str(offer.count) for resource, offer in advertised(entities, entity).items()}
-    return {"metadata": metadata, "spec": {**entity.outputs["spec"], "taints": has}, "status": {"allocatable": offered}}
-
-
-def _complete(one: Values) -> dict[str, Any]:
-    """The object with the metadata that the server sets."""
-    metadata = one["metadata"]
-    uid = digest("uid", str(metadata.get("namespace")), metadata["name"], length=32)
-    return {**one, "metadata": {**metadata, "uid": uid, "resourceVersion": "1"}}
-
-
-def _plural(kind: str) -> str:
-    """The plural of a kind (apimachinery, pkg/api/meta/restmapper.go, UnsafeGuessKindToResource)."""
-    word = kind.lower()
-    return word + "es" if word.endswith("s") else word[:-1] + "ies" if word.endswith("y") else word + "s"
-
-
-def _refusal(code: int, reason: str, message: str) -> Answer:
-    return code, {"apiVersion": "v1", "kind": "Status", "code": code, "reason": reason, "message": message}
+    if entity.type == tokens.NODE:
+        return {
+            "metadata": metadata,
+            "spec": {"taints": [{**one, "effect": _EFFECTS[one["effect"]]} for one in taints(entity)]},
+        }
+    return {**entity.inputs, "metadata": metadata}

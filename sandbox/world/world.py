@@ -52,8 +52,8 @@ _KEPT = ("region", "defaultTags")
 class World:
     """The emulated cloud. `path` is its state file. Without one, it is only in memory.
 
-    `seconds_per_minute` is the time to sleep for each minute of a real `up`. A waiting call, e.g. for pending pods,
-    fails when nothing else has changed for `patience` seconds.
+    `seconds_per_minute` is the time to sleep for each minute of a real `up`, or None. A waiting call, e.g. for pending
+    pods, fails when nothing else has changed for `patience` seconds.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class World:
         path: Path | None = None,
         *,
         faults: Faults | None = None,
-        seconds_per_minute: float = 0.0,
+        seconds_per_minute: float | None = None,
         patience: float = 10.0,
     ) -> None:
         self._store = Store(path)
@@ -173,7 +173,7 @@ class World:
             if found is not None:
                 reactions.delete(self._entities, found)
                 self._save()
-        self._answer(entity, kind, None)
+        self._lose(kind)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """The result of a function. Raises `Refused` if it is not emulated."""
@@ -272,10 +272,14 @@ class World:
         return self.faults.met(token, operation, name)
 
     @staticmethod
-    def _answer(entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
-        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
+    def _lose(kind: str | None) -> None:
+        """Raises `Lost` if a fault requires it."""
         if kind == "lost":
             raise Lost("the call succeeded, but the connection closed before the reply arrived (an injected fault)")
+
+    def _answer(self, entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
+        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
+        self._lose(kind)
         # After a failed creation, the provider reads nothing back, so values that AWS computes are unknown.
         outputs = copy.deepcopy(without_defaults(entity.inputs) if entity.status == CREATE_FAILED else entity.outputs)
         if failed is not None:

@@ -106,7 +106,7 @@ def test_registered_outputs_are_the_attributes_that_are_outputs(
 
 def test_children_use_the_providers_that_the_outer_component_was_given(graph: Graph, component: str) -> None:
     for child in below(graph, component):
-        provider = graph.effective_options(child.urn).get("provider", "")
+        provider = graph.effective_provider(child.urn)
         if child.type.startswith("aws:"):
             assert provider.endswith("::theirs"), child.urn
         if child.type.startswith("kubernetes:") and component != "GpuCluster":
@@ -117,7 +117,7 @@ def test_resources_in_a_new_cluster_use_that_clusters_provider() -> None:
     graph = run(lambda: BUILDERS["GpuCluster"]("made", None), project="test", stack="test")
     inside = [resource for resource in graph if resource.type.startswith("kubernetes:")]
     assert inside
-    assert all(graph.effective_options(one.urn)["provider"].endswith("::made-kubernetes") for one in inside)
+    assert all(graph.effective_provider(one.urn).endswith("::made-kubernetes") for one in inside)
 
 
 def test_every_taggable_resource_has_the_tags(graph: Graph, component: str) -> None:

@@ -191,8 +191,8 @@ class Stack:
             sandbox.world.callers, sandbox.world.faults = self.callers, going_wrong
             sandbox.prepare(fresh=fresh)
             run = shown(sandbox, verb, *AT_ONCE, "--json", *options)
-        self.fired += going_wrong.tried
         self.unfired = going_wrong.waiting
+        self.fired += len(faults) - len(self.unfired)
         return run
 
 

@@ -73,7 +73,7 @@ def test_graph_and_engine_use_the_same_providers(both: Any, any_stack: str) -> N
     for resource in graph:
         used = entries[resource.urn].get("provider", "").rpartition("::")[0]
         explicit = "" if used.rsplit("::", 1)[-1].startswith("default") else used
-        assert explicit == graph.effective_options(resource.urn).get("provider", ""), resource.urn
+        assert explicit == graph.effective_provider(resource.urn), resource.urn
 
 
 def test_graph_and_engine_have_the_same_inputs(both: Any, any_stack: str) -> None:

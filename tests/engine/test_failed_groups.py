@@ -67,7 +67,7 @@ def test_after_a_failed_update_an_up_without_refresh_replaces_the_group(raised: 
     stack = raised(STACK)
     before = group(stack).id
     stack.configure({"sharing": {"mode": "mps"}})
-    stack.stops(faults=(Fault(type=NODE_GROUP, operation="update", kind="throttle", name=GROUP),))
+    stack.stops(faults=(Fault(type=NODE_GROUP, operation="update", name=GROUP),))
     assert GROUP in stack.comes_up().operations["replace"]
     assert group(stack).id != before
     assert mode_of(stack) == "mps"

@@ -147,7 +147,7 @@ FAILING = {
         OWN,
         Fault(type=RELEASE, operation="update", name=PLUGIN, kind="lost"),
     ),
-    "the proof of the shares": (OWN, STACK, Fault(type=JOB, operation="create", nth=2)),
+    "the proof of the shares": (OWN, STACK, Fault(type=JOB, operation="create", name=max(JOBS))),
     "the lost answer to a model's update": (
         "mps",
         OWN,
@@ -185,7 +185,7 @@ def test_a_quota_for_two_nodes_takes_a_switch_back_by_delete_first_or_by_parking
     stack = raised(STACK)
     stack.behind(lambda world: world.allow_vcpus("L-3819A6DF", 2 * 4))
     stack.configure(sharing(OWN))
-    stack.stops(faults=(Fault(type=JOB, operation="create", nth=2),))
+    stack.stops(faults=(Fault(type=JOB, operation="create", name=max(JOBS)),))
     other = stack.copied_to(tmp_path)
     other.configure({**sharing(STACK), "gpu-nodes": {"replacement": "delete-first"}})
     other.comes_up()

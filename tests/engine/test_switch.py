@@ -75,7 +75,7 @@ FAILING = {
         ["stop", "mode"],
     ),
     "the old proof's deletion": (Fault(type=JOB, operation="delete"), ["stop", "mode"]),
-    "the proof of the shares": (Fault(type=JOB, operation="create", nth=2), ["stop", "mode", "prove"]),
+    "the proof of the shares": (Fault(type=JOB, operation="create", name=max(JOBS)), ["stop", "mode", "prove"]),
     "a model's update": (Fault(type=RELEASE, operation="update", name=min(MODELS)), None),
 }
 """The fault, and the last step of the switch before it; None if chance decides that."""

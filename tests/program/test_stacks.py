@@ -142,7 +142,7 @@ def test_every_aws_resource_uses_the_one_explicit_provider(graphs: Graphs, any_s
     graph = graphs(any_stack)
     for resource in graph:
         if resource.type.startswith("aws:"):
-            assert graph.effective_options(resource.urn)["provider"].endswith("pulumi:providers:aws::tandem")
+            assert graph.effective_provider(resource.urn).endswith("pulumi:providers:aws::tandem")
 
 
 def test_every_volume_is_encrypted_and_every_node_requires_metadata_tokens(graphs: Graphs, any_stack: str) -> None:

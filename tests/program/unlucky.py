@@ -98,7 +98,7 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
 
 
 def _provider(graph: Graph, resource: Resource) -> dict[str, Any]:
-    urn = graph.effective_options(resource.urn).get("provider", "")
+    urn = graph.effective_provider(resource.urn)
     return {key: plain(value) for key, value in graph[urn].inputs.items()} if urn else {}
 
 
@@ -136,7 +136,7 @@ def needed_by(needs: Needs) -> dict[str, set[str]]:
 
 def needed(graph: Graph, resource: Resource) -> frozenset[str]:
     """The resources that outlive a resource: its dependencies and those of its parent components, with their parts."""
-    named = {*resource.dependencies, graph.effective_options(resource.urn).get("provider", "")} - {""}
+    named = {*resource.dependencies, graph.effective_provider(resource.urn)} - {""}
     for above in graph.ancestors(resource.urn):
         named |= {*above.dependencies, *([above.urn] if above.custom else [])}
     for urn in list(named):

@@ -54,11 +54,7 @@ class Karpenter(Account):
                 "taints": [{**TAINT, "effect": "NoSchedule"}],
             },
         }
-        return self.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": template, "limits": {"nodes": "2"}})
-
-    def models(self, count: int) -> None:
-        """A release with this many pods."""
-        self.model(replicaCount=count)
+        return self.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": template, "limits": {"nodes": "1"}})
 
     @property
     def own(self) -> list[str]:

@@ -18,28 +18,24 @@ def graph(*resources: Resource) -> Graph:
     return Graph({one.urn: one for one in sorted((stack, provider, *resources), key=lambda one: one.urn)})
 
 
-OF_AWS = {"provider": PROVIDER}
+NAMESPACE = {"type_token": "kubernetes:core/v1:Namespace"}
 
 
 @pytest.mark.parametrize(
-    ("above", "own", "effective"),
+    ("above", "own", "provider"),
     [
-        ({"options": {"protect": True}}, {}, {"protect": True}),
-        ({"options": {"deletedWith": PROVIDER}}, {}, {"deletedWith": PROVIDER}),
-        ({"options": {"retainOnDelete": True}}, {}, {"retainOnDelete": True}),
-        ({"options": {"protect": True}}, {"options": {"protect": False}}, {"protect": False}),
-        ({"options": {"ignoreChanges": ("tags",)}}, {}, {}),
-        ({"providers": {"aws": PROVIDER}}, {}, OF_AWS),
-        ({"providers": {"aws": PROVIDER}}, {"type": "kubernetes:core/v1:Namespace"}, {}),
+        ({}, {"provider": PROVIDER}, PROVIDER),
+        ({"providers": {"aws": PROVIDER}}, {}, PROVIDER),
+        ({"providers": {"aws": PROVIDER}}, NAMESPACE, ""),
         # A custom resource passes on its own provider, for its own package.
-        ({"custom": True, "provider": PROVIDER}, {}, OF_AWS),
-        ({"custom": True, "provider": PROVIDER}, {"type": "kubernetes:core/v1:Namespace"}, {}),
+        ({"custom": True, "provider": PROVIDER}, {}, PROVIDER),
+        ({"custom": True, "provider": PROVIDER}, NAMESPACE, ""),
     ],
 )
-def test_a_child_inherits_options_as_in_the_engine(
-    above: dict[str, object], own: dict[str, str], effective: dict[str, object]
+def test_a_child_inherits_its_provider_as_in_the_engine(
+    above: dict[str, object], own: dict[str, str], provider: str
 ) -> None:
     parent = resource("tandem:index:Net", "net", **{"custom": False, **above})
     middle = resource("tandem:index:Inner", "inner", custom=False, parent=parent.urn)
-    child = resource(own.get("type", "aws:ec2/vpc:Vpc"), "child", parent=middle.urn, options=own.get("options", {}))
-    assert graph(parent, middle, child).effective_options(child.urn) == effective
+    child = resource(**{"type_token": "aws:ec2/vpc:Vpc", "name": "child", "parent": middle.urn, **own})
+    assert graph(parent, middle, child).effective_provider(child.urn) == provider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 
 from sandbox.cloud.identity import ACCOUNT
@@ -20,17 +21,8 @@ ZONES = {
 """Numbers of a region's zones in a newer account. Other regions have three. A program must not rely on their order.
 Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
 """
-_DIRECTIONS = {
-    "north": "n",
-    "south": "s",
-    "east": "e",
-    "west": "w",
-    "central": "c",
-    "northeast": "ne",
-    "northwest": "nw",
-    "southeast": "se",
-    "southwest": "sw",
-}
+_SHORTENED = re.compile(r"-|(?<=[nsewc])(?:orth|outh|ast|est|entral)")
+"""What a zone id leaves out of the region's name: `us-east-1` becomes `use1`, and `ap-northeast-1` becomes `apne1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +55,7 @@ class Place:
     @property
     def zones(self) -> dict[str, str]:
         """Zone ids by zone name, e.g. us-east-1a to use1-az1. In real accounts, the mapping is random."""
-        *area, number = self.region.split("-")
-        code = "".join(_DIRECTIONS.get(part, part) for part in area) + number
+        code = _SHORTENED.sub("", self.region)
         numbers = ZONES.get(self.region, "123")
         return {f"{self.region}{letter}": f"{code}-az{number}" for letter, number in zip("abcdef", numbers)}  # noqa: B905
 

@@ -8,32 +8,20 @@ from sandbox.world.entities import Entities, Entity, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
-# CRDs of the pinned charts: kinds by group, and whether an uninstall deletes them. Helm keeps CRDs in
-# `crds/` and deletes CRDs that are templates (seen by installing the charts).
+# CRDs of the pinned charts, as far as our stacks have such objects or Helm leaves the CRDs behind: kinds by group, and
+# whether an uninstall deletes them. Helm keeps CRDs in `crds/` and deletes CRDs that are templates (seen by installing
+# the charts).
 _KARPENTER: dict[str, tuple[str, ...]] = {
-    "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
+    "karpenter.sh": ("NodePool", "NodeOverlay"),
     "karpenter.k8s.aws": ("EC2NodeClass",),
-    "autoscaling.x-k8s.io": ("CapacityBuffer",),
 }
 CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
     "karpenter-crd": (_KARPENTER, True),
     "karpenter": (_KARPENTER, False),
     DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
-    "keda": (
-        {
-            "keda.sh": ("ScaledObject", "ScaledJob", "TriggerAuthentication", "ClusterTriggerAuthentication"),
-            "eventing.keda.sh": ("CloudEventSource", "ClusterCloudEventSource"),
-        },
-        True,
-    ),
-    "keda-add-ons-http": ({"http.keda.sh": ("HTTPScaledObject", "InterceptorRoute")}, True),
-    "gpu-operator": (
-        {
-            "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),
-            "resource.nvidia.com": ("ComputeDomain", "ComputeDomainClique"),
-        },
-        False,
-    ),
+    "keda": ({"keda.sh": ("ScaledObject",)}, True),
+    "keda-add-ons-http": ({"http.keda.sh": ("InterceptorRoute",)}, True),
+    "gpu-operator": ({"nvidia.com": ("ClusterPolicy", "NVIDIADriver")}, False),
 }
 
 
@@ -55,9 +43,7 @@ def group_and_kind(token: str) -> tuple[str, str]:
 
 def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
     """All objects of the kind that a CRD defines."""
-    wanted = custom_type(crd)
-    inside = [entity for entity in entities.inside(crd.cluster) if entity.type.count(":") == 2]
-    return [one for one in inside if group_and_kind(one.type) == wanted]
+    return [one for one in entities.inside(crd.cluster) if group_and_kind(one.type) == custom_type(crd)]
 
 
 def install(entities: Entities, release: Entity) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.controllers import journal, karpenter
+from sandbox.world.controllers import journal
 from sandbox.world.controllers.plugin import advertised, labels_seen
 from sandbox.world.controllers.pods import Values, pods_of_job
 from sandbox.world.controllers.scheduler import placed
@@ -60,8 +60,6 @@ def run(entities: Entities, job: Entity) -> None:
         return
     given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
-    karpenter.provision(entities, job.cluster, job.namespace, pods)
-    journal.note_modes(entities)
     if not is_awaited(job.inputs) and why_late(*given) is not None:
         job.outputs["status"] = {"active": len(pods)}
         return
@@ -104,7 +102,7 @@ def is_replaced(entities: Entities, inputs: Values) -> bool:
 
 
 def _places(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> list[Entity | str]:
-    return karpenter.placed_with_new_nodes(entities, server, namespace, pods_of_job(name, inputs))
+    return placed(entities, server, namespace, pods_of_job(name, inputs))
 
 
 def _lacking(entities: Entities, server: str, namespace: str, inputs: Values) -> str | None:

@@ -11,6 +11,7 @@ from sandbox.world.controllers import hardware, quotas
 from sandbox.world.controllers.user_data import decoded, template_of
 from sandbox.world.entities import Entities, Entity, Key, value_at, values_at
 
+Values = dict[str, Any]
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
 EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
@@ -20,10 +21,8 @@ EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"
 RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
 SURGE_PER_ZONE = 2
 """Nodes per zone that an update with the strategy DEFAULT adds to the group (same page)."""
-GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 ZONE_LABEL = "topology.kubernetes.io/zone"
-HOST_LABEL = "kubernetes.io/hostname"
 
 
 def cluster_at(entities: Entities, server: str) -> Entity | None:
@@ -152,7 +151,7 @@ def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
     scale(entities, group)
     for instance in entities.owned_by(group, tokens.INSTANCE):
         for node in entities.owned_by(instance, tokens.NODE):
-            node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
+            node.outputs = _of_group(node, instance, group)
 
 
 def _make_node(entities: Entities, group: Entity, index: int) -> None:
@@ -180,7 +179,7 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
         user_data=decoded(template.get("userData")),
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
-    node.outputs = _described(node.id, group, instance)
+    node.outputs = _of_group(node, instance, group)
 
 
 def sold_in(entities: Entities, subnet_id: Any, kinds: Iterable[str]) -> bool:
@@ -226,18 +225,14 @@ def launch(
     return instance, node
 
 
-def _described(name: str, group: Entity, instance: Entity) -> dict[str, Any]:
-    own = {
-        GROUP_LABEL: group.outputs["nodeGroupName"],
-        TYPE_LABEL: instance.inputs["instanceType"],
-        ZONE_LABEL: instance.inputs["availabilityZone"],
-        HOST_LABEL: name,
-        "kubernetes.io/os": "linux",
-    }
-    return {
-        "metadata": {"name": name, "labels": {**own, **(group.inputs.get("labels") or {})}},
-        "spec": {"taints": list(group.inputs.get("taints") or ()), "providerID": instance.id},
-    }
+def describe_node(node: Entity, instance: Entity, labels: Values, taints: list[Values]) -> Values:
+    """Outputs of a node with these labels and taints."""
+    own = {TYPE_LABEL: instance.inputs["instanceType"], ZONE_LABEL: instance.inputs["availabilityZone"]}
+    return {"metadata": {"name": node.id, "labels": {**own, **labels}}, "spec": {"taints": taints}}
+
+
+def _of_group(node: Entity, instance: Entity, group: Entity) -> Values:
+    return describe_node(node, instance, group.inputs.get("labels") or {}, list(group.inputs.get("taints") or ()))
 
 
 _PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"}

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.controllers.nodes import HOST_LABEL
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 
 Values = dict[str, Any]
@@ -102,7 +101,7 @@ def pods_of_job(name: str, inputs: Values) -> list[Pod]:
             tolerations=tuple(pod.get("tolerations") or ()),
             needs=_extended(pod),
             claims=tuple(values_at(pod, "volumes.persistentVolumeClaim.claimName")),
-            together=name if HOST_LABEL in hosts else "",
+            together=name if hosts else "",
         )
         for index in range(at_a_time)
     ]

@@ -1,38 +1,27 @@
 """EC2's vCPU quotas: running vCPUs, limits, and the peak."""
 
-import re
 from collections import Counter
 
 from sandbox.world import tokens
 from sandbox.world.controllers.hardware import vcpus
 from sandbox.world.entities import Entities
 
-FAMILIES = {"g": "G", "gr": "G", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
-"""Families, some by generation, whose instances have their own quotas. All others here count as standard instances.
-Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 CODES = {
-    ("G", False): "L-DB2E81BA",
-    ("G", True): "L-3819A6DF",
-    ("P", False): "L-417A185B",
-    ("P", True): "L-7212CCBC",
-    ("P5", False): "L-417A185B",
-    ("P5", True): "L-C4BD4855",
-    ("P6", False): "L-417A185B",
-    # The page has no quota for P6 spot, and public programs disagree, so there is no limit here.
-    ("P6", True): "",
-    ("standard", False): "L-1216C47A",
-    ("standard", True): "L-34B43A08",
+    # G and VT instances, and standard ones.
+    (True, False): "L-DB2E81BA",
+    (True, True): "L-3819A6DF",
+    (False, False): "L-1216C47A",
+    (False, True): "L-34B43A08",
 }
-"""Codes in the Service Quotas API, by family and whether the instance is spot. Source: the same page."""
+"""Codes in the Service Quotas API, by family and whether the instance is spot. P instances, of which no emulated
+stack has any, count as standard ones. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 Launch = tuple[str, bool]
 """An instance type, and whether the instance is spot."""
 
 
 def code(kind: str, spot: bool) -> str:
     """Code of the quota that counts such an instance."""
-    letters, generation = re.findall(r"^([a-z]*)(\d*)", kind)[0]
-    family = FAMILIES.get(letters) or FAMILIES.get(letters + generation, "standard")
-    return CODES[family, spot]
+    return CODES[kind.startswith("g"), spot]
 
 
 def room(entities: Entities, kind: str, spot: bool) -> int:

@@ -19,18 +19,17 @@ def placed(
     namespace: str,
     pods: Iterable[Pod],
     ignored: Key | None = None,
-    coming: Iterable[Entity] = (),
 ) -> list[Entity | str]:
     """The node of each pod, or why it has none.
 
-    The current pods of the release `ignored` do not count as running. `coming` are nodes that do not exist yet.
+    The current pods of the release `ignored` do not count as running.
     """
     room = _Room(entities, server, namespace)
     for pod in entities.of(tokens.POD):
         if pod.owner != ignored and pod.outputs.get("node"):
             room.take(pod.outputs["node"], pod.outputs.get("needs") or {})
             room.running.append(pod)
-    there = [*entities.within(server, tokens.NODE), *coming]
+    there = entities.within(server, tokens.NODE)
     return [where for group in _groups(pods) for where in [room.node_for(group, there)] * len(group)]
 
 

@@ -10,7 +10,7 @@ from sandbox.world.entities import Entities, Entity
 
 
 def settle(entities: Entities) -> None:
-    """Schedules pods. Pods of lost nodes become pending. Pending pods move to nodes, which are launched if necessary.
+    """Schedules pods. Pods of lost nodes become pending. Pending pods move to nodes.
 
     If labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
     cluster, both start together, and a process runs until its grace period is over. There, the proof separates old and
@@ -21,14 +21,13 @@ def settle(entities: Entities) -> None:
         for pod in pods_of(release.inputs):
             _evict(entities, release, pod)
     journal.note_stops(entities)
-    start_plugins(entities)
-    journal.note_modes(entities)
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.make_profiles(entities, str(cluster.outputs["endpoint"]))
+        karpenter.launch_nodes(entities, str(cluster.outputs["endpoint"]))
+    start_plugins(entities)
+    journal.note_modes(entities)
     for release in entities.of(tokens.RELEASE):
         waiting = [pod for pod in pods_of(release.inputs) if _is_pending(entities, release, pod)]
-        karpenter.provision(entities, release.cluster, release.namespace, waiting)
-        journal.note_modes(entities)
         for pod in waiting:
             _schedule(entities, release, pod)
     detach(entities)

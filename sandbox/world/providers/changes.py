@@ -29,25 +29,22 @@ UPDATABLE: dict[str, frozenset[str]] = {row["type"]: _words(row["properties"]) f
 """Properties that each type updates in place, from sandbox/data/updatable.csv."""
 
 # For Kubernetes, the provider patches everything except the name and the fields below (pulumi-kubernetes
-# provider/pkg/provider/diff.go, forceNewProperties). For PersistentVolume and StorageClass, the API server itself
-# rejects changes of the last two (pkg/apis/core/validation, pkg/apis/storage/validation).
+# provider/pkg/provider/diff.go, forceNewProperties), of kinds in which our stacks change one. Changes of a
+# PersistentVolume's last two are rejected by the API server itself (pkg/apis/core/validation).
 IMMUTABLE: dict[str, frozenset[str]] = {
     "ConfigMap": _words("data binaryData"),
     "PersistentVolume": _words("spec.csi spec.hostPath spec.local spec.nfs spec.nodeAffinity"),
     "PersistentVolumeClaim": _words("spec"),
     "Secret": _words("type stringData data"),
-    "Deployment": _words("spec.selector"),
-    "StorageClass": _words("parameters provisioner reclaimPolicy volumeBindingMode"),
-    "Service": _words("spec.clusterIP"),
     "Job": _words("spec.completions spec.parallelism spec.selector spec.template"),
-    "RoleBinding": _words("roleRef"),
-    "ClusterRoleBinding": _words("roleRef"),
 }
 IDENTITY = _words("apiVersion kind metadata.name metadata.namespace")
 
 # Lists whose order does not matter (TypeSet in the Terraform schemas).
-SETS = _words("subnetIds publicAccessCidrs enabledClusterLogTypes routeTableIds taints podIdentityAssociations")
-SETS |= _words("vpcSecurityGroupIds")
+SETS = _words(
+    "subnetIds publicAccessCidrs enabledClusterLogTypes routeTableIds taints podIdentityAssociations "
+    "vpcSecurityGroupIds"
+)
 
 
 UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'

@@ -19,14 +19,6 @@ MISSING = "couldn't find resource"
 _SOURCE = "https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/eks"
 _PREFIX = "k8s-aws-v1."
 """Beginning of a token (aws-iam-authenticator, pkg/token/token.go). Its rest says here who calls."""
-_BLOCKS = {
-    "accessConfig": "accessConfigs",
-    "certificateAuthority": "certificateAuthorities",
-    "computeConfig": "computeConfigs",
-}
-"""Blocks of the resource, and their names in the function's result, where each is a list of one."""
-_PLAIN = ("arn", "endpoint", "name", "region", "roleArn", "status", "version", "vpcConfig")
-"""Values that the function shows as the resource has them."""
 
 
 def describe(entities: Entities, question: Question, callers: Callers) -> Values | None:
@@ -67,11 +59,14 @@ def _cluster(entities: Entities, question: Question, callers: Callers) -> Values
     denied = forbidden(question, callers, "eks:DescribeCluster", f"cluster/{name}")
     if denied or found is None or found.outputs["region"] != Place.of(question.provider).region:
         raise failed(question, f"reading EKS Cluster ({name}): {denied or MISSING}")
-    blocks = {plural: [dict(found.outputs[one])] for one, plural in _BLOCKS.items() if found.outputs.get(one)}
-    # EKS's default, if the program that made the cluster chose none (API_CreateAccessConfigRequest.html).
-    blocks["accessConfigs"] = [{"authenticationMode": "CONFIG_MAP", **blocks.get("accessConfigs", [{}])[0]}]
-    plain = {key: found.outputs[key] for key in _PLAIN if key in found.outputs}
-    return {**plain, **blocks, "id": name, "tags": found.outputs.get("tagsAll") or {}}
+    return {
+        **found.outputs,
+        "id": name,
+        "certificateAuthorities": [found.outputs["certificateAuthority"]],
+        # EKS's default, if the program that made the cluster chose none (API_CreateAccessConfigRequest.html).
+        "accessConfigs": [{"authenticationMode": "CONFIG_MAP", **(found.outputs.get("accessConfig") or {})}],
+        "tags": found.outputs.get("tagsAll") or {},
+    }
 
 
 def _token(entities: Entities, question: Question, callers: Callers) -> Values:

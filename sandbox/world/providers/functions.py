@@ -48,14 +48,5 @@ def _described(entities: Entities, identity: str) -> Values:
     if group is None:
         message = f"No node group found for name: {identity.partition(':')[2]}."
         raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")
-    keys = ("clusterName", "nodeGroupName", "instanceTypes", "labels", "subnetIds", "capacityType", "amiType", "arn")
-    described = {key: group.outputs[key] for key in keys if group.outputs.get(key) is not None}
-    status = group.outputs.get("status", "ACTIVE")
     tags = group.outputs.get("tagsAll") or group.inputs.get("tags") or {}
-    return {
-        **described,
-        "id": identity,
-        "tags": tags,
-        "status": status,
-        "scalingConfigs": [dict(group.outputs["scalingConfig"])],
-    }
+    return {**group.outputs, "id": identity, "tags": tags, "scalingConfigs": [group.outputs["scalingConfig"]]}

@@ -61,8 +61,7 @@ def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
     """Whether a provider generated the name, so that a replacement can exist next to the old resource."""
     if token.startswith(tokens.KUBERNETES):
         annotations = value_at(inputs, "metadata.annotations")
-        is_noted = isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
-        return is_noted or "name" in inputs.get(DEFAULTS, ())
+        return isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
     return token in AUTONAMES and AUTONAMES[token][0] in inputs.get(DEFAULTS, ())
 
 
@@ -82,15 +81,10 @@ def given_name(token: str, inputs: dict[str, Any]) -> Any:
 def _kubernetes_named(
     token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
 ) -> dict[str, Any]:
-    was = old or {}
-    if token == tokens.RELEASE:
-        if inputs.get("name"):
-            return inputs
-        kept = was.get("name") if is_autonamed(token, was) else None
-        return {**inputs, "name": kept or f"{logical}-{digits(KUBERNETES_DIGITS)}", DEFAULTS: ["name"]}
     metadata = dict(inputs.get("metadata") or {})
-    if metadata.get("name"):
-        return inputs
+    if token == tokens.RELEASE or metadata.get("name"):
+        return inputs  # every release of our programs has a name
+    was = old or {}
     kept = (was.get("metadata") or {}).get("name") if is_autonamed(token, was) else None
     metadata["name"] = kept or f"{logical}-{digits(KUBERNETES_DIGITS)}"
     metadata["annotations"] = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}

@@ -11,12 +11,8 @@ from sandbox.world import tokens
 from sandbox.world.entities import CloudError, Entities, Entity, values_at
 
 TFRESOURCE = "https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/tfresource/not_found_error.go"
-TARGETS = (
-    *("carrierGatewayId", "coreNetworkArn", "destinationPrefixListId", "egressOnlyGatewayId", "gatewayId"),
-    *("instanceId", "ipv6CidrBlock", "localGatewayId", "natGatewayId", "networkInterfaceId", "odbNetworkArn"),
-    *("transitGatewayId", "vpcEndpointId", "vpcPeeringConnectionId"),
-)
-"""Keys of a route in a result, besides `cidrBlock`; those that do not apply are empty."""
+TARGETS = ("destinationPrefixListId", "gatewayId", "natGatewayId")
+"""Keys of a route that our programs read, besides `cidrBlock`; those that do not apply are empty."""
 
 
 _DEFAULTS: dict[str, Values] = {

@@ -2,12 +2,12 @@
 
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import cluster_at
+from sandbox.world.entities import Entities, Entity
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import Case, Moments, Rule, taken
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
-ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 UNAUTHORIZED = "the server has asked for the client to provide credentials"
 """client-go's message for status 401."""
 
@@ -24,10 +24,15 @@ def _powerless(case: Case) -> str | None:
     cluster = cluster_at(case.entities, case.cluster)
     if cluster is None:
         return None
-    granted = case.entities.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=case.caller)
-    if any(str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}") for one in granted):
+    if may_do_all(case.entities, cluster, case.caller):
         return None
     return f'User "{case.caller}" cannot change {case.type} at the cluster scope'
+
+
+def may_do_all(entities: Entities, cluster: Entity, caller: str) -> bool:
+    """Whether an access policy makes the caller an admin of the cluster."""
+    granted = entities.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=caller)
+    return any(str(one.inputs["policyArn"]).endswith("/AmazonEKSClusterAdminPolicy") for one in granted)
 
 
 def _no_principal(case: Case) -> str | None:

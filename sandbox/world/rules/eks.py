@@ -24,7 +24,7 @@ NETWORK_POLICY = "AmazonEKS_CNI_Policy"
 NETWORK = "vpc-cni"
 # Add-ons with a Deployment, which wait for a node. The others are DaemonSets and become active without nodes. EKS waits
 # 20 minutes for a node. Here such add-ons are rejected immediately, because no program should rely on that wait.
-WITH_DEPLOYMENT = ("coredns", "aws-ebs-csi-driver", "metrics-server")
+WITH_DEPLOYMENT = ("coredns", "aws-ebs-csi-driver")
 UNJOINED = "Instances failed to join the kubernetes cluster"
 STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joining node group"
 
@@ -251,12 +251,6 @@ def is_active(entities: Entities, server: str) -> bool:
     return cluster is not None and cluster.outputs.get("status", "ACTIVE") == "ACTIVE"
 
 
-UPDATED_BY_EKS = (
-    *("launchTemplate", "releaseVersion", "version"),  # UpdateNodegroupVersion
-    *("labels", "scalingConfig", "taints", "updateConfig", "nodeRepairConfig"),  # UpdateNodegroupConfig
-)
-
-
 def _inactive(case: Case) -> str | None:
     """Rejects updates of an inactive group, except updates of tags, which have their own call, TagResource.
 
@@ -268,7 +262,7 @@ def _inactive(case: Case) -> str | None:
     group = case.entity
     if group is None or not group.status:
         return None
-    if all(group.inputs.get(key) == case.inputs.get(key) for key in UPDATED_BY_EKS):
+    if {**group.inputs, "tags": None} == {**case.inputs, "tags": None}:
         return None
     return "Nodegroup cannot be updated as it is currently not in Active State"
 

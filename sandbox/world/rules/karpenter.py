@@ -9,14 +9,13 @@ AWAITED = "pulumi.com/waitFor"
 PROVIDER = "https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/ (pulumi.com/waitFor)"
 CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
 FINALIZER = "https://karpenter.sh/docs/concepts/disruption/#termination-controller"
-CALLS = {tokens.NODE_CLASS: karpenter.MAKE_PROFILE, tokens.NODE_POOL: karpenter.LAUNCH, tokens.NODE_OVERLAY: ()}
 
 
 def _never_ready(case: Case) -> str | None:
     """A call that waits for a condition needs the controller that sets the condition."""
     if AWAITED not in (value_at(case.inputs, "metadata.annotations") or {}):
         return None
-    why = karpenter.why_idle(case.entities, case.cluster, *CALLS[case.type])
+    why = karpenter.why_idle(case.entities, case.cluster)
     return f"timed out waiting for the condition Ready: {why}" if why else None
 
 
@@ -31,7 +30,14 @@ def _kept(case: Case) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(tuple(CALLS), CHANGE, "Timeout", PROVIDER, _never_ready, waits=True),
+    Rule(
+        (tokens.NODE_CLASS, tokens.NODE_POOL, tokens.NODE_OVERLAY),
+        CHANGE,
+        "Timeout",
+        PROVIDER,
+        _never_ready,
+        waits=True,
+    ),
     Rule((tokens.NODE_CLASS,), DELETE, "Timeout", CLASSES, _has_nodes, waits=True),
     Rule((tokens.NODE_POOL, tokens.NODE_CLASS), DELETE, "Timeout", FINALIZER, _kept, waits=True),
 )

@@ -13,6 +13,7 @@ from sandbox.world.controllers.helm import (
     uninstall,
 )
 from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
+from sandbox.world.controllers.scheduler import placed
 from sandbox.world.controllers.storage import bound, untainted
 from sandbox.world.entities import CloudError, Entity, value_at
 from sandbox.world.rules.eks import is_active
@@ -23,10 +24,6 @@ REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
 FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-# Built-in API groups have no domain, or a domain of Kubernetes.
-_OWN_DOMAIN = ".k8s.io"
-_CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
-_HELM_GROUP = "helm.sh"
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -87,12 +84,6 @@ def _taken(case: Case) -> str | None:
     return f'{case.type.rpartition(":")[2].lower()}s "{name_of(case)}" already exists'
 
 
-def _needed_by_all(case: Case) -> str | None:
-    if case.id not in FIRST_NAMESPACES:
-        return None
-    return f'namespaces "{case.id}" is forbidden: this namespace may not be deleted'
-
-
 # Storage.
 
 
@@ -134,12 +125,9 @@ def _unbindable(case: Case) -> str | None:
 
 def is_custom(token: str) -> bool:
     """Whether a type needs a CRD."""
-    if not token.startswith(tokens.KUBERNETES) or token.count(":") != 2:
-        return False
     group, _ = group_and_kind(token)
-    if group == _HELM_GROUP or "." not in group:
-        return False
-    return group in _CUSTOM_UNDER_K8S or not group.endswith(_OWN_DOMAIN)
+    # Built-in API groups have no domain, or one of Kubernetes.
+    return "." in group and group != "helm.sh" and not group.endswith(".k8s.io")
 
 
 def _no_crd(case: Case) -> str | None:
@@ -159,7 +147,7 @@ def _unschedulable(case: Case) -> str | None:
     # `skipAwait` becomes Helm's `--wait=false` (pulumi-kubernetes provider/pkg/provider/helm_release.go).
     pods = [] if case.inputs.get("skipAwait") else pods_of(case.inputs)
     namespace = namespace_of(case)
-    found = karpenter.placed_with_new_nodes(case.entities, case.cluster, namespace, pods, own)
+    found = placed(case.entities, case.cluster, namespace, pods, own)
     for pod, why in zip(pods, found, strict=True):
         if isinstance(why, str):
             release = f"Helm release {namespace}/{name_of(case)}"
@@ -257,7 +245,6 @@ RULES: tuple[Rule, ...] = (
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),
     Rule((tokens.KUBERNETES,), CREATE, "AlreadyExists", REASONS, _taken),
-    Rule((tokens.NAMESPACE,), DELETE, "Forbidden", REASONS, _needed_by_all),
     _timeout(tokens.CLAIM, CREATE, STORAGE + "#binding", _unbindable),
     _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
     _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),

@@ -78,7 +78,7 @@ class Rule:
     """One rule of one API: a row of a table, in this order."""
 
     types: tuple[str, ...]
-    """Type tokens. A token that ends with `:` is a prefix."""
+    """Type tokens. A token that ends with `:` or `/` is a prefix."""
     on: Moments
     code: str
     """The API's error code or reason."""
@@ -97,7 +97,7 @@ class Rule:
     def is_about(self, token: str, moment: Moment) -> bool:
         """Whether the rule applies to such a call."""
         return moment in self.on and any(
-            token.startswith(one) if one.endswith(":") else token == one for one in self.types
+            token.startswith(one) if one.endswith((":", "/")) else token == one for one in self.types
         )
 
 

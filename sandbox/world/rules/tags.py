@@ -22,12 +22,8 @@ eks:cluster-name, eks:nodegroup-name, k8s.io/cluster-autoscaler/enabled, k8s.io/
 kubernetes.io/cluster/CLUSTER."""
 BY_THE_DRIVER = ("CSIVolumeName", "CSIVolumeSnapshotName", "ebs.csi.aws.com/", "kubernetes.io")
 """Keys, or their beginnings, that stop the driver. Source: aws-ebs-csi-driver 429e202, pkg/driver/validation.go."""
-IAM = (tokens.ROLE, tokens.POLICY, tokens.PROFILE)
-EKS = (tokens.CLUSTER, tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.POD_IDENTITY)
-EC2 = (
-    *(tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.NAT, tokens.ADDRESS, tokens.ROUTE_TABLE, tokens.ENDPOINT),
-    *(tokens.SECURITY_GROUP, tokens.TEMPLATE, tokens.VOLUME),
-)
+IAM, EKS, EC2 = ("aws:iam/",), ("aws:eks/",), ("aws:ec2/", "aws:ebs/")
+"""All types of a service: those without tags are only given too many if the default tags alone are too many."""
 
 
 def _tags(case: Case) -> Mapping[str, str]:

@@ -119,15 +119,6 @@ def test_the_requests_for_a_cluster(engine: Engine, golden: Golden, dry: bool) -
     golden(f"construct-{'preview' if dry else 'up'}.jsonl", "".join(lines))
 
 
-@pytest.mark.parametrize("option", ["protect", "retainOnDelete"])
-@pytest.mark.parametrize("given", [None, True, False])
-def test_the_options_of_the_component_are_passed_on(engine: Engine, option: str, given: bool | None) -> None:
-    construct(engine, deletedWith=ROLE, **{option: given})
-    component = engine.asked[0]
-    assert (component["type"], component["deletedWith"]) == (CLUSTER, ROLE)
-    assert component.get(option) is given
-
-
 def test_a_child_that_fails_ends_the_component_with_its_reason(engine: Engine) -> None:
     engine.refuses = "aws:eks/cluster:Cluster"
     with pytest.raises(Aborted) as ended:

@@ -68,6 +68,7 @@ def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
         ("Handshake", provider_pb2.ProviderHandshakeRequest()),
         ("Attach", plugin_pb2.PluginAttach()),
         ("GetPluginInfo", empty_pb2.Empty()),
+        ("GetSchema", provider_pb2.GetSchemaRequest()),
         ("Cancel", empty_pb2.Empty()),
     ):
         yield call(servicer, method, request)[1]

@@ -35,16 +35,12 @@ def everything() -> None:
     opts = pulumi.ResourceOptions(depends_on=after)
     aws.iam.RolePolicyAttachment("attachment", role=given, policy_arn="arn:aws:iam::aws:policy/P", opts=opts)
     options = pulumi.ResourceOptions(
-        protect=True,
-        retain_on_delete=False,
-        deleted_with=reader,
         ignore_changes=["maxSessionDuration"],
         replace_on_changes=["assumeRolePolicy"],
         delete_before_replace=True,
+        replacement_trigger=[1],
         custom_timeouts=pulumi.CustomTimeouts(create="5m"),
-        aliases=[pulumi.Alias(name="old"), "urn:pulumi:s::p::aws:iam/role:Role::older"],
         additional_secret_outputs=["arn"],
-        import_="there-already",
         version="7.0.0",
     )
     role = aws.iam.Role("with-options", assume_role_policy=reader.arn, opts=options)

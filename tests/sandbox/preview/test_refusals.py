@@ -93,12 +93,6 @@ def transformed() -> None:
     aws.iam.Role("role", assume_role_policy=TRUST, opts=opts)
 
 
-def hooked() -> None:
-    hook = pulumi.ResourceHook("hook", lambda args: None)
-    opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
-    aws.iam.Role("role", assume_role_policy=TRUST, opts=opts)
-
-
 REFUSED: dict[Callable[[], object], str] = {
     twice: "duplicate resource URN 'urn:pulumi:s::p::aws:iam/role:Role::role'",
     lambda: aws.ec2.get_ami(most_recent=True): r"'aws:ec2/getAmi:getAmi'.*sandbox/cloud/aws/functions\.py",
@@ -106,7 +100,6 @@ REFUSED: dict[Callable[[], object], str] = {
     lambda: aws.ec2.Vpc.get("there", "vpc-1"): "aws:ec2/vpc:Vpc 'vpc-1'",
     Loop: "circular dependency",
     transformed: "not on 'role'",
-    hooked: "does not support register_resource_hook",
 }
 
 

@@ -1,4 +1,4 @@
-"""The lists of an emulated cluster's API server, whom it admits, and that its workloads are those of the charts."""
+"""The lists of an emulated cluster's API server, and whom it admits."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import pytest
 
 from sandbox.world import tokens
 from sandbox.world.providers.callers import Callers
-from tests.cluster.charts import objects_of
-from tests.cluster.deployment import releases
-from tests.program.conftest import graph_of
+from sharing.existing.cluster import ClusterFacts, judge_cluster
+from sharing.existing.objects import read_installed
 from tests.sandbox.world_pieces import Account, meta
+from tests.sharing.test_existing_cluster import configured
 
 ANNA, BEN = "arn:aws:iam::123456789012:role/anna", "arn:aws:iam::123456789012:role/ben"
 DAEMON_SETS, NAMESPACES = "/apis/apps/v1/daemonsets", "/api/v1/namespaces"
@@ -46,80 +46,73 @@ def test_only_those_are_admitted_who_have_an_entry_and_only_those_read_who_have_
     assert get(account, NAMESPACES, BEN)[0] == 401
     account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=BEN)
     assert get(account, NAMESPACES, BEN)[0] == 403
-    policy = POLICY.format("AmazonEKSAdminViewPolicy")
-    account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=BEN, policyArn=policy)
-    assert get(account, NAMESPACES, BEN)[0] == 200
+    for policy, status in (("AmazonEKSAdminViewPolicy", 403), ("AmazonEKSClusterAdminPolicy", 200)):
+        account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=BEN, policyArn=POLICY.format(policy))
+        assert get(account, NAMESPACES, BEN)[0] == status
 
 
 def test_objects_are_listed_by_kind_and_namespace(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("shop", labels={"team": "blue"}))
     spec = {"template": {"spec": {"containers": [{"image": "i"}]}}}
-    kind = {"apiVersion": "apps/v1", "kind": "DaemonSet"}
-    account.make("kubernetes:apps/v1:DaemonSet", **kind, metadata=meta("log", namespace="shop"), spec=spec)
+    account.make("kubernetes:apps/v1:DaemonSet", metadata=meta("log", namespace="shop"), spec=spec)
+    account.make("kubernetes:scheduling.k8s.io/v1:PriorityClass", metadata=meta("high"))
     assert names(account, NAMESPACES) == ["default", "kube-node-lease", "kube-public", "kube-system", "shop"]
-    assert names(account, DAEMON_SETS) == ["aws-node", "log"]
+    assert names(account, DAEMON_SETS) == ["vpc-cni", "log"]
     assert names(account, "/apis/apps/v1/namespaces/shop/daemonsets?limit=5") == ["log"]
-    log = get(account, DAEMON_SETS)[1]["items"][1]
-    # The items of a list have no kind (Kubernetes API concepts, "Collections").
-    assert log.keys() == {"metadata", "spec"}
-    assert log["spec"] == spec
-    assert names(account, "/apis/rbac.authorization.k8s.io/v1/clusterroles") == []
+    assert get(account, DAEMON_SETS)[1]["items"][1]["spec"] == spec
+    assert names(account, "/apis/scheduling.k8s.io/v1/priorityclasses") == ["high"]
 
 
-def test_a_node_has_its_taints_as_kubernetes_writes_them_and_its_shares(account: Account) -> None:
+def test_a_node_has_its_taints_as_kubernetes_writes_them(account: Account) -> None:
     account.gpu_nodes()
-    account.nodes()
-    account.device_plugin()
-    node = get(account, "/api/v1/nodes")[1]["items"][0]
-    assert node["status"]["allocatable"] == {"nvidia.com/gpu": "2"}
+    [node] = get(account, "/api/v1/nodes")[1]["items"]
+    assert node["metadata"]["labels"]["nvidia.com/gpu.present"] == "true"
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 
 
-def test_a_kind_is_unknown_until_a_chart_defines_them(account: Account) -> None:
+def test_a_kind_is_unknown_until_a_chart_defines_it(account: Account) -> None:
     pools = "/apis/karpenter.sh/v1/nodepools"
     assert get(account, pools)[0] == 404
     account.nodes()
-    account.release("karpenter", "karpenter", settings={"interruptionQueue": "q"})
+    account.release("karpenter", "karpenter")
     assert names(account, pools) == []
-    [controller] = get(account, "/apis/apps/v1/deployments")[1]["items"]
-    [container] = controller["spec"]["template"]["spec"]["containers"]
-    assert container["env"] == [{"name": "INTERRUPTION_QUEUE", "value": "q"}]
 
 
-def test_dns_is_a_service_of_its_add_on(account: Account) -> None:
-    services = "/api/v1/namespaces/kube-system/services"
-    assert names(account, services) == []
+def errors(account: Account) -> str:
+    """What the rules say of the cluster, for a stack that needs every add-on."""
+
+    def read(path: str) -> Object | None:
+        status, found = get(account, path)
+        return found if status == 200 else None
+
+    given: Object = {"name": "c", "status": "ACTIVE", "version": "1.36", "authentication": "API", "is_automatic": False}
+    wanted = {"gpu-nodes": {"provisioner": "karpenter"}, "ui": {"enabled": True, "admin-email": "ops@example.com"}}
+    facts = ClusterFacts(**given, installed=read_installed(read))
+    found = judge_cluster(facts, configured({"stack": wanted}), "dev")
+    return "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("addon", "words"),
+    [
+        ("vpc-cni", "no network plugin"),
+        ("aws-ebs-csi-driver", "EBS CSI driver"),
+        ("eks-pod-identity-agent", "Pod Identity agent"),
+        ("coredns", "no DNS for pods"),
+    ],
+)
+def test_the_rules_find_each_add_on(account: Account, addon: str, words: str) -> None:
     account.nodes()
+    account.driver()
     account.make(tokens.ADDON, "dns", clusterName="c", addonName="coredns")
-    assert names(account, services) == ["kube-dns"]
+    assert errors(account) == ""
+    account.drop(tokens.ADDON, f"c:{addon}")
+    assert words in errors(account)
 
 
-def is_in(one: Object, namespace: str) -> bool:
-    return bool(one["metadata"]["namespace"] == namespace)
-
-
-def matched(one: Object) -> Object:
-    """What decides where the pods of a workload run, and which folders of the node they share."""
-    pod, metadata = one["spec"]["template"]["spec"], one["metadata"]
-    folders = {volume["hostPath"]["path"] for volume in pod.get("volumes", []) if "hostPath" in volume}
-    return {
-        "name": (metadata["namespace"], metadata["name"]),
-        **{key: pod.get(key) or None for key in ("nodeSelector", "tolerations")},
-        "required": ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        ),
-        "shared": folders & {"/var/lib/kubelet/device-plugins", "/run/nvidia/mps"},
-    }
-
-
-@pytest.mark.parametrize("stack", ["timeslice", "mps"])
-def test_the_workloads_of_our_charts_are_those_that_the_cluster_tier_runs(account: Account, stack: str) -> None:
-    """tests/cluster/test_charts.py compares these with Helm's output."""
+def test_the_rules_find_the_discovery_of_others(account: Account) -> None:
     account.nodes()
-    for release in releases(graph_of(stack), "node-feature-discovery", "nvidia-device-plugin"):
-        account.make(tokens.NAMESPACE, metadata=meta(release["namespace"]))
-        account.make(tokens.RELEASE, release["name"], **release)
-        wanted = [matched(one) for one in objects_of(release) if one["kind"] == "DaemonSet"]
-        # Of the plugin's three, the one that registers with the kubelet.
-        [shown] = [one for one in get(account, DAEMON_SETS)[1]["items"] if is_in(one, release["namespace"])]
-        assert matched(shown) == wanted[0]
+    account.discovery()
+    [found] = read_installed(lambda path: get(account, path)[1]).workloads[-1:]
+    assert (found.kind, found.namespace, found.name) == ("Deployment", "kube-system", "nfd")
+    assert found.uses("node-feature-discovery")

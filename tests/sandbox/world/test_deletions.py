@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.world import RULES, tokens
 from tests.sandbox.world.whole import IN_USE, MANAGED, Whole
-from tests.sandbox.world_pieces import meta, refused
+from tests.sandbox.world_pieces import refused
 
 VIOLATION, CONFLICT = "DependencyViolation", "DeleteConflict"
 HELD: list[tuple[str, str, str, str]] = [
@@ -19,7 +19,6 @@ HELD: list[tuple[str, str, str, str]] = [
     (tokens.GATEWAY, "{gateway}", VIOLATION, "eni-"),
     (tokens.GATEWAY, "{far gateway}", VIOLATION, "nat-"),
     (tokens.VOLUME, "{root}", "VolumeInUse", "i-"),
-    (tokens.NAMESPACE, "kube-system", "Forbidden", "may not be deleted"),
 ]
 
 
@@ -29,8 +28,6 @@ HELD: list[tuple[str, str, str, str]] = [
     source="docs.aws.amazon.com/eks/latest/APIReference/API_DeleteCluster.html",
 )
 def test_a_deletion_is_refused(whole: Whole, token: str, identity: str, code: str, by: str) -> None:
-    if token == tokens.NAMESPACE:
-        whole.make(token, metadata=meta(identity))
     with refused(code, by):
         whole.drop(token, whole.filled(identity))
 

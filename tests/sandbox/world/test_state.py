@@ -2,6 +2,7 @@
 
 import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from sandbox.wire import UNKNOWN
 from sandbox.world import CloudError, Fault, Faults, Lost, World, tokens
 from sandbox.world.providers.names import named
-from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import Account, refused
 
 # Names.
@@ -88,33 +88,22 @@ def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str
 # Faults.
 
 
-@pytest.mark.parametrize(
-    ("kind", "token", "code"),
-    [
-        ("error", tokens.VPC, "InternalError"),
-        ("throttle", tokens.VPC, "RequestLimitExceeded"),
-        ("error", tokens.ROLE, "ServiceFailure"),
-        ("throttle", tokens.QUEUE, "ThrottlingException"),
-        ("throttle", tokens.ADDON, "ThrottlingException"),
-        ("error", tokens.NAMESPACE, "InternalError"),
-    ],
-)
-def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -> None:
-    faults = Faults([Fault(type=token, operation="create", nth=2, kind=kind)])
-    account = Account(Outside(faults=faults, patience=0.0))
-    account.cluster(plugin=False)
-    # The account already has a resource of each type, or gets it here.
-    tried = [account.make] if token not in {one.type for one in account.world.entities()} else []
-    inputs = {"clusterName": "c", "addonName": "a"}
-    for make in tried:
-        make(token, "first", **inputs)
-    before = len(account.world.entities())
-    inputs["addonName"] = "b"
-    with pytest.raises(CloudError) as caught:
-        account.make(token, "second", **inputs)
-    assert (caught.value.code, faults.tried, len(account.world.entities())) == (code, 1, before)
-    account.make(token, "second", **inputs)
-    assert (faults.tried, len(account.world.entities())) == (1, before + 1)
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+def test_a_fault_stops_one_call_of_its_type_operation_and_name(operation: Any) -> None:
+    world = World(faults=Faults([Fault(type=tokens.VPC, operation=operation, name="second")]))
+    world.create(tokens.ROLE, "second", {"name": "r"}, {})
+    calls: dict[str, Callable[[], Any]] = {
+        "create": lambda: world.create(tokens.VPC, "second", {}, {}),
+        "update": lambda: world.update(tokens.VPC, made, {"tags": {}}),
+        "delete": lambda: world.delete(tokens.VPC, made),
+    }
+    world.create(tokens.VPC, "first", {}, {})
+    made = "" if operation == "create" else calls["create"]()[0]
+    before = [one.key for one in world.entities()]
+    with pytest.raises(CloudError, match="an injected fault"):
+        calls[operation]()
+    assert ([one.key for one in world.entities()], world.faults.waiting) == (before, ())
+    calls[operation]()
 
 
 def test_a_resource_exists_after_a_lost_reply() -> None:
@@ -128,7 +117,7 @@ def test_a_resource_exists_after_a_lost_reply() -> None:
     assert world.entities()[0].inputs == {"tags": {"a": "b"}}
     with pytest.raises(Lost):
         world.delete(tokens.VPC, made.id)
-    assert (world.entities(), faults.tried) == ([], 3)
+    assert (world.entities(), faults.waiting) == ([], ())
     world.delete(tokens.VPC, made.id)
 
 

@@ -73,11 +73,10 @@ def test_a_node_of_karpenter_has_the_plain_text_of_its_class(text: str, director
     spec = account.outputs(tokens.NODE_CLASS, node_class)["spec"]
     account.change(tokens.NODE_CLASS, node_class, spec={**spec, "userData": text})
     account.pool()
-    account.models(1)
     assert daemons(account) == [directory]
     account.change(tokens.NODE_CLASS, node_class, spec={**spec, "userData": GREETS})
-    for name in "ab":  # the second needs another node
-        account.model(name)
+    spec = account.outputs(tokens.NODE_POOL, "gpu")["spec"]
+    account.change(tokens.NODE_POOL, "gpu", spec={**spec, "limits": {"nodes": "2"}})
     assert daemons(account) == [directory, ""]
 
 
