@@ -6,16 +6,23 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
+from stacks.stack_file.judge import Plan
+from tandem.dry_run import program
 from tandem.main import main
+
+if TYPE_CHECKING:
+    from sandbox.graph import Graph
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")
 """Variables of the caller's environment that would change the command's output."""
+GRAPHS: "dict[str, Graph]" = {}
+RUN = program.program_graph
 
 
 Printed = pytest.CaptureFixture[str]
@@ -43,6 +50,14 @@ class Screen(io.StringIO):
         return True
 
 
+def graph_of(plan: Plan) -> "Graph":
+    """The resources of a plan: they take most of the time of `tandem plan`, and many tests show the same plan."""
+    key = repr(plan)
+    if key not in GRAPHS:
+        GRAPHS[key] = RUN(plan)
+    return GRAPHS[key]
+
+
 def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> Ended:
     """Runs the command with its output in pipes."""
     out, err = io.StringIO(), io.StringIO()
@@ -61,6 +76,7 @@ def _main(arguments: tuple[str, ...], cwd: Path, added: dict[str, str], out: io.
     env = {key: value for key, value in os.environ.items() if key not in OF_THE_USER}
     with (
         mock.patch.dict(os.environ, {**env, **added}, clear=True),
+        mock.patch.object(program, "program_graph", graph_of),
         # A busy machine prints the same as an idle one: no progress messages.
         mock.patch("tandem.terminal.PATIENCE_SECONDS", 10_000.0),
         contextlib.chdir(cwd),

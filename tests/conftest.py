@@ -5,8 +5,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # No test looks a model up in a registry, and neither does a program that a test starts. Those that bring their own
     # server unset it.
     os.environ[OFFLINE] = "1"
+    # jsonschema imports it where it finds it: half a second, for formats that no schema here has.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None: there is no such module
     # Off until everything is imported: garbage collection between thousands of new classes finds nothing.
     gc.disable()
     # As at a terminal, for programs that tests start and interrupt: a background process and its children would
@@ -80,6 +84,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path in _left_alone(config) else None
 
 
+@cache
 def _left_alone(config: pytest.Config) -> dict[Path, str]:
     """Folders of `ON_REQUEST` that the command line does not name, entirely or in part, with their commands."""
     named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}

@@ -13,7 +13,7 @@ DATASOURCES = {"aws-eks-addon", "docker", "endoflife-date", "github-releases", "
 LOCKS = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("requirements*.txt"), *ROOT.glob("policy/*.txt")))
 PINS = [
     path
-    for path in sorted(ROOT.glob("*/**/*.py"))
+    for path in sorted(ROOT.glob("[!.]*/**/*.py"))
     if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
     and re.search(r"^# renovate: ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
 ]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
 from tests.components.conftest import Mocks
+from tests.rows import read_yaml
 
-PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("wrong_programs.yaml").read_text("utf-8"))
+PROGRAMS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("wrong_programs.yaml"))
 IMPORTS = "import pulumi\nfrom tandem import *\n"
 KEYS = {
     "OllamaPairArgs.": "",

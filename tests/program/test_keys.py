@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from sandbox.graph import Graph, plain
 from sharing.modes.modes import mode_names
@@ -17,6 +16,7 @@ from stacks.stack_file.form_errors import fields
 from stacks.stack_file.judge import Judged, judge
 from stacks.stack_file.yaml import Source
 from tandem.dry_run.program import program_graph
+from tests.rows import read_yaml
 from tests.sharing.builders import TODAY
 
 Sections = Mapping[str, Any]
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     on: Sections = MappingProxyType({})
 
 
-TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "keys.yaml").read_text(encoding="utf-8"))
+TABLE: dict[str, Any] = read_yaml(Path(__file__).parent / "keys.yaml")
 
 
 def rows(part: str) -> list[Row]:

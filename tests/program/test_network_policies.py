@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sandbox.graph import Graph, plain
 from tests.program.conftest import graph_with
 from tests.program.flows import Network, Pod
+from tests.rows import read_yaml
 
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 NAMESPACE = "kubernetes:core/v1:Namespace"
-TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "flows.yaml").read_text(encoding="utf-8"))
+TABLE: dict[str, Any] = read_yaml(Path(__file__).parent / "flows.yaml")
 
 
 def pod(said: str | dict[str, Any]) -> Pod:

@@ -19,7 +19,7 @@ from sharing.modes.modes import MPS_PER_MODEL, Mps, Sharing, TimeSlicing, switch
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import Circumstances, StackConfig
 from sharing.stack.pools import GpuPool
-from tests.rows import read_rows
+from tests.rows import read_rows, read_yaml
 
 TODAY = datetime.date(2026, 11, 21)
 """A day when Kubernetes 1.36 and 1.35 have standard support, 1.34 soon leaves it, and 1.33 has extended support."""
@@ -33,7 +33,7 @@ def read_figures(name: str) -> list[dict[str, str]]:
 
 def read_cases(name: str) -> dict[str, Any]:
     """Reads the cases of a YAML table beside the tests, by the sentence that names each."""
-    cases: dict[str, Any] = yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
+    cases: dict[str, Any] = read_yaml(Path(__file__).parent / f"{name}.yaml")
     return cases
 
 

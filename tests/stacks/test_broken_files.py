@@ -16,6 +16,7 @@ from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge, judge_file
 from stacks.stack_file.yaml import Source, decode, parse
 from tandem.main import main
+from tests.rows import read_yaml
 
 GOOD = {
     "aws:region": "us-east-1",
@@ -89,7 +90,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "long text": (stack(sharing=f"{{mode: {'x' * 61}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}…'")]),
     "text in a line": (stack(sharing=f"{{mode: {'x' * 60}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}'")]),
 }
-for name, row in yaml.safe_load((Path(__file__).parent / "broken_files.yaml").read_text()).items():
+for name, row in read_yaml(Path(__file__).parent / "broken_files.yaml").items():
     said = row.pop("errors").items()
     shown = [(path, part) for path, parts in said for part in ([parts] if isinstance(parts, str) else parts)]
     BROKEN[name] = (row["file"] if "file" in row else stack(row.pop("after", ""), **row), shown)

@@ -12,18 +12,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from moto.eks.models import eks_backends
 
 from sharing.stack.provider import AssumedRole
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import RELEASE, Access, Case, Stack
+from tests.rows import read_yaml
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Emulated
 from tests.tandem.doctor.findings import findings
 
 Scene = dict[str, Any]
-GROUPS = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+GROUPS = read_yaml(Path(__file__).with_name("scenes.yaml"))
 SCENES = pytest.mark.parametrize(
     "scene",
     [pytest.param(scene, id=f"{group}, {title}") for group, some in GROUPS.items() for title, scene in some.items()],

@@ -7,11 +7,11 @@ from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
-import yaml
 
 from sharing.problems import Problem
 from tandem.aws.quota import SPOT_ROLE, _offered, _sizes
 from tandem.aws.session import Account
+from tests.rows import read_yaml
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
 from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
@@ -19,7 +19,7 @@ from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
 pytestmark = pytest.mark.slow
 
 Scene = dict[str, Any]
-SCENES = yaml.safe_load(Path(__file__).with_name("quota.yaml").read_text(encoding="utf-8"))
+SCENES = read_yaml(Path(__file__).with_name("quota.yaml"))
 STACK = """config:
   aws:region: us-east-1
   tandem:sharing: {{mode: timeslice, replicas: 2}}
