@@ -1,13 +1,10 @@
 """Every AWS function that a stack calls uses the stack's own provider: its region, profile and roles."""
 
-import pytest
-
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Question, Values
 from sandbox.preview.program import run
 from stacks.deploy import deploy
 from tests.program.conftest import plan_of
-from tests.shipped import STACKS
 
 
 class Listening(Cloud):
@@ -22,9 +19,9 @@ class Listening(Cloud):
         return super().answer(question)
 
 
-@pytest.mark.parametrize("stack", [*STACKS, "scheduled"])
-def test_functions_are_called_with_the_stacks_provider(stack: str) -> None:
-    cloud, plan = Listening(), plan_of(stack)
+def test_functions_are_called_with_the_stacks_provider() -> None:
+    """`tests/components/test_contracts.py` has those of components. A schedule asks for the pools that sleep."""
+    cloud, plan = Listening(), plan_of("scheduled")
     run(lambda: deploy(plan), project="tandem", stack=plan.stack, cloud=cloud)
     asked = [question for question in cloud.asked if question.token.startswith("aws:")]
     assert asked
