@@ -1,4 +1,4 @@
-"""Numbers of the components: their bounds, and the defaults that they share with a stack file."""
+"""Numbers of the components: their bounds, and the defaults of a model."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -7,12 +7,6 @@ from typing import Any
 import pytest
 
 from sharing.models.served import ServedModel
-from sharing.section import Section
-from sharing.stack.budget import Alert
-from sharing.stack.cluster import ClusterSettings
-from sharing.stack.park import ParkSettings
-from sharing.stack.pools import GpuPool
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from tandem import (
     CostAlertArgs,
     GpuClusterArgs,
@@ -24,7 +18,6 @@ from tandem import (
     ParkedNodeGroup,
     PoolSharing,
     Scaling,
-    ScheduledParkingArgs,
     ShareProofArgs,
     SpotGpuNodeGroupArgs,
     SpotJobArgs,
@@ -110,32 +103,12 @@ def test_a_value_at_its_bound_is_accepted(kind: Callable[..., object], given: di
     build(kind, **given)
 
 
-SECTIONS: dict[type, type[Section]] = {
-    GpuClusterArgs: ClusterSettings,
-    SpotGpuNodeGroupArgs: GpuPool,
-    KarpenterPool: GpuPool,
-    Scaling: ScaleToZeroSettings,
-    CostAlertArgs: Alert,
-    ScheduledParkingArgs: ParkSettings,
-    OllamaModel: ServedModel,
-}
-UNLIKE = {"context", "id", "system_nodes"}
-"""The default of `context` and `id` depends on the model, and `system-nodes` is a section of its own."""
-
-
-@pytest.mark.parametrize("kind", SECTIONS)
-def test_an_argument_has_the_default_of_the_key_in_a_stack_file(kind: Any) -> None:
-    keys = SECTIONS[kind].model_fields
-    shared = [one for one in fields(kind) if one.name in keys.keys() - UNLIKE and not keys[one.name].is_required()]
-    assert shared
-    for one in shared:
-        default = list(one.default) if isinstance(one.default, tuple) else one.default
-        assert default == keys[one.name].default, one.name
-
-
-def test_a_model_has_the_defaults_of_ollama() -> None:
+def test_a_model_has_the_defaults_of_a_stack_file() -> None:
+    of_a_file, llama = ServedModel(name="llama2:7b"), OllamaModel("llama2:7b")
+    shared = {one.name for one in fields(llama)} & (set(ServedModel.model_fields) - {"id", "name", "pool", "context"})
+    assert {"slots", "kv_type", "batch", "cache"} <= shared
+    assert {name: getattr(llama, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
     # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).
-    llama = OllamaModel("llama2:7b")
     assert (llama.served.effective_context, llama.slots) == (4096, 1)
     # nomic-embed-text has a context of 2048 tokens (ollama.com/library/nomic-embed-text).
     assert OllamaModel("nomic-embed-text").served.effective_context == 2048
