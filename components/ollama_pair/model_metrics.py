@@ -165,7 +165,7 @@ def loaded(body: bytes) -> list[dict[str, Any]]:
 def name_of(entry: Mapping[str, Any], model: str) -> str:
     """The entry's name; `model` if that means the same, because Ollama adds `:latest` to a name without a tag."""
     name: str = entry["name"]
-    return model if name == f"{model}:latest" else name
+    return model if name in (model, f"{model}:latest") else name
 
 
 def memory(entry: Mapping[str, Any], labels: dict[str, str]) -> Iterator[Sample]:

@@ -18,10 +18,10 @@ def read_node(
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "token").write_text(token, encoding="utf-8")
-    said = StringIO()
-    with redirect_stdout(said), redirect_stderr(said):
+    proof, reason = StringIO(), StringIO()
+    with redirect_stdout(proof), redirect_stderr(reason):
         status = main(environment_of(folder, server, node, expected, limit))
-    return status, said.getvalue().strip()
+    return status, (reason if status else proof).getvalue().strip()
 
 
 def environment_of(folder: Path, server: str, node: str, expected: NodeExpectation, limit: str) -> dict[str, str]:

@@ -164,6 +164,10 @@ def test_the_zones_of_an_existing_vpc_are_asked_with_the_provider_of_the_outer_c
     asked = {one.token.rpartition(":")[2] for one in cloud.asked}
     assert asked >= {"getSubnet", "getInstanceTypeOfferings", "getClusters", "getNodeGroups", "getNodeGroup"}
     assert asked_elsewhere(cloud) == set()
+    groups = [one for one in cloud.asked if "NodeGroup" in one.token]
+    assert {(one.args["clusterName"], one.args.get("nodeGroupName")) for one in groups} == {
+        (f"{name}-cluster", group) for name in NAMES for group in (None, "gpu-1234")
+    }
 
 
 def test_resources_in_a_new_cluster_use_that_clusters_provider() -> None:

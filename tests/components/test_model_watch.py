@@ -186,6 +186,8 @@ def test_the_gpu_is_used_only_after_a_time_without_clients(
     ollama.listed = [entry("2")]
     assert asked(server, watch) == [LOAD]
     clock.now += 20
+    # No client has used a model that is no longer in memory.
+    ollama.listed = []
     assert asked(server, watch) == [LOAD, TOKEN]
 
 

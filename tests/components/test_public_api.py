@@ -298,6 +298,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CostAlertArgs, {"emails": [MAIL, "ops"]}, ".emails[1] is not an e-mail address. Pass ops@example.com, say."),
     (CostAlertArgs, {"only_tagged": {"a": "b", "c": "d"}}, ".only_tagged must have at most one tag, not 2. Pass"),
     (ScheduledParkingArgs, {"schedule": "0 20 * *"}, ".schedule has 4 fields, but cron text has five"),
+    (ScheduledParkingArgs, {"wake": "0 8 * *"}, ".wake has 4 fields, but cron text has five"),
     (ScheduledParkingArgs, {"node_groups": {}}, " has nothing to park. Pass `node_groups`, `deployments` or both of"),
 ]
 """Arguments of a class, and the message, without the name of the class in front of it."""

@@ -63,8 +63,18 @@ def connect(port: int) -> socket.socket:
     return found._connection
 
 
-def test_the_judge_sends_its_verdict_to_all_pods() -> None:
-    port, pods = free_port(), [opened(index) for index in range(3)]
+class Slow(Pod):
+    """A pod whose driver needs a while."""
+
+    def receive(self, until: float | None = None) -> Answer:
+        time.sleep(SHORT)
+        return super().receive(until)
+
+
+def test_the_judge_waits_for_all_pods_and_sends_them_its_verdict() -> None:
+    port, pods = free_port(), [opened(0), Slow(TIME_SLICES, 1, {}), opened(2)]
+    pods[1].ask("look")
+    pods[1].receive()
     others = [Aside(lambda index=index: member(port, index, pods[index])) for index in (1, 2)]
     verdict = run_judge(EXPECTED, pods[0], port, LONG, LONG, LONG)
     assert verdict["kept"] is True
