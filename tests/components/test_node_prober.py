@@ -109,6 +109,14 @@ def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_po
     assert "delete" not in read(tmp_path / "other", node("2"), limit="0.05")[1]
 
 
+def test_a_server_that_accepts_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.share_proof.in_pod.node.ANSWER_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        status, text = run(silent.getsockname()[1], tmp_path, limit="0.01")
+    assert status == 1
+    assert "- cannot read the node from the API server: timed out" in text
+
+
 def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))

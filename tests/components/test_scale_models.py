@@ -1,6 +1,7 @@
 """The script of the parking CronJobs, against a server that answers like the Kubernetes API."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,6 +92,15 @@ def test_a_server_that_does_not_answer_fails_the_job(server: JsonServer, tmp_pat
     code, said = scale(server, tmp_path, ["a"], 0)
     assert code == 1
     assert said.startswith("a: ")
+
+
+def test_a_server_that_accepts_and_says_nothing_fails_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: JsonServer
+) -> None:
+    monkeypatch.setattr("components.scheduled_parking.scale_models.ANSWER_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        there = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert scale(server, tmp_path, ["a"], 0, API_SERVER=there) == (1, "a: timed out\n")
 
 
 def test_it_changes_nothing_after_its_time(server: JsonServer, tmp_path: Path) -> None:

@@ -174,6 +174,12 @@ def test_a_pod_that_says_no_index_of_a_pod_is_none() -> None:
     assert b"look" in connections[6].recv(100)
 
 
+def test_several_interrupted_pods_are_named_together() -> None:
+    patience = shares.Patience(1, 2)
+    assert patience.exhausted([1, 2], [2]) == "pods 1, 2 were interrupted and did not start again within 2 s"
+    assert patience.exhausted([1], [2]) == "pod 1 did not start within 1 s"
+
+
 def test_a_pod_that_hangs_is_told_from_one_that_stopped() -> None:
     ours, theirs = socket.socketpair()
     pod = RemotePod(ours)
