@@ -180,7 +180,14 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (GpuClusterArgs, {"zone_names": ["a"]}, ".zone_names has 1 names, but `zones` is 2. Name"),
     (GpuClusterArgs, {"cidr": "10.0.0.1/16"}, ".cidr must be an IPv4 network from /16 to /22 without host "),
     (GpuClusterArgs, {"vpc": "vpc-1"}, '.vpc must be ExistingVpc or None, not \'vpc-1\'. Pass {"id": "vpc-1"}.'),
-    (GpuClusterArgs, {"vpc": THEIRS, "nat": "none"}, ".nat has no effect beside `vpc`, which exists. Leave it out."),
+    *(
+        (
+            GpuClusterArgs,
+            {"vpc": THEIRS, name: value},
+            f".{name} has no effect beside `vpc`, which exists. Leave it out.",
+        )
+        for name, value in {"nat": "none", "zones": 3, "zone_names": ["a", "b"], "cidr": "10.1.0.0/16"}.items()
+    ),
     (
         ExistingVpc,
         {"subnet_ids": ["subnet-1"]},
