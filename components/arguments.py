@@ -90,15 +90,20 @@ def check_arguments(args: Any, *, tagged: Collection[str] = ()) -> None:
 
 
 def check_least(args: Any, **least: int) -> None:
-    """Raises `ValueError` for a number below its minimum, e.g. `check_least(args, zones=2)`, and for an empty list."""
+    """Raises `ValueError` for a number below its minimum, e.g. `check_least(args, zones=2)`. None is no number."""
     for name, bound in least.items():
         value = getattr(args, name)
-        if isinstance(value, Sequence) and not value:
-            raise ValueError(f"{type(args).__name__}.{name} is empty. Pass at least one.")
-        if isinstance(value, int | float) and value < bound:
+        if value is not None and value < bound:
             raise ValueError(
                 f"{type(args).__name__}.{name} is {value}, but the minimum is {bound}. Pass {bound} or more."
             )
+
+
+def check_filled(args: Any, name: str) -> None:
+    """Raises `ValueError` for an empty list. The length of an `Output` is only known later."""
+    value = getattr(args, name)
+    if isinstance(value, Sequence) and not value:
+        raise ValueError(f"{type(args).__name__}.{name} is empty. Pass at least one.")
 
 
 def check_forms(args: Any, **forms: Any) -> None:

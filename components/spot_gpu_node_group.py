@@ -7,7 +7,15 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import (
+    Given,
+    Options,
+    accept_dictionaries,
+    check_arguments,
+    check_filled,
+    check_least,
+    read_arguments,
+)
 from components.mps_daemon import user_data
 from components.node_group import NodeShape, managed_node_group
 from components.planned_pools import PlannedPool, plan_pool
@@ -78,7 +86,8 @@ class SpotGpuNodeGroupArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=NODE)
-        check_least(self, subnet_ids=1, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
+        check_filled(self, "subnet_ids")
+        check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
             rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")

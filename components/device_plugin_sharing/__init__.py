@@ -8,7 +8,15 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import (
+    Given,
+    Options,
+    accept_dictionaries,
+    check_arguments,
+    check_filled,
+    check_least,
+    read_arguments,
+)
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
@@ -95,7 +103,7 @@ class DevicePluginSharingArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self)
-        check_least(self, pools=1)
+        check_filled(self, "pools")
         names = [pool.pool for pool in self.pools]
         if len(set(names)) != len(names):
             raise ValueError(f"DevicePluginSharingArgs.pools has duplicate names: {names}. Pass each its own `pool`.")

@@ -1,6 +1,5 @@
 """GpuClusterArgs: the inputs of GpuCluster."""
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from sharing.aws.tags import NODE
 from sharing.problems import did_you_mean
 from sharing.stack.cluster import CONTROL_PLANE_ZONES, FEWEST_ZONES, Nat, Support
 from sharing.stack.existing import VpcId
+from sharing.stack.network import vpc_network
 from sharing.stack.zones import Demand
 
 
@@ -109,17 +109,9 @@ class GpuClusterArgs:
         if self.zone_names and len(self.zone_names) != self.zones:
             found = f"{len(self.zone_names)} names, but `zones` is {self.zones}"
             raise ValueError(f"GpuClusterArgs.zone_names has {found}. Name every zone once.")
-        if not _is_vpc_cidr(self.cidr):
+        try:
+            vpc_network(self.cidr)
+        except ValueError:
             bounds = "an IPv4 network from /16 to /22 without host bits"
-            raise ValueError(
-                f"GpuClusterArgs.cidr must be {bounds}, not {self.cidr!r}. Pass, for example, '10.0.0.0/16'."
-            )
-
-
-def _is_vpc_cidr(text: str) -> bool:
-    """Whether a VPC accepts this range."""
-    try:
-        network = ipaddress.IPv4Network(text)
-    except ValueError:
-        return False
-    return 16 <= network.prefixlen <= 22
+            fix = "Pass, for example, '10.0.0.0/16'."
+            raise ValueError(f"GpuClusterArgs.cidr must be {bounds}, not {self.cidr!r}. {fix}") from None

@@ -9,7 +9,15 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import (
+    Given,
+    Options,
+    accept_dictionaries,
+    check_arguments,
+    check_filled,
+    check_least,
+    read_arguments,
+)
 from components.charts import merge_values
 from components.iam import EC2, POD_IDENTITY, document, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
@@ -72,7 +80,9 @@ class KarpenterGpuPoolArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=NODE)
-        check_least(self, node_subnet_ids=1, pools=1, controller_replicas=1)
+        check_filled(self, "node_subnet_ids")
+        check_filled(self, "pools")
+        check_least(self, controller_replicas=1)
         manifests.check(self.pools)
 
 

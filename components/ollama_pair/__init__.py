@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_filled, read_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
 from components.device_plugin_sharing import PoolSharing
@@ -69,7 +69,7 @@ class OllamaPairArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=VOLUME)
-        check_least(self, models=1)
+        check_filled(self, "models")
         ids = [model.served.id for model in self.models]
         if len(set(ids)) != len(ids):
             raise ValueError(f"OllamaPairArgs.models has duplicate ids: {ids}. Pass each model its own `id`.")

@@ -125,9 +125,9 @@ def store_in_bucket(
         location=uri,
         # boto3 reads only the second (botocore 1.44.5 configprovider.py), most other SDKs only the first.
         environment={URI_VARIABLE: uri, "AWS_REGION": region, "AWS_DEFAULT_REGION": region},
-        # A pod gets credentials only if the association exists when it is created. Without the policy, its first
-        # request is denied.
-        needs=[attached, association],
+        # Without the policy, the first request is denied. A pod gets credentials only if the association exists when it
+        # is created: the region in its environment comes from there.
+        needs=[attached],
     )
 
 

@@ -97,10 +97,8 @@ class SpotJobArgs:
 
     def __post_init__(self) -> None:
         check_arguments(self, tagged=VOLUME)
-        check_least(self, cpu_millis=1, memory_mib=1, user=0, retries=0, stop_seconds=1)
-        check_least(
-            self, **{name: 1 for name in ("deadline_seconds", "keep_seconds") if getattr(self, name) is not None}
-        )
+        check_least(self, cpu_millis=1, memory_mib=1, user=0, retries=0)
+        check_least(self, stop_seconds=1, deadline_seconds=1, keep_seconds=1)
         if self.stop_seconds > SPOT_NOTICE_SECONDS:
             raise ValueError(
                 f"SpotJobArgs.stop_seconds is {self.stop_seconds}, but a spot instance ends {SPOT_NOTICE_SECONDS} "

@@ -31,7 +31,8 @@ def _public_network(text: str) -> str:
     return text
 
 
-def _vpc_network(text: str) -> str:
+def vpc_network(text: str) -> str:
+    """The range of a VPC, e.g. `10.0.0.0/16`. Raises `ValueError` for another."""
     network = ipaddress.ip_network(text)
     if network.version != 4 or not 16 <= network.prefixlen <= 22:
         raise WrongFormError("must be an IPv4 network between /16 and /22")
@@ -65,7 +66,7 @@ def _label_value(text: str) -> str:
 
 
 Cidr = Annotated[str, AfterValidator(_public_network)]
-VpcCidr = Annotated[str, AfterValidator(_vpc_network)]
+VpcCidr = Annotated[str, AfterValidator(vpc_network)]
 NamespaceName = Annotated[str, AfterValidator(_namespace_name)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]

@@ -1,28 +1,32 @@
-"""The reader of the node as it runs in its pod."""
+"""The reader of the node, with the environment of its pod."""
 
 import json
-import os
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 
-from components.share_proof.in_pod.node import NodeExpectation
-from components.share_proof.jobs import script_texts
+from components.share_proof.in_pod.node import NodeExpectation, main
 
 
 def read_node(
     folder: Path, server: str, node: str, expected: NodeExpectation, *, token: str, limit: str
 ) -> tuple[int, str]:
-    """Runs the reader in `folder`, with its scripts and `token`. Returns its exit status and its output.
+    """Runs the reader with `token` in `folder`. Returns its exit status and its output.
 
     `limit` is its timeout in seconds. The certificate of an https server is in `folder`.
     """
-    (folder / "in_pod").mkdir(parents=True)
-    for name, text in script_texts().items():
-        (folder / "in_pod" / name).write_text(text, encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "token").write_text(token, encoding="utf-8")
-    environment = {
+    proof, reason = StringIO(), StringIO()
+    with redirect_stdout(proof), redirect_stderr(reason):
+        status = main(environment_of(folder, server, node, expected, limit))
+    return status, (reason if status else proof).getvalue().strip()
+
+
+def environment_of(folder: Path, server: str, node: str, expected: NodeExpectation, limit: str) -> dict[str, str]:
+    """The variables of the pod."""
+    return {
         "EXPECTATION": json.dumps(asdict(expected)),
         "NODE": node,
         "LIMIT_SECONDS": limit,
@@ -31,14 +35,4 @@ def read_node(
         "CREDENTIALS": str(folder),
         "PLUGIN_NAMESPACE": "nvidia-device-plugin",
         "PLUGIN_SELECTOR": "app.kubernetes.io/name=nvidia-device-plugin",
-        "PATH": os.environ["PATH"],
     }
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "in_pod.node"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return done.returncode, done.stdout.strip()

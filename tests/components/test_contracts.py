@@ -13,6 +13,9 @@ import pulumi_kubernetes as k8s
 import pytest
 
 import components
+from components import ExistingVpc, GpuCluster, GpuClusterArgs
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Question, Values
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
 from sandbox.preview.program import run
 from tests.components.conftest import BUILDERS, TAGS, Builder
@@ -20,6 +23,8 @@ from tests.conftest import Golden
 from tests.goldens import describe, in_full
 
 NAMES = ("one", "two")
+REGION = "eu-west-1"
+ZONES = {"subnet-1": "eu-west-1a", "subnet-2": "eu-west-1b"}
 
 TOKEN = "tandem:index:{}"
 """Tokens are frozen, because they identify users' resources. A rename needs an alias and a line in the changelog."""
@@ -30,17 +35,42 @@ class Outer(pulumi.ComponentResource):
 
     def __init__(self, build: Builder) -> None:
         super().__init__("somebody:index:Outer", "outer")
-        provider = aws.Provider("theirs", region="eu-west-1")
+        provider = aws.Provider("theirs", region=REGION)
         cluster = k8s.Provider("their-cluster", kubeconfig="{}")
         for name in NAMES:
             build(name, pulumi.ResourceOptions(parent=self, providers=[provider, cluster]))
         self.register_outputs({})
 
 
+class Listening(Cloud):
+    """An account with the clusters and a node group of both instances, which keeps what it is asked."""
+
+    def __init__(self) -> None:
+        group = {"labels": {"tandem/pool": "gpu"}, "tags": {}, "instanceTypes": ["g4dn.xlarge"]}
+        super().__init__(
+            answers={
+                "aws:eks/getClusters:getClusters": {"names": [f"{name}-cluster" for name in NAMES]},
+                "aws:eks/getNodeGroups:getNodeGroups": {"names": ["gpu-1234"]},
+                "aws:eks/getNodeGroup:getNodeGroup": group,
+                "aws:ec2/getSubnet:getSubnet": lambda asked: {"availabilityZone": ZONES[asked.args["id"]]},
+            }
+        )
+        self.asked: list[Question] = []
+
+    def answer(self, question: Question) -> Values:
+        self.asked.append(question)
+        return super().answer(question)
+
+
+CLOUDS: dict[str, Listening] = {}
+"""The account of each component."""
+
+
 @pytest.fixture(scope="module")
 def graph(component: str) -> Graph:
     """The component, built twice inside another one."""
-    return run(lambda: Outer(BUILDERS[component]), project="test", stack="test")
+    CLOUDS[component] = Listening()
+    return run(lambda: Outer(BUILDERS[component]), project="test", stack="test", cloud=CLOUDS[component])
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +141,33 @@ def test_children_use_the_providers_that_the_outer_component_was_given(graph: Gr
             assert provider.endswith("::theirs"), child.urn
         if child.type.startswith("kubernetes:") and component != "GpuCluster":
             assert provider.endswith("::their-cluster"), child.urn
+
+
+def asked_elsewhere(cloud: Listening) -> set[str]:
+    """The functions that were not called with the provider of the outer component."""
+    return {one.token for one in cloud.asked if one.token.startswith("aws:") and one.provider.get("region") != REGION}
+
+
+def test_functions_of_aws_are_called_with_the_provider_of_the_outer_component(graph: Graph, component: str) -> None:
+    assert graph
+    assert asked_elsewhere(CLOUDS[component]) == set()
+
+
+def test_the_zones_of_an_existing_vpc_are_asked_with_the_provider_of_the_outer_component() -> None:
+    vpc, cloud = ExistingVpc(id="vpc-0a1b2c3d", subnet_ids=["subnet-1", "subnet-2"]), Listening()
+
+    def build(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+        return GpuCluster(name, GpuClusterArgs(cluster_name=f"{name}-cluster", vpc=vpc), opts)
+
+    run(lambda: Outer(build), project="test", stack="test", cloud=cloud)
+    # All functions of EC2 and EKS by which zones are chosen.
+    asked = {one.token.rpartition(":")[2] for one in cloud.asked}
+    assert asked >= {"getSubnet", "getInstanceTypeOfferings", "getClusters", "getNodeGroups", "getNodeGroup"}
+    assert asked_elsewhere(cloud) == set()
+    groups = [one for one in cloud.asked if "NodeGroup" in one.token]
+    assert {(one.args["clusterName"], one.args.get("nodeGroupName")) for one in groups} == {
+        (f"{name}-cluster", group) for name in NAMES for group in (None, "gpu-1234")
+    }
 
 
 def test_resources_in_a_new_cluster_use_that_clusters_provider() -> None:

@@ -189,6 +189,8 @@ def test_every_component_works_alone_under_stock_mocks() -> None:
 def test_a_model_without_limits_is_refused_beside_one_that_has_them() -> None:
     """It would be no client of the daemon, and could take the entire GPU."""
     free = OllamaModel("llama3.2:1b", context=2048)
-    with pytest.raises(ValueError, match="llama3-2-1b without limits beside llama2-7b"):
-        OllamaPairArgs(models=[LLAMA, free])
+    # The pool of a model without one is `gpu`.
+    for pool in (None, "gpu"):
+        with pytest.raises(ValueError, match="llama3-2-1b without limits beside llama2-7b"):
+            OllamaPairArgs(models=[LLAMA, replace(free, pool=pool)])
     OllamaPairArgs(models=[LLAMA, replace(free, pool="rest")])

@@ -1,6 +1,7 @@
 """The exporter of metrics: what it makes of each reply. tests/ollama uses the real server."""
 
 import json
+import signal
 import socket
 import threading
 import urllib.error
@@ -303,10 +304,10 @@ def test_an_engine_that_answers_nonsense_is_left_out(servers: Servers, wrong: st
 
 @pytest.mark.parametrize("value", ["nan", "-1", "1e999"])
 def test_a_counter_that_cannot_be_is_left_out(servers: Servers, value: str) -> None:
-    text = f"llamacpp:tokens_predicted_total {value}\nllamacpp:prompt_tokens_total 5\n"
+    text = f"llamacpp:tokens_predicted_total {value}\nllamacpp:prompt_tokens_total 5\nllamacpp:requests_deferred 0\n"
     servers.start_engine(reply(text.encode()))
     found = parsed(read(servers, listing(ENTRY)))[TAG]
-    assert found["tandem_prompt_tokens_total"] == 5
+    assert (found["tandem_prompt_tokens_total"], found["tandem_requests_deferred"]) == (5, 0)
     assert "tandem_tokens_predicted_total" not in found
 
 
@@ -367,6 +368,35 @@ def test_the_exporter_serves_text_and_json_and_nothing_else() -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{url}/ready", timeout=60)
         exporter.shutdown()
+
+
+def test_a_client_that_hangs_up_is_no_error_and_everything_else_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with Exporter(("127.0.0.1", 0), list) as exporter:
+        for error in (ConnectionResetError("hung up"), ValueError("ours")):
+            try:
+                raise error
+            except (OSError, ValueError):
+                exporter.handle_error(None, ("127.0.0.1", 1))
+    said = capsys.readouterr().err
+    assert ("hung up" in said, "ours" in said) == (False, True)
+
+
+def test_the_sidecar_reads_its_model_and_ends_with_its_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Exporter] = []
+    sources: list[Source] = []
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(Exporter, "serve_forever", lambda exporter: served.append(exporter))
+    monkeypatch.setattr(model_metrics, "collect", sources.append)
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    model_metrics.main({"ID": "a", "MODEL": TAG, "SERVER": "http://s", "PORT": "0", "READY": "/watch/ready"})
+    served[0].samples()
+    ready = Path("/watch/ready")
+    assert sources == [Source(id="a", model=TAG, server="http://s", sockets=Path("/proc/net"), ready=ready)]
+    # The network policy restricts who may connect, so it listens on every address of the pod.
+    assert served[0].server_address[0] == "0.0.0.0"
+    with pytest.raises(SystemExit) as ended:
+        handlers[signal.SIGTERM]()
+    assert ended.value.code == 0
 
 
 def test_every_metric_is_described_and_none_is_without_a_unit() -> None:

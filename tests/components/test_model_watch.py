@@ -1,31 +1,34 @@
 """The sidecar's reaction to each reply of a server. tests/ollama uses the real server."""
 
+import json
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import Message
 from http.client import IncompleteRead
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 from urllib.error import HTTPError
 
 import pytest
 
-from components.ollama_pair.model_watch import MPS_SECONDS, Watch, reported
+from components.ollama_pair.model_watch import MPS_SECONDS, Watch, main, reported
 from tests.components.json_server import Answer, JsonServer, Request, serve
-
-pytestmark = pytest.mark.slow
 
 
 class Ollama:
-    """Gives the same reply to every request for the model, and lists no model in memory."""
+    """Gives the same reply to every request for the model, and lists these models in memory."""
 
     reply: Answer = (200, {})
     during: Callable[[], object] = staticmethod(lambda: None)
+    listed: Sequence[Mapping[str, object]] = ()
 
     def __call__(self, asked: Request) -> Answer:
         if asked.method == "GET":
-            return 200, {"models": []}
+            return 200, {"models": [*self.listed]}
         self.during()
         return self.reply
 
@@ -44,9 +47,13 @@ def server(ollama: Ollama) -> Iterator[JsonServer]:
 @pytest.fixture
 def watch(server: JsonServer, tmp_path: Path) -> Watch:
     (tmp_path / "started").touch()
+    return Watch(environment_of(server, tmp_path))
+
+
+def environment_of(server: JsonServer, folder: Path) -> dict[str, str]:
     seconds = dict.fromkeys(("LOAD_SECONDS", "TOKEN_SECONDS", "IDLE_SECONDS"), "20")
-    place = {"SERVER": f"http://127.0.0.1:{server.server_port}", "DIRECTORY": str(tmp_path)}
-    return Watch({"MODEL": "m", "CONTEXT": "4096", **place, **seconds})
+    place = {"SERVER": f"http://127.0.0.1:{server.server_port}", "DIRECTORY": str(folder)}
+    return {"MODEL": "m", "CONTEXT": "4096", "PERIOD_SECONDS": "30", "RETRY_SECONDS": "10", **place, **seconds}
 
 
 LOST: Answer = (500, {"error": "llama-server process has terminated: exit status 1"})
@@ -79,7 +86,14 @@ def test_a_reply_that_stops_early_has_no_error_message() -> None:
     assert reported(HTTPError("http://localhost", 500, "", Message(), broken)) == ""
 
 
-def test_a_reply_between_errors_resets_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
+def test_an_error_message_is_one_short_line() -> None:
+    body = BytesIO(json.dumps({"error": "a\nb" + "c" * 1000}).encode())
+    assert reported(HTTPError("http://localhost", 500, "", Message(), body)) == "a b" + "c" * 497
+
+
+def test_a_reply_between_errors_resets_the_count(
+    ollama: Ollama, server: JsonServer, watch: Watch, tmp_path: Path
+) -> None:
     for status in (LOST, LOST, (200, {}), LOST, LOST):
         ollama.reply = status
         watch.look()
@@ -88,6 +102,11 @@ def test_a_reply_between_errors_resets_the_count(ollama: Ollama, watch: Watch, t
     ollama.reply = LOST
     watch.look()
     assert "llama-server process has terminated" in (tmp_path / "lost").read_text()
+    # Otherwise it would go on asking a server that `model_start.sh` stops.
+    assert not (tmp_path / "started").exists()
+    server.asked.clear()
+    watch.look()
+    assert server.asked == []
 
 
 def test_a_busy_server_between_errors_does_not_reset_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
@@ -123,3 +142,92 @@ def test_a_reply_that_arrives_after_the_end_of_the_mps_daemon_makes_nothing_read
     ollama.during = (tmp_path / "started").unlink
     watch.look()
     assert not (tmp_path / "ready").exists()
+
+
+LOAD = {"model": "m", "stream": False}
+TOKEN = {"model": "m", "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 1}}
+"""Requests of Ollama's API (ollama v0.32.15 docs/api.md): an empty one loads, and a raw prompt has no template."""
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entry(expires: str, name: str = "m", context: int = 4096) -> dict[str, object]:
+    return {"name": name, "model": name, "expires_at": expires, "context_length": context}
+
+
+def asked(server: JsonServer, watch: Watch) -> list[object]:
+    """The bodies of the requests of one look."""
+    server.asked.clear()
+    watch.look()
+    watch.settle()
+    return [one.body for one in server.asked if one.method == "POST"]
+
+
+def test_the_gpu_is_used_only_after_a_time_without_clients(
+    ollama: Ollama, server: JsonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic", clock)
+    (tmp_path / "started").touch()
+    watch, ollama.listed = Watch(environment_of(server, tmp_path)), [entry("1")]
+    watch.settle()
+    clock.now += 19.9
+    assert asked(server, watch) == [LOAD]
+    clock.now += 0.1
+    assert asked(server, watch) == [LOAD, TOKEN]
+    # A client's request has moved the expiry: its prompt must stay in the cache.
+    ollama.listed = [entry("2")]
+    assert asked(server, watch) == [LOAD]
+    clock.now += 20
+    # No client has used a model that is no longer in memory.
+    ollama.listed = []
+    assert asked(server, watch) == [LOAD, TOKEN]
+
+
+def test_what_a_client_has_loaded_stays(ollama: Ollama, server: JsonServer, watch: Watch) -> None:
+    for listed in (entry("1", name="other"), entry("1", context=8192)):
+        ollama.listed = [listed]
+        assert asked(server, watch) == []
+    ollama.listed = [entry("1", name="other"), entry("1")]
+    assert asked(server, watch) == [LOAD]
+    ollama.listed = []
+    assert asked(server, watch) == [LOAD]
+
+
+def test_the_sidecar_settles_after_each_look_and_repeats_it_sooner_after_an_error(
+    ollama: Ollama, server: JsonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    handlers: dict[int, Any] = {}
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        ollama.reply = LOST
+        if len(slept) == 4:
+            raise SystemExit(5)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    (tmp_path / "started").touch()
+    with pytest.raises(SystemExit, match="5"):
+        main(environment_of(server, tmp_path))
+    assert slept == [1, 30, 1, 10]
+    # Two looks, and what each has changed.
+    assert [one.path for one in server.asked if one.method == "GET"] == ["/api/ps"] * 4
+    with pytest.raises(SystemExit, match="0"):
+        handlers[signal.SIGTERM]()
+
+
+def test_a_server_that_lists_nothing_usable_is_busy(ollama: Ollama, server: JsonServer, watch: Watch) -> None:
+    server.answer = lambda _: (503, {})
+    watch.settle()
+    server.answer = ollama
+    ollama.listed = [entry("1")]
+    assert asked(server, watch) == [LOAD]

@@ -1,18 +1,19 @@
-"""The node's reader as it runs in the cluster, against a server that answers like the Kubernetes API."""
+"""The node's reader, against a server that answers like the Kubernetes API."""
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from components.share_proof.expectation import expectations, node_expectation
+from components.share_proof.jobs import script_texts
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
 from tests.components.json_server import Answer, Request, serve
-from tests.components.node_reader import read_node
-
-pytestmark = pytest.mark.slow
+from tests.components.node_reader import environment_of, read_node
 
 FOUR, T4 = Mps(replicas=4), gpus()["t4"]
 EXPECTED = node_expectation(FOUR, T4, expectations(FOUR, T4, 1))
@@ -84,10 +85,10 @@ def test_the_reader_waits_for_a_node_that_still_changes(tmp_path: Path) -> None:
 def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
     tmp_path: Path, answer: Answer, said: str
 ) -> None:
-    status, text, _ = read(tmp_path, answer, limit="0.2")
+    status, text, _ = read(tmp_path, answer, limit="0.05")
     assert status == 1
     assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each")
-    assert "found: node gpu-0, for 0.2 s" in text
+    assert "found: node gpu-0, for 0.05 s" in text
     assert said in text
     assert text.endswith("Then run `pulumi up` again to repeat the proof.")
 
@@ -97,7 +98,7 @@ def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
     source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",
 )
 def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_pod(tmp_path: Path) -> None:
-    status, text, _ = read(tmp_path, node("0"), limit="0.2")
+    status, text, _ = read(tmp_path, node("0"), limit="0.05")
     assert status == 1
     assert "- it advertises 0 nvidia.com/gpu, expected 4" in text
     command = (
@@ -105,13 +106,50 @@ def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_po
         "--field-selector spec.nodeName=gpu-0`"
     )
     assert command in text.splitlines()
-    assert "delete" not in read(tmp_path / "other", node("2"), limit="0.2")[1]
+    assert "delete" not in read(tmp_path / "other", node("2"), limit="0.05")[1]
+
+
+def test_a_server_that_accepts_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.share_proof.in_pod.node.ANSWER_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        status, text = run(silent.getsockname()[1], tmp_path, limit="0.01")
+    assert status == 1
+    assert "- cannot read the node from the API server: timed out" in text
 
 
 def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
-        status, text = run(deaf.getsockname()[1], tmp_path, limit="0.2")
+        status, text = run(deaf.getsockname()[1], tmp_path, limit="0.05")
     assert status == 1
     assert "- cannot read the node from the API server: " in text
     assert "refused" in text
+    # Nobody knows what the plugin does.
+    assert "Check the API server with `kubectl get nodes`." in text
+
+
+def test_other_shares_and_labels_lead_to_the_logs_of_the_plugin(tmp_path: Path) -> None:
+    _, text, _ = read(tmp_path, node("2"), limit="0.05")
+    assert (
+        "`kubectl -n nvidia-device-plugin get pod -l app.kubernetes.io/name=nvidia-device-plugin "
+        "--field-selector spec.nodeName=gpu-0`"
+    ) in text.splitlines()
+
+
+def test_a_node_that_is_right_in_the_last_look_alone_is_not_proved(tmp_path: Path) -> None:
+    status, text, asked = read(tmp_path, node(), limit="-1")
+    assert (status, len(asked)) == (1, 1)
+    assert "- all as expected, but only in the last check" in text
+
+
+@pytest.mark.slow
+def test_the_reader_needs_only_its_shipped_files(tmp_path: Path) -> None:
+    (tmp_path / "in_pod").mkdir()
+    for name, text in script_texts().items():
+        (tmp_path / "in_pod" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "token").write_text("secret\n", encoding="utf-8")
+    with serve(lambda _: node()) as server:
+        settings = environment_of(tmp_path, f"http://127.0.0.1:{server.server_port}", "gpu-0", EXPECTED, "60")
+        command = [sys.executable, "-B", "-m", "in_pod.node"]
+        done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True)
+    assert (done.returncode, json.loads(done.stdout)["node"]) == (0, "gpu-0"), done.stderr

@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pulumi
@@ -13,7 +12,6 @@ import tandem
 from components.charts import merge_values
 from sandbox.graph import plain
 from sandbox.preview.program import run
-from sharing.models.served import ServedModel
 from sharing.names import stack_tags
 from tandem import (
     BucketCheckpoints,
@@ -38,7 +36,6 @@ from tandem import (
     PoolSharing,
     ScaleToZero,
     ScaleToZeroArgs,
-    Scaling,
     ScheduledParkingArgs,
     Share,
     ShareProofArgs,
@@ -183,7 +180,14 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (GpuClusterArgs, {"zone_names": ["a"]}, ".zone_names has 1 names, but `zones` is 2. Name"),
     (GpuClusterArgs, {"cidr": "10.0.0.1/16"}, ".cidr must be an IPv4 network from /16 to /22 without host "),
     (GpuClusterArgs, {"vpc": "vpc-1"}, '.vpc must be ExistingVpc or None, not \'vpc-1\'. Pass {"id": "vpc-1"}.'),
-    (GpuClusterArgs, {"vpc": THEIRS, "nat": "none"}, ".nat has no effect beside `vpc`, which exists. Leave it out."),
+    *(
+        (
+            GpuClusterArgs,
+            {"vpc": THEIRS, name: value},
+            f".{name} has no effect beside `vpc`, which exists. Leave it out.",
+        )
+        for name, value in {"nat": "none", "zones": 3, "zone_names": ["a", "b"], "cidr": "10.1.0.0/16"}.items()
+    ),
     (
         ExistingVpc,
         {"subnet_ids": ["subnet-1"]},
@@ -301,6 +305,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CostAlertArgs, {"emails": [MAIL, "ops"]}, ".emails[1] is not an e-mail address. Pass ops@example.com, say."),
     (CostAlertArgs, {"only_tagged": {"a": "b", "c": "d"}}, ".only_tagged must have at most one tag, not 2. Pass"),
     (ScheduledParkingArgs, {"schedule": "0 20 * *"}, ".schedule has 4 fields, but cron text has five"),
+    (ScheduledParkingArgs, {"wake": "0 8 * *"}, ".wake has 4 fields, but cron text has five"),
     (ScheduledParkingArgs, {"node_groups": {}}, " has nothing to park. Pass `node_groups`, `deployments` or both of"),
 ]
 """Arguments of a class, and the message, without the name of the class in front of it."""
@@ -351,41 +356,6 @@ def test_all_components_with_tags_are_in_the_table() -> None:
     assert {kind for kind in arguments if "tags" in kind.__dataclass_fields__} == MOST_TAGS.keys()
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "minimum"),
-    [
-        (GpuClusterArgs, "zones", 2),
-        (GpuClusterArgs, "system_nodes", 1),
-        (GpuClusterArgs, "system_zones", 1),
-        (SpotGpuNodeGroupArgs, "min", 0),
-        (SpotGpuNodeGroupArgs, "volume_gib", 45),
-        (KarpenterPool, "max_nodes", 1),
-        (KarpenterPool, "volume_gib", 45),
-        (KarpenterGpuPoolArgs, "controller_replicas", 1),
-        (OllamaModel, "context", 1),
-        (OllamaModel, "slots", 1),
-        (OllamaModel, "prompt_cache_mib", 0),
-        (ShareProofArgs, "gpus_per_node", 1),
-        (Scaling, "idle_minutes", 1),
-        (SpotJobArgs, "cpu_millis", 1),
-        (SpotJobArgs, "memory_mib", 1),
-        (SpotJobArgs, "user", 0),
-        (SpotJobArgs, "retries", 0),
-        (SpotJobArgs, "stop_seconds", 1),
-        (SpotJobArgs, "deadline_seconds", 1),
-        (SpotJobArgs, "keep_seconds", 1),
-        (VolumeCheckpoints, "size_gib", 1),
-        (ParkedNodeGroup, "nodes", 1),
-    ],
-)
-def test_the_minimum_of_a_number_is_accepted_and_one_less_is_not(
-    kind: Callable[..., object], name: str, minimum: int
-) -> None:
-    with pytest.raises(ValueError, match=rf"\.{name} is {minimum - 1}, but the minimum is {minimum}\. "):
-        build(kind, **{name: minimum - 1})
-    build(kind, **{name: minimum})
-
-
 def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> None:
     served = OllamaModel("qwen2.5:0.5b", context=2048, slots=2, kv_type="q8_0", batch=512, prompt_cache_mib=0).served
     assert (served.id, served.model.name, served.context, served.slots) == ("qwen2-5-0-5b", "qwen2.5:0.5b", 2048, 2)
@@ -396,17 +366,6 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
     [volume] = graph.of_type("aws:ebs/volume:Volume")
     # llama2:7b is 3.8 GB (ollama.com/library/llama2), 3.6 GiB; the headroom is 4 GiB.
     assert volume.inputs["size"] == 4 + 4
-
-
-def test_a_model_has_the_defaults_of_a_stack_file() -> None:
-    of_a_file = ServedModel(name="llama2:7b")
-    shared = {one.name for one in fields(LLAMA)} & (set(ServedModel.model_fields) - {"id", "name", "pool", "context"})
-    assert {"slots", "kv_type", "batch", "cache"} <= shared
-    assert {name: getattr(LLAMA, name) for name in shared} == {name: getattr(of_a_file, name) for name in shared}
-    # OLLAMA_CONTEXT_LENGTH and OLLAMA_NUM_PARALLEL (ollama v0.32.15, envconfig/config.go and server/sched.go).
-    assert (LLAMA.served.effective_context, LLAMA.slots) == (4096, 1)
-    # nomic-embed-text has a context of 2048 tokens (ollama.com/library/nomic-embed-text).
-    assert OllamaModel("nomic-embed-text").served.effective_context == 2048
 
 
 def test_the_callers_values_override_ours() -> None:

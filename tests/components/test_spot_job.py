@@ -160,6 +160,8 @@ def test_a_change_of_the_job_replaces_it_and_nothing_else_does() -> None:
         ["sh", "-c", "python train.py"],
         ["/bin/bash", "-ec", "cd /work && python train.py"],
         ["bash", "-l", "-c", "python train.py; exit"],
+        # The shells of Debian, Alpine and macOS, and that of POSIX's origin.
+        *([shell, "-c", "python train.py"] for shell in ("dash", "ash", "zsh", "ksh")),
     ],
 )
 def test_a_shell_that_keeps_sigterm_to_itself_is_refused(command: list[str]) -> None:

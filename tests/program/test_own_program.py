@@ -1,6 +1,7 @@
 """A program of one's own that passes its nodes: its models get what those of a stack with the same values get."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -228,12 +229,40 @@ def test_a_pool_without_nodes_counts_shares_by_its_maximum() -> None:
     judge(2)
 
 
+OTHER: dict[str, Any] = {"capacity": "on-demand", "volume_gib": 77, "instance_types": ["g4dn.2xlarge"]}
+MORE: dict[str, Any] = {"min": 1, "desired": 2, "max": 3, "replacement": "delete-first"}
+
+
+class Registered(pulumi.Resource):
+    """Nodes that a program has registered."""
+
+    def __init__(self, nodes: GpuNodes) -> None:
+        self.planned_pools = nodes.planned_pools
+
+
+def test_the_rules_read_every_setting_of_the_nodes() -> None:
+    given: dict[str, Any] = {**OTHER, "sharing": TimeSlicing(), "mode_taint": "mine"}
+    group = SpotGpuNodeGroupArgs(cluster_name="c", subnet_ids=["s"], **given, **MORE)
+    karpenter = KarpenterPool(name="gpu", max_nodes=4, on_demand_fallback=True, **given)
+    counted = {"provisioner": "karpenter", "on_demand_fallback": True, "desired": 4, "max": 4}
+    expected: list[tuple[Any, dict[str, Any]]] = [(group, {**OTHER, **MORE}), (karpenter, {**OTHER, **counted})]
+    for nodes, passed in expected:
+        # AWS knows what the region offers.
+        settings = {**passed, "check_offers": False}
+        [found] = nodes.planned_pools
+        assert {name: getattr(found.pool, name) for name in settings} == settings
+        assert (found.pool.name, found.pool.sharing, found.mode_taint) == ("gpu", TimeSlicing(), "mine")
+        own = PoolSharing(sharing=Mps(), gpu="t4", nodes=Registered(nodes), mode_taint="other")
+        [shared] = own.planned_pools
+        assert {name: getattr(shared.pool, name) for name in settings} == settings
+        assert (shared.pool.sharing, shared.mode_taint) == (Mps(), "other")
+        assert replace(own, mode_taint=None).planned_pools[0].mode_taint == "mine"
+
+
 def test_the_nodes_of_a_pool_say_more_than_its_gpu() -> None:
     nodes = SpotGpuNodeGroupArgs(
         cluster_name="c", subnet_ids=["s"], sharing=TimeSlicing(), instance_types=["g4dn.2xlarge"], desired=2, max=3
     )
-    [found] = nodes.planned_pools
-    assert (found.pool.desired, found.pool.max, found.pool.capacity) == (2, 3, "spot")
     # One node of the smaller type lacks 4,120 MiB of RAM for these (`tests/components/wrong_programs.yaml`).
     models = [OllamaModel(name, prompt_cache_mib=8192) for name in ("llama2:7b", "mistral:7b")]
     OllamaPairArgs(models=models, runs_on=nodes)

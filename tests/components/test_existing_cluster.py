@@ -1,0 +1,84 @@
+"""ExistingCluster: how `kubectl` and Pulumi reach it, and the subnets of a volume."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.eks.kubeconfig import kubeconfig
+from sandbox.graph import plain
+from sandbox.preview.program import run
+from tandem import ExistingCluster, GpuCluster
+
+ZONES = {"subnet-1": "us-east-1a", "subnet-2": "us-east-1b"}
+ROLE = "arn:aws:iam::123456789012:role/ci"
+THEIRS = {
+    "name": "platform",
+    "arn": "arn:aws:eks:eu-west-1:123456789012:cluster/platform",
+    "endpoint": "https://0123.gr7.eu-west-1.eks.amazonaws.com",
+}
+
+
+def config_of(**args: Any) -> Any:
+    """The kubeconfig of a cluster in eu-west-1."""
+    network = {"subnetIds": ["subnet-1"], "clusterSecurityGroupId": "sg-1"}
+    answers: dict[str, Any] = {
+        "aws:eks/getCluster:getCluster": {
+            **THEIRS,
+            "certificateAuthorities": [{"data": "authority"}],
+            "vpcConfig": network,
+        },
+        "aws:ec2/getSubnet:getSubnet": {"availabilityZone": "eu-west-1a"},
+    }
+    given = {"cluster_name": "platform", **args}
+    graph = run(lambda: ExistingCluster("c", given), project="test", stack="test", cloud=Cloud(answers=answers))
+    [provider] = graph.of_type("pulumi:providers:kubernetes")
+    assert plain(provider.inputs)["clusterIdentifier"] == THEIRS["endpoint"]
+    return json.loads(plain(provider.inputs)["kubeconfig"])
+
+
+def command_of(config: Any) -> set[tuple[str, str]]:
+    """The options of `aws eks get-token`."""
+    login = config["users"][0]["user"]["exec"]
+    assert (login["command"], login["apiVersion"]) == ("aws", "client.authentication.k8s.io/v1beta1")
+    words = [word for word in login["args"] if word not in ("eks", "get-token")]
+    assert login["args"].index("eks") + 1 == login["args"].index("get-token")
+    return set(zip(words[::2], words[1::2], strict=True))
+
+
+def test_it_is_reached_as_a_cluster_of_the_stack_is() -> None:
+    ours, new = config_of(), kubeconfig({**THEIRS, "certificateAuthority": {"data": "authority"}})
+    assert command_of(ours) == command_of(new)
+    for config in (ours, new):
+        del config["users"][0]["user"]["exec"]
+    assert ours == new
+
+
+def test_its_token_is_that_of_the_given_profile_and_role() -> None:
+    more = command_of(config_of(profile="ci", role_arn=ROLE)) - command_of(config_of())
+    assert more == {("--profile", "ci"), ("--role-arn", ROLE)}
+
+
+def test_a_volume_in_a_zone_without_a_subnet_is_refused() -> None:
+    vpc = {"id": "vpc-0a1b2c3d", "subnet_ids": ["subnet-1", "subnet-2"]}
+    programs: dict[str, Callable[[], ExistingCluster | GpuCluster]] = {
+        "cluster.existing.node-subnets: no subnet is in eu-west-1f, which has a volume": lambda: ExistingCluster(
+            "c", cluster_name="platform", node_subnet_ids=["subnet-1"]
+        ),
+        "cluster.vpc.node-subnets: eu-west-1f has a volume": lambda: GpuCluster("c", cluster_name="c", vpc=vpc),
+    }
+    answers: dict[str, Any] = {
+        "aws:eks/getCluster:getCluster": {},
+        "aws:ec2/getSubnet:getSubnet": lambda asked: {"availabilityZone": ZONES[asked.args["id"]]},
+    }
+    for said, build in programs.items():
+
+        def program(build: Callable[[], ExistingCluster | GpuCluster] = build) -> None:
+            build().subnets_in(pulumi.Output.from_input(["us-east-1a", "eu-west-1f"]))
+
+        with pytest.raises(pulumi.RunError, match=f"^{re.escape(said)} with model files"):
+            run(program, project="test", stack="test", cloud=Cloud(answers=answers))
