@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tandem.installation import EXTRAS, NEEDED
+from tandem.installation import OPTIONAL
 from tandem.lookup import stack_file
 from tandem.main import main
 from tandem.terminal import say
@@ -52,14 +52,13 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 
 
-def test_the_extras_of_the_project_are_those_that_commands_name() -> None:
+def test_the_packages_that_may_be_missing_are_those_of_the_extras() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     del extras["dev"], extras["build"]
     # What one line of the documents installs is the union of the others.
     assert extras.pop("all") == [f"tandem-gpu[{','.join(sorted(extras))}]"]
-    assert extras.keys() == EXTRAS.keys() == {extra for needed in NEEDED.values() for extra in needed}
-    for extra, requirements in extras.items():
-        assert {re.split("[<>=]", each)[0].replace("-", "_") for each in requirements} <= set(EXTRAS[extra])
+    required = {re.split("[<>=]", each)[0] for requirements in extras.values() for each in requirements}
+    assert {name.replace("-", "_") for name in required} == {*OPTIONAL}
 
 
 def test_a_missing_package_that_no_extra_contains_raises(monkeypatch: pytest.MonkeyPatch) -> None:
