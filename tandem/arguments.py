@@ -16,18 +16,8 @@ EXIT_CODES = {0: "success", 1: REFUSED, 2: "usage error or unreadable input", 13
 """What each exit code means, where a command has no words of its own for it."""
 BY = ("price", "tokens", "per-token")
 """Values of `--by`: dollars, tokens per second of the slowest model while all are busy, dollars per token."""
-WAYS = {
-    "exclusive": ("exclusive",),
-    "timeslice": ("timeslice",),
-    "mps": ("mps", "mps-per-model"),
-    "mps-per-model": ("mps-per-model",),
-    "mig": ("mig-single", "mig-mixed"),
-    "mig-single": ("mig-single",),
-    "mig-mixed": ("mig-mixed",),
-}
-"""Names of sharing modes, and the entries of `sharing.verdict.matrix.WAYS` that each selects."""
-ISOLATION = {"memory": ("memory", "hardware", "own GPU"), "hardware": ("hardware", "own GPU")}
-"""The values of `--isolation`, and the words of `sharing.verdict.choices.ISOLATIONS` that satisfy each."""
+WAYS = ("exclusive", "timeslice", "mps", "mps-per-model", "mig", "mig-single", "mig-mixed")
+"""Names of sharing modes: those of `sharing.verdict.matrix.WAYS`, and the beginning that some of these have."""
 Number = TypeVar("Number", int, float)
 
 
@@ -219,13 +209,20 @@ def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's
 
 
 def add_isolation(parser: argparse.ArgumentParser, whom: str = "") -> None:
-    """`--isolation`, one of `ISOLATION`; `whom` begins its help."""
+    """`--isolation`, which `isolations` reads; `whom` begins its help."""
     parser.add_argument(
         "--isolation",
-        choices=ISOLATION,
+        choices=("memory", "hardware"),
         help=f"{whom}leave out setups whose models are less isolated: `memory` needs an enforced limit for each model "
         "(MPS, MIG) or its own GPU, `hardware` a MIG slice or its own GPU (default: all setups)",
     )
+
+
+def isolations(least: str | None) -> tuple[str, ...]:
+    """The words of `sharing.verdict.choices.ISOLATIONS` that are enough for a value of `--isolation`."""
+    from sharing.verdict.choices import ISOLATIONS
+
+    return ISOLATIONS[ISOLATIONS.index(least or "none") :]
 
 
 def add_write(parser: argparse.ArgumentParser, what: str) -> None:
@@ -331,7 +328,7 @@ class Budget:
     usd: float
     unit: str
     """`hour` or `month`"""
-    is_bare: bool = False
+    is_bare: bool
     """Whether the user wrote a number alone, which means per hour."""
 
     @property

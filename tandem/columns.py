@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sharing.speed.estimate import Estimate
-from tandem.terminal import in_range
+from tandem.terminal import in_range, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 GAP = "  "
 TOKENS_PER_S, PER_MILLION = "tokens/s", "$/million"
@@ -49,6 +52,16 @@ def lay_out(
         dropped.insert(0, column.head)
     lines = [[column.head for column in kept], *zip(*(cells[column] for column in kept), strict=True)]
     return [gap.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
+
+
+def print_table(
+    console: "Console", columns: Sequence[Column[Row]], rows: Sequence[Row], width: int | None = None, gap: str = GAP
+) -> list[str]:
+    """Prints the rows below the head; returns the heads of the columns that are left out."""
+    lines, left_out = lay_out(columns, rows, width or console.width, gap)
+    for line in lines:
+        say(console, line, "bold" if line is lines[0] else "", fold=False)
+    return left_out
 
 
 def speed_cell(tokens_per_s: Estimate | None) -> str:

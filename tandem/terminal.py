@@ -27,14 +27,11 @@ SCHEMA_VERSION = 2
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
 KEPT_SPACE = "\N{NO-BREAK SPACE}"
 """A space at which no line ends."""
-COLUMNS = 80
 MOST_SHOWN = 60
 """Characters of a name that cannot be used, in a message."""
 TRAILING = re.compile(" +(?=\n)")
-STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
-"""What a message begins with, and the style of that on a terminal."""
 COLOURS = {"error": 31, "warning": 33, "hint": 36}
-"""The same without rich (ECMA-48, select graphic rendition)."""
+"""What a message begins with, and the colour of that on a terminal (ECMA-48, select graphic rendition)."""
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
 
@@ -169,11 +166,8 @@ def _console_class() -> "type[Console]":
 
 
 @contextmanager
-def status(text: str, *, quiet: bool = False) -> Iterator[None]:
+def status(text: str) -> Iterator[None]:
     """Says on stderr what is going on while the block runs: in place on a terminal, else a line every few seconds."""
-    if quiet:
-        yield
-        return
     text = without_secrets(text)
     console = open_console(stderr=True)
     if console.is_terminal:
@@ -248,8 +242,8 @@ def say(console: "Console", text: str, style: str = "", *, word: str = "", hang:
 
     kind = text.lstrip().partition(":")[0]
     lead = len(text) - len(text.lstrip(" "))
-    if kind in STYLES:
-        word, style, fold = f"{kind}:", STYLES[kind], console.is_terminal
+    if kind in COLOURS:
+        word, style, fold = f"{kind}:", f"bold color({COLOURS[kind] - 30})", console.is_terminal
         text = " " * lead + one_line(text.strip())
     shown = Text(_fold(text, console.width, lead + hang) if fold else text.rstrip(), style="" if word else style)
     if word in shown.plain:
@@ -258,28 +252,29 @@ def say(console: "Console", text: str, style: str = "", *, word: str = "", hang:
     console.print(shown, soft_wrap=True)
 
 
+def say_about(console: "Console", lead: str, text: str, style: str = "bold") -> None:
+    """One line on the console that begins with what it is about: the `lead`, which alone has the style."""
+    say(console, f"{lead}{text}", style, word=lead.strip())
+
+
 def print_rows(
     console: "Console",
     rows: Sequence[Sequence[str]],
-    *,
     right: Collection[int] = (),
-    indent: int = 2,
-    bold: str = "",
 ) -> None:
     """Rows in columns; those in `right` hold numbers, which are never cut. The last column is text, and is folded."""
     *widths, text = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lead = indent + sum(width + 2 for width in widths)
-    fits = lead + min(text, 24) <= console.width
-    style = "bold" if bold else ""
+    room = sum(width + 2 for width in widths)
+    fits = 2 + room + min(text, 24) <= console.width
     for *cells, last in rows:
         padded = [f"{cell:{'>' if at in right else '<'}{widths[at]}}" for at, cell in enumerate(cells)]
-        before = " " * indent + "  ".join(padded)
+        before = f"  {'  '.join(padded)}"
         if fits:
-            say(console, f"{before}  {last}".rstrip(), style, word=bold, hang=lead - indent)
+            say(console, f"{before}  {last}", hang=room)
         else:
-            say(console, before, style, word=bold)
+            say(console, before)
             if last:
-                say(console, " " * (indent + 2) + last, hang=0)
+                say(console, f"    {last}")
 
 
 def in_range(estimate: "Estimate", digits: int = 0) -> str:
@@ -298,17 +293,6 @@ def _fold(text: str, width: int, indent: int) -> str:
         printable(text), width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     )
     return folded.replace(KEPT_SPACE, " ")
-
-
-def has_room(console: "Console") -> bool:
-    """Whether a table of 80 columns fits; a narrower terminal gets fewer columns, and no number that is cut."""
-    return not console.is_terminal or console.width >= COLUMNS
-
-
-def hint_at_columns(console: "Console") -> None:
-    """Says that a narrow terminal does not get all columns."""
-    if not has_room(console):
-        say(console, f"hint: a terminal of {COLUMNS} columns shows more columns")
 
 
 def hint_at_left_out(console: "Console", left_out: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sharing.aws.partitions import HOME_REGION
 from tandem.arguments import (
     BY,
-    ISOLATION,
     Commands,
     add_command,
     add_hours,
@@ -21,22 +20,16 @@ from tandem.arguments import (
     amount,
     budget,
     count,
+    isolations,
 )
 from tandem.lookup import ANY_REGION, called, existing, require_region, stack_file
 from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, short
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
-    from sharing.stack.pools import Capacity
     from sharing.verdict.choices import Choice, Choices
     from tandem.search.base_stack import BaseStack
 
-SCHEMA_VERSION = 1
-CAPACITIES: dict[str, tuple["Capacity", ...]] = {
-    "any": ("spot", "on-demand"),
-    "spot": ("spot",),
-    "on-demand": ("on-demand",),
-}
 ROWS = 12
 """Rows that fit a screen of 24 lines with what stands around them."""
 
@@ -63,7 +56,9 @@ def add(commands: Commands) -> None:
     )
     add_slots(parser, "the stack file's, or 1")
     add_region(parser, f"the stack file's, or {HOME_REGION}; any: the best setup of each region")
-    parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
+    parser.add_argument(
+        "--capacity", choices=("any", "spot", "on-demand"), default="any", help="how to buy GPU nodes (default: any)"
+    )
     add_hours(parser, "always", "for models: ")
     add_isolation(parser)
     parser.add_argument(
@@ -98,8 +93,9 @@ def add(commands: Commands) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.hardware.offerings import regions_beside
-    from sharing.verdict.choices import ISOLATIONS, choose
+    from sharing.verdict.choices import choose
     from tandem.search import new_stack_file
+    from tandem.search.base_stack import CAPACITIES
     from tandem.search.unit import require_likely
 
     target = new_stack_file.find_target(parsed)
@@ -108,14 +104,15 @@ def run(parsed: argparse.Namespace) -> int:
     if least and all(served.model.encoder for served in base.config.models):
         raise CallError("--min-tokens-per-second is for models that generate text, and these only embed. Leave it out.")
     regions = regions_beside(base.config.region) if parsed.region == ANY_REGION else ()
-    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
-    choices = choose(base.config, CAPACITIES[parsed.capacity], parsed.by, least, regions, isolated)
+    isolated = isolations(parsed.isolation)
+    capacities = CAPACITIES if parsed.capacity == "any" else (parsed.capacity,)
+    choices = choose(base.config, capacities, parsed.by, least, regions, isolated)
     require_likely(parsed.budget, choices)
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
         held = (*choices.fitting, *choices.over_budget, *choices.not_judged, *choices.too_slow)
-        warn_of_unused([*(choice.cell for choice in held), *choices.refused])
+        warn_of_unused([choice.cell for choice in held])
     overwrites = target is not None and target.exists()
     place = choices.proposed
     chosen = choices.fitting[place] if choices.fitting else None
@@ -144,7 +141,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
     above = choices.nearest
     miss = None if holds else choices.refusal or choices.nearest_miss
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "region": parsed.region if parsed.region == ANY_REGION else base.config.region,
         "capacity": parsed.capacity,
         "by": parsed.by,

@@ -20,13 +20,14 @@ def suggest(parser: Parser) -> None:
         "STACK|FILE|MODEL": lambda prefix, **_: (
             files(prefix) if "/" in prefix else [*_stacks(), *offered_models(prefix)]
         ),
+        "TAG|FILE|URL": lambda prefix, **_: files(prefix) if "/" in prefix else offered_models(prefix),
         "INSTANCE-TYPE": lambda **_: _instance_types(),
         **dict.fromkeys(("MODEL", "TAG"), lambda prefix, **_: offered_models(prefix)),
         "GPU|TYPE": lambda **_: [*_gpus(), *_instance_types()],
         "QUANT": lambda **_: _quantizations(),
         "MODEL|ID": lambda parsed_args, **_: _models_of(parsed_args.stack),
         "REGION": lambda **_: regions(),
-        **dict.fromkeys(("FILE", "FILE|URL", "FILE|URL|TAG", "FOLDER", "RESULT.json"), files),
+        **dict.fromkeys(("FILE", "FILE|URL", "FOLDER", "RESULT.json"), files),
     }
     for each in all_parsers(parser):
         for action in each._actions:

@@ -54,7 +54,7 @@ class ProblemReport(Report):
     found: str
     rule: str
     fix: str
-    judged: bool = True
+    judged: bool
     """False if the data for a verdict is missing; `--strict` refuses that."""
     place: PlaceReport | None = None
 

@@ -46,7 +46,7 @@ def start(parsed: argparse.Namespace) -> Record:
         return running
     if running:
         _end(place, running)
-    with status(f"Opening the ports of stack {plan.stack}", quiet=parsed.json):
+    with status(f"Opening the ports of stack {plan.stack}"):
         try:
             return _spawn(parsed, place)
         except NotStartedError:

@@ -1,6 +1,7 @@
 """`tandem gpus`: the GPU instance types of the catalogue."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,11 @@ from sharing.hardware import offerings, prices
 from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.problems import did_you_mean
 from tandem.arguments import Commands, add_command
+from tandem.columns import Column, print_table
 from tandem.lookup import require_region
-from tandem.terminal import FINE, CallError, has_room, hint_at_columns, new_table, open_console, print_json, say, short
+from tandem.terminal import FINE, CallError, hint_at_left_out, open_console, print_json, print_line, short
 
 # rich is imported where it is used: `--help` and errors do without it.
-
-SCHEMA_VERSION = 1
 
 
 def add(commands: Commands) -> None:
@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace) -> int:
 def as_dict(listed: Sequence["InstanceType"], region: str) -> dict[str, Any]:
     """The list for `--json`; a price is null if the region's own is unknown."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "region": region,
         "price_date": tables.read("gpu_prices").date,
         "instance_types": [_row(instance, region) for instance in listed],
@@ -80,25 +80,26 @@ def _row(instance: InstanceType, region: str) -> dict[str, Any]:
     }
 
 
+Line = tuple[InstanceType, dict[str, Any]]
+COLUMNS: tuple[Column[Line], ...] = (
+    Column("type", lambda line: line[0].name),
+    Column("GPUs", lambda line: f"{line[0].gpus}", True),
+    Column("GPU", lambda line: line[0].gpu.title.partition(" slice")[0]),
+    Column("MiB each", lambda line: f"{line[1]['cuda_mib'] or line[1]['nvml_mib']:,}", True, 3),
+    Column("vCPU", lambda line: f"{line[0].vcpu}", True, 2),
+    Column("GiB", lambda line: f"{line[0].memory_mib / 1024:.0f}", True, 1),
+    Column("on demand", lambda line: _prices(line[1])[0], True),
+    Column("spot", lambda line: _prices(line[1])[1], True),
+)
+
+
 def show(listed: Sequence[InstanceType], region: str) -> None:
-    """A line for each type; a narrow terminal gets neither memory nor processors."""
+    """A line for each type; a narrow terminal lacks the processors and memory."""
     console = open_console()
-    sizes = ("MiB each", "vCPU", "GiB") if has_room(console) else ()
-    table = new_table("")
-    table.box, table.padding = None, (0, 1, 0, 0)
-    for name in ("type", "GPUs", "GPU", *sizes, "on demand", "spot"):
-        table.add_column(name, no_wrap=name != "GPU", justify="left" if name in ("type", "GPU") else "right")
-    for instance in listed:
-        row = _row(instance, region)
-        memory = f"{row['cuda_mib'] or row['nvml_mib']:,}"
-        size = (memory, str(row["vcpu"]), f"{row['memory_mib'] / 1024:.0f}") if sizes else ()
-        title = instance.gpu.title.partition(" slice")[0]
-        table.add_row(instance.name, str(row["gpus"]), title, *size, *_prices(row))
-    console.print(table)
+    left_out = print_table(console, COLUMNS, [(each, _row(each, region)) for each in listed], gap=" ")
     console.print()
-    meaning = " MiB: usable by CUDA on each GPU." if sizes else ""
-    say(console, f"$ per hour in {region}; - is unknown.{meaning}", fold=console.is_terminal)
-    hint_at_columns(console)
+    print_line(f"$ per hour in {region}; - is unknown. MiB: usable by CUDA on each GPU.", sys.stdout)
+    hint_at_left_out(console, left_out)
 
 
 def _prices(row: dict[str, Any]) -> tuple[str, str]:

@@ -7,8 +7,6 @@ from tandem.arguments import Commands, add_command, add_stack
 from tandem.lookup import accepted
 from tandem.terminal import FINE, CallError, open_console, print_json, print_line, status
 
-SCHEMA_VERSION = 1
-
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
@@ -39,7 +37,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from tandem.images import copying, screen
     from tandem.images.listing import list_artifacts
 
-    with status(f"Planning {plan.stack}", quiet=parsed.json):
+    with status(f"Planning {plan.stack}"):
         listed = list_artifacts(plan)
     if parsed.json:
         entries = [
@@ -57,7 +55,7 @@ def _run(parsed: argparse.Namespace) -> int:
             }
             for one, users in listed.items()
         ]
-        print_json({"schema_version": SCHEMA_VERSION, "registry": registry, "artifacts": entries})
+        print_json({"schema_version": 1, "registry": registry, "artifacts": entries})
     elif registry and parsed.format == "copy":
         for line in copying.copy_script(listed, registry):
             print_line(line, sys.stdout, fold=False)

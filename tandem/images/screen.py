@@ -22,14 +22,14 @@ def show(console: Console, stack: str, listed: Mapping[Artifact, Sequence[str]],
         console.print()
         say(console, title, "bold")
         for one in of_kind[kind]:
-            say(console, f"  {one.name}:{one.version}", fold=False)
+            say(console, f"  {one.name}:{one.version}")
             if registry:
                 say(console, f"    → {one.copy_in(registry)}:{one.version}", fold=False)
-            say(console, f"    {one.digest or 'digest unknown'}", fold=False)
+            say(console, f"    {one.digest or 'digest unknown'}")
             pin = "digest" if one.pinned_by == "digest" else "its tag" if kind == "image" else "its version"
             size = f", about {one.compressed_mib:,.0f} MiB" if one.compressed_mib else ""
-            say(console, f"    pinned by {pin}{size}{f'; for {in_words(listed[one])}' if listed[one] else ''}", hang=4)
+            say(console, f"    pinned by {pin}{size}{f'; for {in_words(listed[one])}' if listed[one] else ''}")
     console.print()
-    say(console, ELSEWHERE, hang=0)
+    say(console, ELSEWHERE)
     if registry is None:
         say(console, "hint: with `tandem:registry: HOST/PREFIX`, all of these come from your registry")

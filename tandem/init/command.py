@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tandem.init.recipes import Recipe
     from tandem.init.setups import Found
 
-SCHEMA_VERSION = 1
 STACK = "mine"
 REGION = "us-east-1"
 OWN = recipes.CLASSIC
@@ -173,7 +172,7 @@ def _report(
         cell, speed = choice.cell, choice.cell.slowest_busy
         print_json(
             {
-                "schema_version": SCHEMA_VERSION,
+                "schema_version": 1,
                 "written": [str(path) for path in written],
                 "stack": stack_name(stack),
                 "recipe": None if recipe.is_own else recipe.name,
@@ -206,7 +205,7 @@ def _next(choice: "Choice", name: str, *, deploys: bool) -> list[str]:
 
 def _advice(choice: "Choice", parsed: argparse.Namespace, recipe: "Recipe", name: str) -> list[str]:
     """What the user may want to change."""
-    from tandem.init.setups import ANYWHERE
+    from tandem.search.base_stack import ANYWHERE
     from tandem.search.hours import describe_hours, hours_of
 
     lines = []

@@ -10,14 +10,14 @@ from typing import Any
 
 from sharing.models.catalogue import find
 from sharing.schedule.week import timezone_of
-from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
+from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.rules.budget import PER_MONTH
-from tandem.arguments import ISOLATION
+from tandem.arguments import isolations
 from tandem.init import questions as ask
 from tandem.init.questions import Questions
 from tandem.init.recipes import Recipe, limit
 from tandem.search import base_stack, screen
-from tandem.search.base_stack import BaseStack, Values
+from tandem.search.base_stack import ANYWHERE, CAPACITIES, BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_slots
 from tandem.search.hours import ALWAYS, hours_of, read_hours
 from tandem.search.smaller import fits_if_smaller
@@ -30,7 +30,6 @@ ROWS = 3
 SETTING = re.compile(r"^(?:models|cluster\.public-access-cidrs)\b[^ ]*:", re.MULTILINE)
 """Where a stack file has what the user said: there is no file yet."""
 FLAG = "--model"
-ANYWHERE = "0.0.0.0/0"
 ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
 HOURS = "Hours with GPU nodes, Monday to Friday, as in `8-20 Europe/Paris`, or `always`"
 PAGE = "E-mail address of the administrator of a chat page, or `none`"
@@ -117,7 +116,7 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
             print_line(lowered, sys.stderr if parsed.json else sys.stdout)
         base = stack.of(chosen, ask.limits(money))
         with status("Comparing setups"):
-            choices = choose(base.config, ("spot", "on-demand"), isolated=ISOLATION.get(parsed.isolation, ISOLATIONS))
+            choices = choose(base.config, CAPACITIES, isolated=isolations(parsed.isolation))
         try:
             require_likely(ask.limit_of(money), choices)
         except UnlikelyLimitError as error:
@@ -175,7 +174,7 @@ def _embeds(tag: str) -> bool:
 
 def _say_that_nothing_fits(base: BaseStack, choices: Choices, parsed: argparse.Namespace, recipe: Recipe) -> None:
     """Raises `NothingFitsError` for a program."""
-    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    isolated = isolations(parsed.isolation)
     helps = choices.over_budget and not recipe.is_own and fits_if_smaller(base.config, isolated)
     smaller = SMALLER if helps else ""
     if parsed.json:

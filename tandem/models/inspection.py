@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_yaml
 from tandem.lookup import existing
 from tandem.models.listing import CONTEXT, GPU, more_elsewhere
-from tandem.terminal import FAILED, FINE, CallError, print_json, say, short, status
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, short, status
 
 UNNAMED = "NAME"
 """The placeholder for the tag of a model read from a file."""
@@ -73,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
     is_file = bool(parsed.write) and parsed.write.endswith(ENDING)
     stack = existing(parsed.write) if parsed.write and not is_file else None
     try:
-        with status(f"Reading {address(parsed.model)[:60]}", quiet=parsed.json):
+        with status(f"Reading {address(parsed.model)[:60]}"):
             inspected = _inspect(parsed, name)
     except MissingFileError as error:
         raise CallError(str(error)) from None
@@ -97,16 +98,11 @@ def as_dict(inspected: Inspected, written: Path | None) -> dict[str, Any]:
 
 def show(inspected: Inspected, parsed: argparse.Namespace, written: Path | None) -> None:
     """What decides the model's memory, remarks, and how a stack file names it."""
-    from rich.text import Text
-
-    from tandem.terminal import open_console
-
-    console = open_console()
     for label, value in _rows(inspected):
-        console.print(Text(f"{label:<16} {value}"), soft_wrap=True)
+        print_line(f"{label:<16} {value}", sys.stdout)
     for note in inspected.notes:
-        say(console, f"warning: {note}")
-    console.print(Text(_next_step(inspected, parsed, written)), soft_wrap=not console.is_terminal)
+        print_line(f"warning: {note}", sys.stdout)
+    print_line(_next_step(inspected, parsed, written), sys.stdout)
 
 
 def _rows(inspected: Inspected) -> list[tuple[str, str]]:

@@ -13,10 +13,9 @@ from sharing.models.catalogue import MIB, Model, models, nearest_names, quantize
 from sharing.models.served import ServedModel
 from sharing.problems import did_you_mean
 from sharing.verdict.rules.table import NOT_LOADED
-from tandem.columns import Column, lay_out
-from tandem.terminal import FINE, CallError, print_json, say, short
+from tandem.columns import Column, print_table
+from tandem.terminal import FINE, CallError, hint_at_left_out, open_console, print_json, print_line, say, short
 
-SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
 """The setting for the list's memory: the least expensive GPU unless `--fits` names one, Ollama's context, one slot."""
 GIB = 2**30
@@ -107,7 +106,7 @@ def loads(model: Model) -> bool:
 def as_dict(listed: Sequence[Model], gpu: Gpu) -> dict[str, Any]:
     """The list for `--json`."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "date": tables.read("models").date,
         "gpu": gpu.name,
         "context": CONTEXT,
@@ -125,19 +124,11 @@ def as_dict(listed: Sequence[Model], gpu: Gpu) -> dict[str, Any]:
 
 def show(listed: Sequence[Model], gpu: Gpu, *, fits: bool) -> None:
     """A line for each model. A narrow terminal gets fewer columns; a pipe gets all."""
-    from rich.text import Text
-
-    from tandem.terminal import hint_at_left_out, open_console
-
     console = open_console()
-    marks = [_marks(model) for model in listed]
-    width = console.width - max(map(len, marks)) if console.is_terminal else sys.maxsize
-    lines, left_out = lay_out(_columns(gpu), listed, width)
-    for line, mark in zip(lines, ["", *marks], strict=True):
-        console.print(Text(line + mark, style="bold" if line is lines[0] else ""), soft_wrap=True)
+    left_out = print_table(console, _columns(gpu), listed, None if console.is_terminal else sys.maxsize)
     console.print()
     for line in _notes(listed, gpu, fits):
-        console.print(Text(line), soft_wrap=not console.is_terminal)
+        print_line(line, sys.stdout)
     hint_at_left_out(console, left_out)
     for name, others in [(model.name, text) for model in listed if (text := _other_quantizations(model))][:1]:
         say(console, f"hint: for other quantizations of {name}, run `tandem models {others}`")
@@ -152,11 +143,12 @@ def _columns(gpu: Gpu) -> Sequence[Column[Model]]:
         Column("files GiB", lambda model: f"{model.file_bytes / GIB:.2f}", True, 20),
         Column("max context", lambda model: f"{model.max_context:,}" if model.max_context else "unknown", True, 30),
         Column(f"GiB at {CONTEXT}", lambda model: f"{needs(model, gpu).total * MIB / GIB:.2f}", True),
+        Column("", _marks),
     )
 
 
 def _marks(model: Model) -> str:
-    return " *" * (not loads(model)) + " +" * has_large_buffer(model) + " ~" * bool(model.weights_spread)
+    return "*" * (not loads(model)) + "+" * has_large_buffer(model) + "~" * bool(model.weights_spread)
 
 
 def _other_quantizations(model: Model) -> str:

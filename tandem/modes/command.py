@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from sharing.stack.config import StackConfig
     from sharing.verdict.matrix import Cell
 
-SCHEMA_VERSION = 1
-SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced", "own_limits")
-"""The fields of shares in `--json`."""
-PAIR = ({"name": "llama2:7b"}, {"name": "mistral:7b"})
-"""The models of the example stack `timeslice`, with the default context, as in `choose`."""
-
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
@@ -55,7 +49,7 @@ def add(commands: Commands) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing.verdict.matrix import cells
+    from sharing.verdict import matrix
 
     config = _config(parsed)
     if parsed.measured:
@@ -64,9 +58,9 @@ def run(parsed: argparse.Namespace) -> int:
         measured = measurements.read_measured(parsed.measured)
         config = config.under(replace(config.circumstances, measured=measured))
     types = [parsed.type] if parsed.type else None
-    ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
+    ways = [way for way in matrix.WAYS if parsed.mode in (None, way) or way.startswith(f"{parsed.mode}-")]
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
-    tried = list(cells(config, types=types, ways=ways, provisioners=provisioners))
+    tried = list(matrix.cells(config, types=types, ways=ways, provisioners=provisioners))
     if parsed.measured:
         measurements.warn_of_unused(tried)
     if parsed.json:
@@ -100,13 +94,14 @@ def _config(parsed: argparse.Namespace) -> "StackConfig":
         require_region(parsed.region)
     if parsed.stack:
         return base_stack.of_file(existing(parsed.stack), {}, parsed.region, {}, day).config
-    return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).config
+    pair = [{"name": "llama2:7b"}, {"name": "mistral:7b"}]
+    return base_stack.of_values({"models": pair}, parsed.region or HOME_REGION, day).config
 
 
 def as_dict(config: "StackConfig", tried: Sequence["Cell"]) -> dict[str, Any]:
     """The matrix for `--json`: one entry per cell; dollars are for all GPU nodes of the cell."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "region": config.region,
         "price_date": config.today.isoformat(),
         "models": [served.model.name for served in config.models],
@@ -131,7 +126,17 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "usd_per_hour": round(cell.usd_per_hour, 4),
         "on_demand_usd_per_hour": round(cell.on_demand_usd_per_hour, 4),
         **speed_fields(cell.verdict.fits, cell.usd_per_million_tokens),
-        "shares": [{key: getattr(shares, key) for key in SHARES} for shares in cell.pool.offers],
+        "shares": [
+            {
+                "resource": shares.resource,
+                "profile": shares.profile,
+                "per_gpu": shares.per_gpu,
+                "memory_mib": shares.memory_mib,
+                "enforced": shares.enforced,
+                "own_limits": shares.own_limits,
+            }
+            for shares in cell.pool.offers
+        ],
         "rule": cell.broken,
         "problem": cell.problem.as_json() if cell.problem else None,
         "warnings": [warning.as_json() for warning in cell.warnings],

@@ -13,9 +13,9 @@ from sharing.modes.modes import MPS_PER_MODEL
 from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
-from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell
+from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, print_table, speed_cell
 from tandem.search.base_stack import context_of
-from tandem.terminal import count, in_words, open_console, say
+from tandem.terminal import count, in_words, open_console, say, say_about
 
 FIXES = "$ in errors: per hour, of the whole stack after the change; of a type with MIG, of one node"
 PER_MODEL = "m"
@@ -59,14 +59,12 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     letters = _letters(shown)
     _head(console, config, cells, by)
     columns = _columns(_mode_columns(cells, letters, by), by)
-    lines, left_out = lay_out(columns, rows, console.width, gap=" ")
-    for line in lines:
-        say(console, line, "bold" if line is lines[0] else "", fold=False)
+    left_out = print_table(console, columns, rows, gap=" ")
     console.print()
     meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, cells, shown, by) if mark]
     meanings += [f"{letter} {why}" for why, letter in letters.items()]
     if meanings:
-        say(console, "; ".join(meanings), hang=0)
+        say(console, "; ".join(meanings))
     unusable: dict[str, list[str]] = {}
     for gpu in (gpu for gpu in groups if gpu not in usable):
         unusable.setdefault(_reasons(_shown([_cheapest(groups[gpu])])), []).append(gpu)
@@ -74,7 +72,7 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
         unusable.setdefault(WHY[NVIDIA_ONLY], []).append(f"AMD's {family}")
     if unusable:
         said = "; ".join(f"{', '.join(names)} ({why})" for why, names in unusable.items())
-        say(console, f"No setup: {said}", hang=0)
+        say(console, f"No setup: {said}")
     if rows and TOKENS_PER_S not in left_out and by == "price":
         say(console, f"{SPEEDS} Both are of the cheapest nodes with the GPU.")
     say(console, "hint: --by tokens shows speeds, --all every type, --type TYPE reasons and fixes")
@@ -177,14 +175,14 @@ def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     named = [(instance.name, by_way) for instance, by_way in rows.items()]
     (head, *lines), _ = lay_out(columns, named, console.width, gap=" ")
     console.print()
-    say(console, head, "bold", fold=False)
+    say(console, head, "bold")
     for (family, gpu), some in groupby(zip(rows, lines, strict=True), key=lambda row: _family(row[0])):
-        say(console, f"{family}  {gpu}", "bold", fold=False)
+        say(console, f"{family}  {gpu}", "bold")
         for _, line in some:
-            say(console, line, fold=False)
+            say(console, line)
     console.print()
     for mark, meaning in _meanings(config, cells, shown, by):
-        say(console, f"{mark:<5} {meaning}", "bold", word=mark)
+        say_about(console, f"{mark:<5}", f" {meaning}")
     _legend(console, cells, letters)
 
 
@@ -192,13 +190,13 @@ def row(config: StackConfig, cells: Sequence[Cell]) -> None:
     """The details of one type: each mode with its price and warnings, or the reason against it and the fix."""
     console = open_console()
     instance = cells[0].instance
-    say(console, f"{instance.name} {_hardware(instance)}", "bold", word=instance.name)
+    say_about(console, instance.name, f" {_hardware(instance)}")
     _head(console, config, cells)
     if any(" per hour" in str(cell.problem) for cell in cells if cell.problem):
         say(console, FIXES)
     for way, some in groupby(cells, key=lambda cell: cell.way):
         console.print()
-        say(console, way, "bold", fold=False)
+        say(console, way, "bold")
         for problem, same in groupby(some, key=lambda cell: cell.problem):
             _answer(console, str(problem or ""), list(same))
 
@@ -209,7 +207,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
     if refusal:
         say(console, f"  error: with {by}: {refusal}")
         return
-    say(console, f"  ok: works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green", word="ok:")
+    say_about(console, "  ok:", f" works with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green")
     if slowest := same[0].slowest_busy:
         usd = price_cell(same[0].usd_per_million_tokens())
         say(console, f"    {speed_cell(slowest)} tokens/s of the slowest, all busy; $/million {usd}")
@@ -219,14 +217,14 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 def _head(console: Console, config: StackConfig, cells: Sequence[Cell], by: By = "price") -> None:
     models = in_words([served.model.short_name for served in config.models])
-    say(console, f"Models: {models}{context_of(config)}, on as many nodes as they need", "bold", word="Models:")
+    say_about(console, "Models:", f" {models}{context_of(config)}, on as many nodes as they need")
     prices = _prices(config.region, cells)
     shown, what = {
         "price": ("Prices:", f"$ per hour for all GPU nodes, {prices}"),
         "tokens": ("tokens/s:", "forecast for the slowest model while all are busy"),
         "per-token": ("$/million:", f"forecast at full load for the GPU nodes, spot if known, {prices}"),
     }[by]
-    say(console, f"{shown} {what}", "bold", word=shown)
+    say_about(console, shown, f" {what}")
 
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
@@ -266,7 +264,7 @@ def _mark(place: Place, letters: dict[str, str], by: By) -> str:
 
 def _legend(console: Console, cells: Sequence[Cell], letters: dict[str, str]) -> None:
     for why, letter in letters.items():
-        say(console, f"{letter:<5} {why}", "bold", word=letter)
+        say_about(console, f"{letter:<5}", f" {why}")
     if families := _families_of_amd(cells):
         say(console, f"{'':<5} AMD's {', '.join(families)}: {WHY[NVIDIA_ONLY]}")
     say(console, "hint: for reasons and alternatives, run `tandem modes --type TYPE`")

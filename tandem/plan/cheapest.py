@@ -11,17 +11,16 @@ from sharing.aws.partitions import HOME_REGION
 from sharing.hardware.offerings import regions_beside
 from sharing.hardware.prices import Book
 from sharing.speed.measured import Measurement
-from sharing.stack.pools import Capacity
-from sharing.verdict.choices import ISOLATIONS, Choice, Choices, choose
+from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.quick import judge_quickly
 from sharing.verdict.rules.budget import Limits, least_per_hour, least_per_month, limits_of
 from stacks.stack_file.judge import Judged, judge, stack_name
 from stacks.stack_file.yaml import Source
-from tandem.arguments import ISOLATION
+from tandem.arguments import isolations
 from tandem.columns import speed_cell
 from tandem.lookup import called, require_region, stack_file
 from tandem.search import base_stack
-from tandem.search.base_stack import BaseStack, Values
+from tandem.search.base_stack import CAPACITIES, BaseStack, Values
 from tandem.search.contexts import describe_lowered, with_context, with_slots
 from tandem.search.hours import DAYTIME, describe_hours, hours_of, read_hours
 from tandem.search.screen import describe_limits, describe_nothing
@@ -31,7 +30,6 @@ from tandem.terminal import FAILED, CallError
 
 STACK = "mine"
 """Its name while it has no file, as in `tandem init`."""
-CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
 KEPT_APART = {
     "memory": "a limit",
     "hardware": "a slice",
@@ -116,7 +114,7 @@ def find_cheapest(
     models = with_slots(with_context(names, parsed.context), parsed.slots)
     base = _base(models, region, parsed, others)
     base = replace(base, config=base.config.under(replace(base.config.circumstances, book=book, measured=measured)))
-    isolated = ISOLATION.get(parsed.isolation, ISOLATIONS)
+    isolated = isolations(parsed.isolation)
     choices = choose(base.config, CAPACITIES, isolated=isolated, every=False)
     if not choices.fitting:
         rested = None if hours else _base(models, region, parsed, read_hours(DAYTIME, region))

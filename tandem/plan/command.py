@@ -207,7 +207,7 @@ def _compare(parsed: argparse.Namespace) -> int:
         return judge(source, name, book=book, strict=parsed.strict, compared_modes=compared, measured=measured)
 
     paths = [existing(stack) for stack in (parsed.stack, *parsed.others)]
-    with status("Planning", quiet=parsed.json):
+    with status("Planning"):
         options = compare.compare_modes(paths[0], names, judged) if names else compare.compare_stacks(paths, judged)
     if measured:
         _warn_of_unused([option.judged for option in options])

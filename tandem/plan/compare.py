@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
 from sharing.speed.estimate import Estimate
+from sharing.speed.forecast import Speed
 from sharing.stack.changes import with_room
 from sharing.stack.config import SECTIONS, StackConfig
 from sharing.stack.pools import GpuPool
@@ -21,17 +21,11 @@ from sharing.verdict.quick import Fit
 from sharing.verdict.speed import slowest_busy, usd_per_million_tokens
 from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
-from tandem.columns import NOTES, Column, lay_out, price_cell, speed_cell
+from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, price_cell, print_table, speed_cell
 from tandem.dry_run.program import Planned, run
 from tandem.dry_run.report import report
 from tandem.search.base_stack import sharing_values, without_shares
-from tandem.terminal import CallError, hint_at_left_out, say
-
-SCHEMA_VERSION = 1
-HEAD = ("", "$/hour", "$/month", "tokens/s", "$/million", "ready in", "isolation", "shares", "margin", "GPUs")
-LESS_IMPORTANT = ("shares", "margin", "ready in", "$/million", "isolation", "tokens/s")
-"""Columns that a narrow terminal does not get, those that it lacks first in front."""
-TO_THE_RIGHT = ("$/hour", "$/month", "tokens/s", "$/million", "ready in", "shares", "margin")
+from tandem.terminal import CallError, hint_at_left_out, say, say_about
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,12 @@ class Option:
     @property
     def usd_per_million_tokens(self) -> Estimate | None:
         """The price of its tokens at full load; None where it is refused, or generates none."""
-        return usd_per_million_tokens((fit.speed for fit in self.judged.verdict.fits), self.bill)
+        return usd_per_million_tokens(self.speeds, self.bill)
+
+    @property
+    def speeds(self) -> list[Speed | None]:
+        """Those of its models."""
+        return [fit.speed for fit in self.judged.verdict.fits]
 
     @property
     def gpus(self) -> str:
@@ -195,7 +194,7 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
     """The comparison as `--json` prints it: each plan as `tandem plan --json` does, without its resources."""
     best = cheapest(options)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "options": [
             {
                 "name": option.name,
@@ -211,57 +210,53 @@ def as_dict(options: Sequence[Option]) -> dict[str, Any]:
 def show(console: Console, title: str, options: Sequence[Option]) -> None:
     """The table and the reasons."""
     best = cheapest(options)
-    hidden = set() if any(option.bill and option.bill.week for option in options) else {"$/month"}
-    columns: list[Column[tuple[str, ...]]] = [
-        Column(
-            name,
-            itemgetter(at),
-            name in TO_THE_RIGHT,
-            LESS_IMPORTANT.index(name) if name in LESS_IMPORTANT else None,
-        )
-        for at, name in enumerate((*HEAD, ""))
-        if name not in hidden
-    ]
-    rows = [(*_cells(option), "cheapest" * (option in best)) for option in options]
-    say(console, title, "bold", fold=False)
-    lines, left_out = lay_out(columns, rows, console.width)
-    for line, option in zip(lines, [None, *options], strict=True):
-        say(console, line, "green" if option in best else "" if option else "bold", fold=False)
+    has_schedule = any(option.bill and option.bill.week for option in options)
+    say(console, title, "bold")
+    columns = [column for column in COLUMNS if has_schedule or column is not MONTH]
+    left_out = print_table(console, [*columns, Column("", lambda option: "cheapest" * (option in best))], options)
     hint_at_left_out(console, left_out)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
             bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced
         )
         origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
-        say(console, f"$ is the whole stack{most}. {origins}.", "bold", word="$")
+        say_about(console, "$", f" is the whole stack{most}. {origins}.")
         notes = [note for head, note in NOTES.items() if head not in left_out]
-        if notes and any(fit.speed for option in options for fit in option.judged.verdict.fits):
+        if notes and any(any(option.speeds) for option in options):
             say(console, f"{'; '.join(notes)}.")
-        if note := _cheaper_per_token(options, best, "hour" if "$/month" in hidden else "month"):
+        if note := _cheaper_per_token(options, best, "month" if has_schedule else "hour"):
             say(console, note)
     for option in options:
         for problem in option.judged.problems:
-            say(console, f"{option.name}: {problem}", "red", word=f"{option.name}:")
+            say_about(console, f"{option.name}:", f" {problem}", "red")
         for warning in option.judged.verdict.warnings:
             if option.planned and warning.path.endswith("sharing.mode"):
-                say(console, f"{option.name}: {warning}", "yellow", word=f"{option.name}:")
+                say_about(console, f"{option.name}:", f" {warning}", "yellow")
 
 
-def _cells(option: Option) -> tuple[str, ...]:
-    if option.bill is None or option.planned is None:
-        return option.name, "refused", *("" for _ in HEAD[2:])
-    later = "on request" if option.judged.config.awake else "parked"
-    ready = f"{option.planned.startup.minutes:.0f} min" if option.planned.starts_models else later
-    speeds = [fit.speed for fit in option.judged.verdict.fits]
-    return (
-        option.name,
-        f"{option.bill.usd_per_hour:.3f}",
-        f"{option.bill.usd_per_month:.2f}",
-        speed_cell(slowest_busy(speeds)),
-        price_cell(option.usd_per_million_tokens),
-        ready,
-        option.isolation,
-        str(option.shares),
-        f"{option.tightest:.0%}",
-        option.gpus,
-    )
+def _ready(option: Option) -> str:
+    """How long until its models answer."""
+    if option.planned and option.planned.starts_models:
+        return f"{option.planned.startup.minutes:.0f} min"
+    return "on request" if option.judged.config.awake else "parked"
+
+
+def _column(head: str, cell: Callable[[Option], str], *layout: Any) -> Column[Option]:
+    """A column of accepted plans: it is empty where one is refused."""
+    return Column(head, lambda option: cell(option) if option.bill else "", *layout)
+
+
+MONTH = _column("$/month", lambda option: f"{option.bill.usd_per_month:.2f}" if option.bill else "", True)
+COLUMNS: tuple[Column[Option], ...] = (
+    Column("", lambda option: option.name),
+    Column("$/hour", lambda option: f"{option.bill.usd_per_hour:.3f}" if option.bill else "refused", True),
+    MONTH,
+    _column(TOKENS_PER_S, lambda option: speed_cell(slowest_busy(option.speeds)), True, 6),
+    _column(PER_MILLION, lambda option: price_cell(option.usd_per_million_tokens), True, 4),
+    _column("ready in", _ready, True, 3),
+    _column("isolation", lambda option: option.isolation, False, 5),
+    _column("shares", lambda option: f"{option.shares}", True, 1),
+    _column("margin", lambda option: f"{option.tightest:.0%}", True, 2),
+    _column("GPUs", lambda option: option.gpus),
+)
+"""From left to right; a narrow terminal lacks those with the least importance."""

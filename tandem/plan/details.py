@@ -46,7 +46,7 @@ def show(console: Console, plan: Plan, planned: Planned) -> None:
 
 def _title(console: Console, text: str) -> None:
     console.print()
-    say(console, text, "bold", fold=False)
+    say(console, text, "bold")
 
 
 def _memory(console: Console, pool: GpuPool, fits: Sequence[Fit], region: str) -> None:
@@ -162,8 +162,6 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         rows.append(("with the cheapest types", f"${bill.cheapest_usd_per_hour:.4f}", span))
     peak = f"at most; a month includes {REPLACED_MINUTES} minutes of it"
     rows.append(("while nodes are replaced", f"${bill.replacing_usd_per_hour:.4f}", peak))
-    if len(config.awake) < len(config.pools):
-        rows.append(("when no pool is parked", f"${bill.awake_usd_per_hour:.4f}", ""))
     if week := bill.week:
         rows.append(
             ("while parked", f"${week.parked_usd_per_hour:.4f}", ", ".join(line.item for line in week.parked_lines))
@@ -173,7 +171,7 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
         saving = f"the whole stack: ${saved:,.0f} per month more" if saved >= 0.5 else "the whole stack: the same"
         rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
-    print_rows(console, rows, right=(1,))
+    print_rows(console, rows, [1])
     if bill.week and config.park:
         _week(console, bill, bill.week, config.park.times)
     if bill.first_start_gib:
@@ -238,7 +236,7 @@ def _startup(console: Console, estimate: Startup, config: StackConfig) -> None:
         for step in estimate.path
         if step.minutes >= 0.05
     ]
-    print_rows(console, steps, right=(1,))
+    print_rows(console, steps, [1])
 
 
 def show_resources(console: Console, graph: Graph) -> None:

@@ -22,7 +22,7 @@ def annotate(judged: Judged, path: Path) -> None:
 
 def annotate_error(message: str) -> None:
     """Prints a command for an error without a line in a file."""
-    print_line(f"::error::{_escape(message)}", sys.stdout, fold=False)
+    print_line(f"::error::{_escape(message)}", sys.stdout)
 
 
 def _print(kind: str, problems: Iterable[Problem], path: Path) -> None:
@@ -34,7 +34,7 @@ def _print(kind: str, problems: Iterable[Problem], path: Path) -> None:
         if place and place.line:
             properties |= {"line": str(place.line), "col": str(place.column)}
         shown = ",".join(f"{key}={_escape(value, ':,')}" for key, value in properties.items())
-        print_line(f"::{kind} {shown}::{_escape(problem.message)}", sys.stdout, fold=False)
+        print_line(f"::{kind} {shown}::{_escape(problem.message)}", sys.stdout)
 
 
 def _escape(text: str, more: str = "") -> str:

@@ -24,7 +24,7 @@ from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
-from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say
+from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say, say_about
 
 TITLES = {
     "exclusive": "one model per GPU",
@@ -74,7 +74,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     if starts:
         stages = [f"{name} {minutes:.1f} min" for name, minutes in name_stages(planned.startup.path, plan.config)]
         steps = " ".join(f"→ {stage}".replace(" ", KEPT_SPACE) for stage in stages)
-        say(console, f"Startup  {steps.removeprefix(f'→{KEPT_SPACE}')}", "bold", word="Startup")
+        say_about(console, "Startup", f"  {steps.removeprefix(f'→{KEPT_SPACE}')}")
     say(console, f"{len(planned.graph)} resources, including the stack.{more}")
 
 
@@ -110,7 +110,7 @@ def _verdict(console: Console, plan: Plan, *, named: bool) -> None:
     pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
     word = f"✓ {plan.stack}:" if named else "✓"
-    say(console, f"{word} {models} on {nodes}", "bold green", word=word)
+    say_about(console, word, f" {models} on {nodes}", "bold green")
 
 
 def _price(console: Console, plan: Plan, ready: str) -> None:
@@ -119,12 +119,11 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     month = bill.cheapest_usd_per_month, bill.usd_per_month
     price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
     longer = f"{dollars(*month, digits=0)} per month{' with its schedule' * (bill.week is not None)}"
-    say(console, f"  {price}, {longer}{ready}", "bold", word=price)
+    say_about(console, f"  {price}", f", {longer}{ready}")
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.config.region}" if bill.unpriced else ""
-    is_old = bill.price_age_days > FRESH_DAYS
     newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
-    newer = f"; {newest}" if is_old else ""
-    say(console, f"  {bill.price_origin}{unknown}{newer}", "yellow" if is_old else "")
+    newer = f"; {newest}" if bill.price_age_days > FRESH_DAYS else ""
+    say(console, f"  {bill.price_origin}{unknown}{newer}")
 
 
 def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
@@ -134,7 +133,7 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         console.print()
     if pool.listed:
         empty = "" if fits else ", without models"
-        say(console, f"{pool.name}: {describe_nodes(config, pool)}{empty}", "bold", word=f"{pool.name}:")
+        say_about(console, f"{pool.name}:", f" {describe_nodes(config, pool)}{empty}")
     if not fits:
         return
     bar = min(BAR, console.width - 36)
@@ -144,7 +143,7 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         free = f"{used:,.1f} of {_gib(total)} GiB"
         say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
     rows, left_out = _model_rows(fits, console.width)
-    print_rows(console, rows, right=range(1, 5), bold="GiB")
+    print_rows(console, rows, range(1, 5))
     hint_at_left_out(console, left_out)
     if shared := _per_request(fits):
         say(console, f"  {shared}")
@@ -162,7 +161,7 @@ def _token_price(console: Console, plan: Plan) -> None:
     cheaper = [offer for offer in offers if offer.lowest < full.low]
     best = min(cheaper, key=lambda offer: offer.lowest, default=None)
     hosted = f"; hosted: {best.model} from ${best.lowest:.2f}" if best else ""
-    say(console, f"  {price}{hosted}", word=price)
+    say(console, f"  {price}{hosted}")
 
 
 def _placement(console: Console, config: StackConfig) -> None:
@@ -175,13 +174,13 @@ def _placement(console: Console, config: StackConfig) -> None:
             (rank, [tenant for tenant in config.models if (tenant.importance or NORMAL) == rank]) for rank in PRIORITIES
         )
         text = "; ".join(f"{rank}: {_listed(tenants)}" for rank, tenants in ranks if tenants)
-        say(console, f"Importance  {text}", "bold", word="Importance")
+        say_about(console, "Importance", f"  {text}")
     if spilling:
         text = "; ".join(
             f"to {pool.name}{'' if pool.desired else ', now parked'}: {_spilled(config, pool, guests)}"
             for pool, guests in spilling
         )
-        say(console, f"Spill  {text}", "bold", word="Spill")
+        say_about(console, "Spill", f"  {text}")
 
 
 def _listed(tenants: Sequence[ServedModel]) -> str:
@@ -282,7 +281,7 @@ def _gib(mib: float) -> str:
 
 def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     """What costs most, line by line; small items are one line."""
-    say(console, "Cost per hour", "bold", fold=False)
+    say(console, "Cost per hour", "bold")
     spot = [pool for pool in config.pools if pool.capacity == "spot"]
     unrated = [gpu_nodes(pool, config).item for pool in spot if not spot_risks(pool.instance_types, config.region)]
     rows = [
@@ -302,7 +301,7 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         for feature in features_of(config)
         for hours in feature.cheaper_hours(bill)
     ]
-    print_rows(console, rows, right=(1,), bold="total")
+    print_rows(console, rows, [1])
 
 
 def _budget(console: Console, config: StackConfig, bill: Cost) -> None:
@@ -319,7 +318,7 @@ def _budget(console: Console, config: StackConfig, bill: Cost) -> None:
 def _network(console: Console, config: StackConfig) -> None:
     """A VPC that the stack does not own."""
     if vpc := config.cluster.vpc:
-        say(console, f"Network  your VPC {vpc.id}, which only `doctor` and `up` can check", "bold", word="Network")
+        say_about(console, "Network", f"  your VPC {vpc.id}, which only `doctor` and `up` can check")
 
 
 def _reclaims(console: Console, config: StackConfig) -> None:
@@ -331,7 +330,7 @@ def _reclaims(console: Console, config: StackConfig) -> None:
             part = f"{reclaimed_part(known)} of instances per month ({known[0].date[:7]}){more}"
             name = f"{pool.name}: " if pool.listed else ""
             cost = f"each costs about {after_a_reclaim(pool, config)[0]:.0f}{KEPT_SPACE}min"
-            say(console, f"Reclaimed  {name}{part}; {cost}", "bold", word="Reclaimed")
+            say_about(console, "Reclaimed", f"  {name}{part}; {cost}")
 
 
 def _features(console: Console, config: StackConfig) -> None:
@@ -344,7 +343,7 @@ def _features(console: Console, config: StackConfig) -> None:
     if said:
         console.print()
     for word, line in said:
-        say(console, f"{word}  {line}", "bold", word=word)
+        say_about(console, word, f"  {line}")
 
 
 def _registry(console: Console, config: StackConfig) -> None:
@@ -354,16 +353,16 @@ def _registry(console: Console, config: StackConfig) -> None:
     if config.registry:
         names = [served.model.name for served in config.models]
         hosts = {name.partition("/")[0] if name.count("/") == 2 else "registry.ollama.ai" for name in names}
-        text = f"Registry  images and charts from {config.registry}; models from {in_words(sorted(hosts))}"
+        text = f"  images and charts from {config.registry}; models from {in_words(sorted(hosts))}"
         console.print()
-        say(console, text, "bold", word="Registry")
+        say_about(console, "Registry", text)
 
 
 def _existing(console: Console, plan: Plan) -> None:
     """What this command cannot know of a cluster that exists."""
     if existing := plan.config.cluster.existing:
-        text = f"{existing.name} stays as it is. Whether it suits, only `tandem doctor {plan.stack}` and `up` can tell"
-        say(console, f"Cluster  {text}", "bold", word="Cluster")
+        tell = f"only `tandem doctor {plan.stack}` and `up` can tell"
+        say_about(console, "Cluster", f"  {existing.name} stays as it is. Whether it suits, {tell}")
 
 
 def _cost_row(name: str, lines: Sequence[Line], *more: str) -> tuple[str, str, str]:

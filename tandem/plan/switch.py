@@ -120,9 +120,7 @@ class Switches:
     """Running models that are no longer in the stack file."""
 
 
-def switches(
-    config: StackConfig, running: StackOutputs, *, proof: bool = True, limits: Mapping[str, int] | None = None
-) -> Switches:
+def switches(config: StackConfig, running: StackOutputs, *, proof: bool, limits: Mapping[str, int]) -> Switches:
     """The changes when `config` is deployed over the running stack.
 
     `proof`: whether share proofs run, too. `limits` are the planned ones in MiB, by the ids of models with their own.
@@ -130,7 +128,7 @@ def switches(
     compared = compare(config, running)
     return Switches(
         pools=tuple(_switch(change, proof=proof) for change in compared.changes),
-        restarts=tuple(restart for change in compared.pools for restart in _restarts(change, limits or {})),
+        restarts=tuple(restart for change in compared.pools for restart in _restarts(change, limits)),
         new=compared.new,
         gone=compared.gone,
         gone_models=compared.gone_models,

@@ -14,17 +14,6 @@ from tandem.price_cache import Kept
 
 LIST_REGION = "us-east-1"
 """Where AWS serves its price list, for every region of the partition `aws`."""
-LINUX = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
-ON_DEMAND = {
-    "serviceCode": "AmazonEC2",
-    "preInstalledSw": "NA",
-    "operatingSystem": "Linux",
-    "capacitystatus": "Used",
-    "marketoption": "OnDemand",
-    "tenancy": "Shared",
-    "productFamily": "Compute Instance",
-}
-"""Filters that leave one price for each type (aws/karpenter-provider-aws pkg/providers/pricing)."""
 
 
 def read(account: Account, now: datetime.datetime) -> Kept:
@@ -47,7 +36,17 @@ def read(account: Account, now: datetime.datetime) -> Kept:
 def _on_demand(account: Account) -> Iterator[tuple[str, float]]:
     wanted = wanted_types()
     pages = account.client("pricing", LIST_REGION).get_paginator("get_products")
-    fields = {**ON_DEMAND, "regionCode": account.region}
+    # They leave one price for each type (aws/karpenter-provider-aws pkg/providers/pricing).
+    fields = {
+        "serviceCode": "AmazonEC2",
+        "preInstalledSw": "NA",
+        "operatingSystem": "Linux",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "tenancy": "Shared",
+        "productFamily": "Compute Instance",
+        "regionCode": account.region,
+    }
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()]
     for page in pages.paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=filters):
         for text in page["PriceList"]:
@@ -71,8 +70,9 @@ def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float
     prices: dict[str, dict[str, float]] = defaultdict(dict)
     filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
     newest: dict[tuple[str, str], datetime.datetime] = {}
+    linux = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
     for page in account.pages(
-        "ec2", "describe_spot_price_history", ProductDescriptions=LINUX, StartTime=now, Filters=filters
+        "ec2", "describe_spot_price_history", ProductDescriptions=linux, StartTime=now, Filters=filters
     ):
         for raw in page["SpotPriceHistory"]:
             name, zone, at = raw["InstanceType"], raw["AvailabilityZone"], raw["Timestamp"]

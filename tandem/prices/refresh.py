@@ -24,8 +24,6 @@ from tandem.terminal import print_line
 DATA = Path(tables.__file__).parent / "data"
 READ = "AWS, read with `make refresh`; older rows: "
 PUBLIC = "AWS's public price files, read with `make prices`; older rows: "
-APART = 0.0005
-"""Sizes whose price is this far from the family's proportions get a row of their own: AWS rounds prices at 0.03 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def _fewest_prices(region: str, here: Mapping[str, float], at_home: Mapping[str,
         size = largest.get(family(name))
         if size and name in at_home and name != size:
             expected = here[size] * at_home[name] / at_home[size]
-            if abs(expected / usd - 1) <= APART:
+            if abs(expected / usd - 1) <= 0.0005:  # AWS rounds prices at 0.03 %
                 continue
         yield [region, name, f"{usd:.10g}"]
 

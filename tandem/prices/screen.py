@@ -1,38 +1,44 @@
 """The screen of `tandem prices`. It needs no `boto3`, so `--kept` works without it."""
 
 import datetime
+import sys
+from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import spot
+from tandem.columns import Column, print_table
 from tandem.price_cache import Kept
-from tandem.terminal import count, in_markup, new_table, open_console
+from tandem.terminal import count, open_console, print_line, say
 
 
 def show(kept: Kept, path: Path, now: datetime.datetime) -> None:
     """Prices of a region's GPU types, with the spot price of the zones or an estimate of it."""
     console = open_console()
-    origin = "read from AWS" if kept.advice is None else "AWS's public files"
-    last = ("spot, cheapest", "most expensive") if kept.advice is None else ("saving", "spot, about")
-    table = new_table(f"{kept.region}: $ per hour, {origin} {age(kept.read_at, now)}")
-    table.add_column("type", no_wrap=True)
-    table.add_column("GPU")
-    for heading in ("on-demand", *last):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, kind in instance_types().items():
-        cells = _of_zones(kept, name) if kept.advice is None else _advised(kept, name)
-        if name not in kept.on_demand and not cells[0]:
-            continue
-        full = f"{kept.on_demand[name]:.4f}" if name in kept.on_demand else ""
-        table.add_row(name, f"{kind.gpus} × {kind.gpu.title}", full, *cells)
-    console.print(table)
+    origin, last, of_spot = "read from AWS", ("spot, cheapest", "most expensive"), _of_zones
     if kept.advice is not None:
-        console.print(
-            f"No AWS credentials: a spot price is the on-demand price less the Spot Advisor's mean saving "
-            f"({kept.advised}). One without a saving is from the built-in tables."
+        origin, last, of_spot = "AWS's public files", ("saving", "spot, about"), _advised
+    say(console, f"{kept.region}: $ per hour, {origin} {age(kept.read_at, now)}", "bold")
+    columns: list[Column[Sequence[str]]] = [
+        Column("type", itemgetter(0)),
+        Column("GPU", itemgetter(1)),
+        *(Column(head, itemgetter(at), True) for at, head in enumerate(("on-demand", *last), 2)),
+    ]
+    rows = [
+        (name, f"{kind.gpus} × {kind.gpu.title}", f"{usd:.4f}" if usd else "", *of_spot(kept, name))
+        for name, kind in instance_types().items()
+        for usd in [kept.on_demand.get(name)]
+    ]
+    print_table(console, columns, [row for row in rows if any(row[2:])])
+    console.print()
+    if kept.advice is not None:
+        advisor = f"the on-demand price less the Spot Advisor's mean saving ({kept.advised})"
+        say(
+            console, f"No AWS credentials: a spot price is {advisor}. One without a saving is from the built-in tables."
         )
     others = sum(name not in instance_types() for name in kept.on_demand)
-    console.print(f"Also {others} types for system nodes. Stored in {in_markup(str(path))}", soft_wrap=True)
+    print_line(f"Also {others} types for system nodes. Stored in {path}", sys.stdout)
 
 
 def _of_zones(kept: Kept, name: str) -> list[str]:

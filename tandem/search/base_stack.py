@@ -13,7 +13,7 @@ from sharing.names import PROJECT
 from sharing.problems import Problem
 from sharing.stack.budget import Budget
 from sharing.stack.config import SECTIONS, StackConfig
-from sharing.stack.pools import GpuNodes, GpuPool
+from sharing.stack.pools import Capacity, GpuNodes, GpuPool
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
 from stacks.stack_file.positions import locate_given, read_documents
@@ -24,11 +24,10 @@ from tandem.lookup import require_region
 from tandem.search.contexts import with_slots
 from tandem.terminal import CallError
 
-OF_POOLS = ("pool", "spill")
-"""The keys of a model that name pools: here all models are on one."""
-ANYWHERE = ("0.0.0.0/0",)
+ANYWHERE = "0.0.0.0/0"
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
-LIMITS = (PER_HOUR, PER_MONTH)
+CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
+"""How every setup is tried."""
 TYPES = "gpu-nodes.instance-types"
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
@@ -79,16 +78,17 @@ def of_models(
     region: str,
     limits: Values | None,
     today: datetime.date,
-    allowed: Sequence[str] = ANYWHERE,
+    allowed: Sequence[str] | None = None,
     others: Values | None = None,
 ) -> BaseStack:
     """Models of the catalogue, each with its `name` and other keys of a stack file, on the cheapest cluster.
 
-    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API, `others` more sections,
-    and more keys of `cluster`.
+    `limits` are keys of `budget`, `allowed` the networks that may reach the Kubernetes API (by default all), `others`
+    more sections, and more keys of `cluster`.
     """
     others = others or {}
-    cluster = {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}}
+    networks = [ANYWHERE] if allowed is None else [*allowed]
+    cluster = {"nat": "none", "public-access-cidrs": networks, "system-nodes": {"count": 1}}
     sections: Values = {
         **others,
         "cluster": {**cluster, **others.get("cluster", {})},
@@ -119,7 +119,7 @@ def of_file(path: Path, settings: Values, region: str | None, limits: Values | N
 
 
 def _changed(model: Values, settings: Values) -> Values:
-    own = {key: value for key, value in model.items() if key not in OF_POOLS}
+    own = {key: value for key, value in model.items() if key not in ("pool", "spill")}  # all models are on one pool
     others = {key: value for key, value in settings.items() if key != "slots"}
     [changed] = with_slots([{**own, **others}], settings.get("slots"))
     return changed
@@ -157,7 +157,8 @@ def without_shares(models: Sequence[Values]) -> list[Values]:
 def _with_limits(sections: Values, limits: Values | None) -> Values:
     """The section `budget` with the limits of the call instead of those of the file; nothing without any."""
     written = sections.get("budget")
-    others = {key: value for key, value in written.items() if key not in LIMITS} if isinstance(written, dict) else {}
+    kept = written if isinstance(written, dict) else {}
+    others = {key: value for key, value in kept.items() if key not in (PER_HOUR, PER_MONTH)}
     return {"budget": {**others, **limits}} if limits else {}
 
 

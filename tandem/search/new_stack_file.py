@@ -70,7 +70,7 @@ def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
         f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
         f"{bill.price_basis}.",
     ]
-    if base.config.cluster.public_access_cidrs == [*ANYWHERE]:
+    if base.config.cluster.public_access_cidrs == [ANYWHERE]:
         head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
     return save(path, base.written(choice.config, head, f"EC2 types with the same GPU.{_tip(base, choice)}"))
 

@@ -25,10 +25,10 @@ from sharing.verdict.rules.budget import (
     warn_of_peak,
 )
 from sharing.verdict.rules.offers import read_prices
-from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, lay_out, price_cell, speed_cell, speed_digits
+from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, price_cell, print_table, speed_cell, speed_digits
 from tandem.search.base_stack import context_of
 from tandem.search.smaller import ALTERNATIVES, describe_rest
-from tandem.terminal import count, hint_at_left_out, in_words, open_console, say
+from tandem.terminal import count, hint_at_left_out, in_words, open_console, say, say_about
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -85,7 +85,7 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     place = "by region" if choices.regions else f"in {config.region}"
     head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {count(len(choices.fitting), 'setup')}"
-    say(console, f"{BEST[choices.by]} {head}", "bold", word=BEST[choices.by])
+    say_about(console, BEST[choices.by], f" {head}")
     doubts = _doubts(shown)
     rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
     # With a schedule, a month is not 730 hours, and it is what counts.
@@ -94,31 +94,29 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     columns = [each for each in columns if choices.regions or each is not REGION]
     if config.park:
         columns = [replace(each, importance=52) if each is HOUR else each for each in columns]
-    lines, left_out = lay_out(columns, rows, console.width)
-    for line in lines:
-        say(console, line, "bold" if line is lines[0] else "", fold=False)
+    left_out = print_table(console, columns, rows)
     hint_at_left_out(console, left_out)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)
-    say(console, f"$ for the whole stack{month}; {_dates(oldest.bill, shown, choices)}", "bold", word="$")
+    say_about(console, "$", f" for the whole stack{month}; {_dates(oldest.bill, shown, choices)}")
     notes = [note for head, note in NOTES.items() if head not in left_out]
     if notes and any(choice.cell.slowest_busy for choice in shown):
-        say(console, f"{'; '.join(notes)}.", "bold", word=notes[0].partition(" ")[0].rstrip(":"))
+        say(console, f"{'; '.join(notes)}.")
     if MARGIN not in left_out:
-        say(console, f"{MARGIN}: what the model with the least room leaves free of its memory", "bold", word=MARGIN)
+        say_about(console, MARGIN, ": what the model with the least room leaves free of its memory")
     if any(map(_is_measured, shown)):
-        say(console, f"{MEASURED} a speed in this row is measured", "bold", word=MEASURED)
+        say_about(console, MEASURED, " a speed in this row is measured")
     if risks := [choice.spot_risk for choice in shown if choice.spot_risk]:
         day = datetime.date.fromisoformat(risks[0].date)
         past = f"reclaimed in the month before {day} (Spot Advisor, {(config.today - day).days:,} days ago)"
-        say(console, f"{SPOT}: {past}", "bold", word=SPOT)
+        say_about(console, SPOT, f": {past}")
     if choices.regions:
         rule = f"least spot risk within {CLOSE * 100:.0f} % of its best; of equals, one without a warning"
-        say(console, f"row: {rule}", "bold", word="row")
+        say_about(console, "row", f": {rule}")
         _regions_without(console, choices)
     _just_too_slow(console, config, choices)
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
-        say(console, f"{letter}: {doubt}", "yellow", word=f"{letter}:")
+        say_about(console, f"{letter}:", f" {doubt}", "yellow")
     _peak(console, config, shown[0])
     if not choices.regions:
         _unpriced(console, config, choices)

@@ -6,19 +6,20 @@ from sharing.cost.bill import cost
 from sharing.models.catalogue import Model, models
 from sharing.models.served import ServedModel
 from sharing.stack.config import StackConfig
-from sharing.verdict.choices import ISOLATIONS, choose
+from sharing.verdict.choices import choose
 from sharing.verdict.rules.budget import Limits
+from tandem.search.base_stack import CAPACITIES
 
 ALTERNATIVES = "docs/explanation/alternatives.md"
 """What to take where no GPU of an account is cheap enough."""
 
 
-def fits_if_smaller(config: StackConfig, isolated: Collection[str] = ISOLATIONS) -> bool:
+def fits_if_smaller(config: StackConfig, isolated: Collection[str]) -> bool:
     """Whether some setup would keep the limits if the catalogue's smallest models were in place of larger ones."""
     smallest = sorted((model for model in models().values() if not model.encoder), key=lambda model: model.file_bytes)
     pairs = zip(config.models, smallest[: len(config.models)], strict=True)
     smaller = [_smaller(served, model) for served, model in pairs]
-    return bool(choose(config.changed(models=smaller), ("spot", "on-demand"), isolated=isolated, every=False).fitting)
+    return bool(choose(config.changed(models=smaller), CAPACITIES, isolated=isolated, every=False).fitting)
 
 
 def _smaller(served: ServedModel, model: Model) -> ServedModel:

@@ -17,9 +17,8 @@ from typing import Any
 from sharing.verdict.choices import choose
 from stacks.stack_file.judge import judge, judge_file
 from stacks.stack_file.yaml import Source
-from tandem.choose.command import CAPACITIES
 from tandem.dry_run.program import program_graph
-from tandem.search.base_stack import of_models
+from tandem.search.base_stack import CAPACITIES, of_models
 from tests.shipped import STACKS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -61,7 +60,7 @@ def main() -> None:
         show("tandem plan of a refused file", partial(start, *TANDEM, "plan", str(refused)))
     show("tandem choose, two models (at most 1000)", partial(start, *TANDEM, "choose", *PAIR, "--context", "2048"))
     base = of_models([{"name": name, "context": 2048} for name in PAIR], "us-east-1", {}, datetime.date.today())
-    show("  without start and imports", partial(choose, base.config, CAPACITIES["any"]))
+    show("  without start and imports", partial(choose, base.config, CAPACITIES))
     for name, values in ADVISED.items():
         source = Source(values, {"aws:region": "us-east-1"})
         show(f"advice for a refused file, {name} (at most 200)", partial(judge, source, "x"))

@@ -13,7 +13,7 @@ def test_a_deployed_stack_as_its_file_says_switches_nothing(
 ) -> None:
     setup = plans(any_stack).config
     running = StackOutputs.model_validate(masked(graphs(any_stack).stack_outputs))
-    found = switches(setup, running)
+    found = switches(setup, running, proof=True, limits={})
     assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
     assert set(running.endpoints) == {served.id for served in setup.models}
 

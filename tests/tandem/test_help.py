@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem.arguments import Parser, all_parsers
-from tandem.installation import EXTRAS
+from tandem.installation import OPTIONAL
 from tandem.main import COMMANDS, parser
 from tests.command import ROOT, Ended, call
 
@@ -29,8 +29,7 @@ for command in {commands!r}:
 
 @pytest.mark.slow
 def test_help_of_every_command_needs_no_extra() -> None:
-    packages = sorted({package for extra in EXTRAS.values() for package in extra})
-    program = PROGRAM.format(packages=packages, commands=[*COMMANDS])
+    program = PROGRAM.format(packages=OPTIONAL, commands=[*COMMANDS])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert [command for command in COMMANDS if f"\n{command} 0\n" not in done.stdout] == []

@@ -1,8 +1,10 @@
 """What all commands share: how they find the stack file, and how they report errors."""
 
+import gc
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -11,11 +13,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tandem.installation import EXTRAS, NEEDED
+from tandem.installation import OPTIONAL, version
 from tandem.lookup import stack_file
-from tandem.main import main
-from tandem.terminal import say
-from tests.command import Ended, call
+from tandem.main import entry, main
+from tandem.terminal import open_console, print_line, say
+from tests.command import Ended, Screen, call
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,7 @@ def test_a_server_that_is_unavailable_is_reported_before_anything_is_written(com
     away = (command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1")
     shown = call(*away, "--json", cwd=tmp_path)
     assert shown.json["error"].startswith("a (http://127.0.0.1:1) cannot be reached")
+    assert (shown.json["schema_version"], shown.stdout.count("\n")) == (2, 1)  # docs/reference/exit-codes.md
     assert (shown.returncode, shown.stderr) == (1, "")
     assert call(*away, cwd=tmp_path) == Ended(1, "", f"error: {shown.json['error']}\n")
     assert list(tmp_path.iterdir()) == []
@@ -52,14 +55,13 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 
 
-def test_the_extras_of_the_project_are_those_that_commands_name() -> None:
+def test_the_packages_that_may_be_missing_are_those_of_the_extras() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     del extras["dev"], extras["build"]
     # What one line of the documents installs is the union of the others.
     assert extras.pop("all") == [f"tandem-gpu[{','.join(sorted(extras))}]"]
-    assert extras.keys() == EXTRAS.keys() == {extra for needed in NEEDED.values() for extra in needed}
-    for extra, requirements in extras.items():
-        assert {re.split("[<>=]", each)[0].replace("-", "_") for each in requirements} <= set(EXTRAS[extra])
+    required = {re.split("[<>=]", each)[0] for requirements in extras.values() for each in requirements}
+    assert {name.replace("-", "_") for name in required} == {*OPTIONAL}
 
 
 def test_a_missing_package_that_no_extra_contains_raises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,3 +115,49 @@ def test_a_word_that_is_longer_than_the_line_stays_whole_so_that_it_can_be_copie
     say(console, f"Written to {path}")
     assert isinstance(console.file, io.StringIO)
     assert path in console.file.getvalue()
+
+
+@pytest.mark.parametrize(("word", "colour"), [("error", "31"), ("warning", "33"), ("hint", "36")])
+def test_a_message_begins_in_its_colour(word: str, colour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ECMA-48, 8.3.117: 1 is bold, 31 red, 33 yellow and 36 cyan."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    lines, console = Screen(), Screen()
+    print_line(f"{word}: it", lines)
+    say(open_console(file=console), f"{word}: it")
+    assert lines.getvalue() == console.getvalue() == f"\x1b[1;{colour}m{word}:\x1b[0m it\n"
+
+
+def test_ctrl_c_ends_a_command_with_the_code_of_shells(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """128 and the number of SIGINT."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tandem.main._answer", interrupt)
+    assert main([]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_the_version_of_a_wheel_is_that_of_our_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.installation.is_checkout", lambda: False)
+    monkeypatch.setattr("importlib.metadata.version", {"tandem-gpu": "1.2.3", "tandem": "9"}.__getitem__)
+    assert version() == "1.2.3"
+
+
+def test_the_script_ends_with_the_code_of_the_command_and_on_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.main.main", lambda: 3)
+    threshold, signals = gc.get_threshold(), (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in signals}
+    try:
+        with pytest.raises(SystemExit, match=r"^3$"):
+            entry()
+        for number in signals:
+            with pytest.raises(SystemExit, match=rf"^{128 + number}$"):  # as a shell says it
+                signal.raise_signal(number)
+            assert signal.getsignal(number) is signal.SIG_IGN, "a second one does not interrupt what the first began"
+    finally:
+        gc.set_threshold(*threshold)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -40,6 +40,7 @@ CALLS = (
     *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),
     *("choose llama2:7b --budget -1", "choose llama2:7b --budget 300/year", "choose llama2:7b --budget /month"),
     *("choose llama2:7b --budget nan", "choose llama2:7b --capacity sport", "choose llama2:7b --force"),
+    *("choose --stack dev --nights-off", "choose llama2:7b --region any --hours 8-20"),
     *("modes --type g4dn.xlarg", "modes --type ''", "modes --region eu-centrl-1", "modes --mode mgi"),
     *("modes nowhere", "modes broken.yaml", "modes odd.yaml"),
     *("models --filter lamma2:7b", "gpus --filter g4dn.xlarg3", "gpus --region eu-centrl-1"),

@@ -43,12 +43,12 @@ def test_a_missing_extra_is_installed_by_the_command_that_the_message_names(base
     done = base.run("tandem", "quota", "dev")
     assert done.returncode == 2
     said = " ".join(done.stderr.split())
-    assert "`tandem quota` needs boto3. Run `pip install '.[aws,cluster]'` in a checkout of tandem." in said
+    assert "`tandem quota` needs boto3. Run `pip install '.[all]'` in a checkout of tandem." in said
     # Cached prices are read without it.
     assert base.run("tandem", "prices", "--kept", "--region", "us-east-1").stderr.startswith(
         "error: there are no prices of us-east-1"
     )
-    tried = base.run("pip", "install", "--quiet", "--dry-run", "--report", "-", "tandem-gpu[aws,cluster]")
+    tried = base.run("pip", "install", "--quiet", "--dry-run", "--report", "-", "tandem-gpu[all]")
     assert tried.returncode == 0, tried.stderr
     would = {item["metadata"]["name"] for item in json.loads(tried.stdout)["install"]}
     assert "boto3" in would

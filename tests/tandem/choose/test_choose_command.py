@@ -14,7 +14,6 @@ from sharing.models.catalogue import models
 from sharing.verdict.choices import choose
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
-from tandem.choose.command import CAPACITIES
 from tandem.search import base_stack
 from tests.command import call, on_screen
 from tests.descriptions import write_description
@@ -75,7 +74,7 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
     base = base_stack.of_models(
         [{"name": name, **settings} for name in names], region, limits, TODAY, others=dice.choice([{}, parks])
     )
-    found = choose(base.config, CAPACITIES[dice.choice(list(CAPACITIES))])
+    found = choose(base.config, dice.choice([base_stack.CAPACITIES, ("spot",), ("on-demand",)]))
     rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
     rows += [(choice.cell, True) for choice in dice.sample(found.not_judged, min(4, len(found.not_judged)))]
     rows += [(choice.cell, False) for choice in dice.sample(found.over_budget, min(4, len(found.over_budget)))]

@@ -39,15 +39,20 @@ def test_isolated_models_of_two_sizes_share_the_cheapest_gpu_and_are_written_wit
     found = report(*SIZES, "--isolation", "hardware")
     assert found["isolation"] == "hardware"
     assert {setup["isolation"] for setup in found["setups"]} == {"hardware", "own GPU"}
+    limited = report(*SIZES, "--isolation", "memory")["setups"]
+    assert {setup["isolation"] for setup in limited} == {"memory", "hardware", "own GPU"}
 
 
 def test_limits_of_a_file_are_written_only_with_the_mode_that_has_them(tmp_path: Path) -> None:
     models = [{"name": SIZES[0], "share": {"memory-gib": 10}}, {"name": SIZES[1]}]
     keys = {"sharing": {"mode": "mps", "limits": "per-model"}, "models": models}
+    keys["gpu-nodes"] = {"replacement": "delete-first"}
     config = {"aws:region": "us-east-1", **{f"tandem:{key}": value for key, value in keys.items()}}
     (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump({"config": config}))
     for isolation, written in (("memory", models), ("hardware", [{"name": name} for name in SIZES])):
         assert answered("--stack", "own", "--isolation", isolation, "--write", "new", "--force")[0] == 0
         path = tmp_path / "Pulumi.new.yaml"
-        assert yaml.safe_load(path.read_text(encoding="utf-8"))["config"]["tandem:models"] == written
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
+        assert config["tandem:models"] == written
+        assert config["tandem:gpu-nodes"]["replacement"] == "delete-first"
         assert judge_file(path).problems == ()

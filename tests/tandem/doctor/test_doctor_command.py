@@ -74,8 +74,8 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert found["python"]["verdict"] in ("ok", "warning")
     assert found["pulumi"]["found"] == "`pulumi` is not on the PATH"
     assert found["credentials"]["verdict"] == "unknown"
-    assert found["credentials"]["found"] == "`tandem doctor` needs boto3"
-    assert "'.[aws,cluster]'" in found["credentials"]["fix"]
+    assert found["credentials"]["found"] == "`tandem doctor` needs botocore"
+    assert "'.[all]'" in found["credentials"]["fix"]
 
 
 def test_a_bug_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:

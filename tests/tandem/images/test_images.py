@@ -136,7 +136,10 @@ def test_repositories_that_exist_are_not_created_again(tmp_path: Path) -> None:
 
 
 def test_another_registry_needs_no_repositories(tmp_path: Path) -> None:
-    assert not [line for line in copies(tmp_path, stack(tmp_path, "dev", registry=REGISTRY)) if line.startswith("aws")]
+    file = stack(tmp_path, "dev", registry=REGISTRY)
+    assert not [line for line in copies(tmp_path, file) if line.startswith("aws")]
+    script = (tmp_path / "copy.sh").read_text(encoding="utf-8")
+    assert on_screen("images", file, "--format", "copy")[1].endswith(script), "no terminal breaks its lines"
 
 
 @pytest.mark.parametrize(

@@ -315,10 +315,24 @@ def test_nothing_is_written_if_no_setup_fits(project: Path) -> None:
 
 def test_programs_get_one_object(project: Path) -> None:
     ended = call("init", "--yes", "--json", cwd=project)
-    assert (ended.returncode, ended.json["written"]) == (0, [str(project / "Pulumi.mine.yaml")])
-    setup = yaml.safe_load((project / "Pulumi.mine.yaml").read_text(encoding="utf-8"))["config"]
-    assert ended.json["mode"] == setup["tandem:sharing"]["mode"]
-    assert [ended.json["instance_type"]] == setup["tandem:gpu-nodes"]["instance-types"]
+    found, path = ended.json, project / "Pulumi.mine.yaml"
+    setup = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
+    nodes = setup["tandem:gpu-nodes"]
+    plan = call("plan", "mine", "--json", cwd=project).json
+    assert ended.returncode == 0
+    assert found == {
+        "schema_version": 1,
+        "written": [str(path)],
+        "stack": "mine",
+        "recipe": None,
+        "mode": setup["tandem:sharing"]["mode"],
+        "instance_type": nodes["instance-types"][0],
+        "nodes": nodes["desired"],
+        "capacity": nodes["capacity"],
+        "usd_per_hour": plan["cost"]["usd_per_hour"],
+        "usd_per_month": plan["cost"]["usd_per_month"],
+        "tokens_per_second": min(model["speed"]["busy_tokens_per_s"] for model in plan["models"]),
+    }
 
 
 def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`tandem init --recipe`: each recipe writes a whole stack whose plan has no warning, or says why it cannot."""
 
 import itertools
-import json
 import re
 from pathlib import Path
 
@@ -91,14 +90,8 @@ def test_in_every_region_a_recipe_plans_without_a_warning_or_says_why_it_cannot(
     assert [one for one in said if not any(known in one for known in OF_TABLES)] == []
 
 
-def test_a_program_gets_price_speed_and_month_as_the_plan_has_them(project: Path) -> None:
-    ended = call("init", "mine", "--recipe", "chat", *FLAGS, "--json", cwd=project)
-    plan = json.loads(call("plan", "mine", "--json", cwd=project).stdout)
-    assert ended.json["recipe"] == "chat"
-    for key in ("usd_per_hour", "usd_per_month"):
-        assert ended.json[key] == pytest.approx(plan["cost"][key], abs=0.01)
-    slowest = min(model["speed"]["busy_tokens_per_s"] for model in plan["models"])
-    assert ended.json["tokens_per_second"] == pytest.approx(slowest, abs=0.1)
+def test_a_program_gets_the_recipe_and_no_speed_of_models_that_embed(project: Path) -> None:
+    assert call("init", "mine", "--recipe", "chat", *FLAGS, "--json", cwd=project).json["recipe"] == "chat"
     embeds = call("init", "mine", "--force", "--model", "bge-m3", "--json", cwd=project).json
     assert (embeds["recipe"], embeds["tokens_per_second"]) == (None, None)
 

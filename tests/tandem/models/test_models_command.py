@@ -51,7 +51,7 @@ def test_the_list_is_sorted_by_memory_and_explains_a_large_buffer() -> None:
     assert memory == sorted(memory)
     # registry.ollama.ai/library/llama3.2:1b is Q8_0, as `ollama show` prints.
     assert (by_name["llama3.2:1b"][0], by_name["llama2:7b"][0]) == ("Q8_0", "Q4_0")
-    explained = {name for name, cells in by_name.items() if "+" in cells}
+    explained = {name for name, cells in by_name.items() if "+" in cells[-1]}
     assert explained == {"qwen3-embedding:0.6b", "qwen3-embedding:4b", "qwen3-embedding:8b"}
     # Logits of 4,096 tokens: 151,669 entries of four bytes each (llama.cpp: n_outputs = n_tokens for embeddings).
     _, files, _, needed, *_ = by_name["qwen3-embedding:0.6b"]
@@ -145,8 +145,8 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("columns", "left_out"),
-    # The longest name has 42 characters, the other columns 6, 9, 11 and 11 with 2 between them, and the mark has 2.
-    [(89, ""), (88, "quant"), (81, "quant"), (80, "files GiB and quant"), (69, "max context, files GiB and quant")],
+    # The longest name has 42 characters, the other columns 6, 9, 11 and 11, the mark 1, with 2 between them.
+    [(90, ""), (89, "quant"), (82, "quant"), (81, "files GiB and quant"), (70, "max context, files GiB and quant")],
 )
 def test_a_narrow_terminal_lacks_the_columns_that_it_names(columns: int, left_out: str) -> None:
     _, coloured = on_screen("models", "--quant", "q5_K_M", "--fits", "t4", columns=columns)
@@ -245,8 +245,16 @@ def test_the_catalogue_answers_first_and_without_a_network() -> None:
     shown = printed("models", "inspect", "llama3.2")
     assert shown.startswith("model            llama3.2\nfrom             catalogue: ")
     assert shown.endswith("Write `name: llama3.2` in a stack file. The catalogue has the rest.\n")
+    # `ollama show llama3.2` prints this quantization.
+    assert "\narchitecture     llama Q4_K_M\n" in shown
     assert report("models", "inspect", "llama2:7b")["model"]["layers"] == 32
+    assert call("models", "--json", "inspect", "llama2:7b").json["by"] == "catalogue"
     assert report("models", "inspect", "llama2:7b")["by"] == "catalogue"
+
+
+def test_a_path_without_a_file_is_no_tag() -> None:
+    for place in ("nowhere.gguf", "nowhere.json", "./nowhere", "../nowhere", "/nowhere", "~/nowhere"):
+        assert "No such file" in refused(2, "models", "inspect", place)
 
 
 def test_a_tag_is_looked_up_once(model: Path, tmp_path: Path) -> None:

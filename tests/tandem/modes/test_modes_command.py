@@ -13,7 +13,6 @@ from sharing.modes.modes import mode_names
 from sharing.stack.provisioners import PROVISIONERS
 from sharing.verdict import matrix
 from tandem.arguments import WAYS
-from tandem.modes import command as modes
 from tests.command import Ended, call
 from tests.descriptions import write_description
 
@@ -89,8 +88,10 @@ def test_the_overview_has_the_lowest_price_of_each_gpu_and_fits_one_screen() -> 
 
 
 def test_the_words_of_the_command_are_those_of_the_rules() -> None:
-    assert {way for ways in WAYS.values() for way in ways} == set(matrix.WAYS)
     assert set(WAYS) == {*mode_names(), *matrix.WAYS}, "what `plan --compare` takes"
+    for mode, ways in {"mps": {"mps", "mps-per-model"}, "mig": {"mig-single", "mig-mixed"}, "exclusive": set()}.items():
+        cells = report("--type", "g7e.2xlarge", "--mode", mode)["cells"]
+        assert {cell["way"] for cell in cells} == (ways or {mode})
 
 
 def test_a_gpu_without_limits_per_model_has_the_true_reason() -> None:
@@ -105,9 +106,10 @@ def test_a_gpu_without_limits_per_model_has_the_true_reason() -> None:
 
 def test_the_models_are_those_of_the_example_stack() -> None:
     stack = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))
-    assert [model["name"] for model in modes.PAIR] == [model["name"] for model in stack["config"]["tandem:models"]]
-    assert all(model.keys() == {"name"} for model in modes.PAIR), "the default context, as in `choose`"
-    assert report("--type", "g4dn.xlarge")["models"] == ["llama2:7b", "mistral:7b"]
+    names = [model["name"] for model in stack["config"]["tandem:models"]]
+    assert report("--type", "g4dn.xlarge")["models"] == names
+    # 4,096 is the default of a stack file, as in `choose`.
+    assert "Models: llama2:7b and mistral:7b, context 4,096, " in printed("--type", "g4dn.xlarge")
 
 
 @pytest.mark.slow

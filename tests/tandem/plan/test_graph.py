@@ -19,6 +19,8 @@ from tandem.dry_run.program import Planned, run
 from tandem.dry_run.startup import Startup
 from tandem.plan import drawing, mermaid
 from tandem.plan.diagram import Diagram, make_diagram
+from tandem.plan.graph_file import write_graph
+from tandem.terminal import CallError
 from tests.command import call
 from tests.conftest import Golden
 
@@ -212,6 +214,22 @@ def test_a_file_that_cannot_be_written_or_has_no_known_ending_is_a_usage_error(n
     assert ended.returncode == 2
     assert str(tmp_path / name) in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_that_cannot_be_written_is_an_error_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "dev.svg").mkdir()
+    with pytest.raises(CallError, match=r"^cannot write .*dev\.svg: Is a directory\. Choose another file"):
+        write_graph(tmp_path / "dev.svg", planned({"a": 1}, resource("a", "top")), "dev")
+
+
+def test_a_long_name_is_cut_where_its_box_ends() -> None:
+    """A letter takes 0.6 of 14 pixels at most, and a box of 214 pixels has a margin of 8 on each side."""
+    role = resource("y" * 40, "net", type=f"aws:x/role:{'R' * 40}")
+    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role)
+    drawn = drawing.draw(make_diagram(made, "dev"))
+    assert f">{'y' * 22}…<" in drawn
+    # The minutes, `12.0`, take the room of four letters.
+    assert f">x {'R' * 16}…<" in drawn
 
 
 def hostile() -> Diagram:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from tandem.dry_run.report import PlanReport
 from tests.command import Ended, call, on_screen
 from tests.shipped import copy_project
+from tests.tandem.bench_results.test_measurements import measured
 
 pytestmark = pytest.mark.slow
 
@@ -160,6 +161,11 @@ def test_the_named_budget_is_the_smallest_that_is_enough(unit: str, least: float
     assert plan(*PAIR, "--under", f"{float(found[1]) - least:.2f}{unit}").returncode == 1
     assert ("--nights-off" in text, "--region" in text) == (False, False)  # neither is enough
     assert "The cheapest is 1 × g4dn.xlarge, timeslice, spot: " in text
+
+
+def test_a_measurement_of_another_setup_is_named(tmp_path: Path) -> None:
+    done = plan("llama3.2:1b", "--measured", measured(tmp_path / "r.json"))
+    assert "warning: r.json replaces no forecast here" in done.stderr
 
 
 def test_the_steps_of_the_error_help() -> None:

@@ -202,6 +202,18 @@ def test_a_gpus_bar_is_as_full_as_the_gpu(stack: str, bars: int) -> None:
     assert sum(float(re.findall(r"([\d.]+) of", line)[0]) for line in found) == pytest.approx(needed, abs=0.1 * bars)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    # Which models share a GPU is known for slices alone.
+    [("timeslice", "fullest of 2 GPUs █"), ("mig", "2 GPUs █")],
+)
+def test_several_gpus_have_one_bar(tmp_path: Path, stack: str, said: str) -> None:
+    values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
+    nodes = {**values["tandem:gpu-nodes"], "desired": 2, "max": 2}
+    assert said in words_with(tmp_path, stack, {"gpu-nodes": nodes, "budget": {}})
+
+
 def test_the_details_say_that_a_size_is_derived_and_how_much_larger_it_may_be(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.large.yaml"
     dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
@@ -228,6 +240,7 @@ def test_a_comparison_refuses_what_it_does_not_show() -> None:
         ("-v",): "--verbose",
         ("--resources", "--format=github"): "--resources and --format",
         ("--running", "--graph", "x.svg"): "--running and --graph",
+        ("--outputs", "x.json"): "--outputs",
         ("--compare", "mps"): "--compare",
     }.items():
         done = call("plan", "dev", "mps", *flags)

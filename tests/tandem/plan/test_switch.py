@@ -18,7 +18,9 @@ from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
+from tandem.plan import switch_screen
 from tandem.plan.switch import Switch, Switches, switches
+from tandem.terminal import open_console
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, replace, setup, tenants
 from tests.tandem.outputs import outputs, running
@@ -210,7 +212,7 @@ def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
     scenes.append(("without a proof none is reported", stack(), stack(sharing=Exclusive()), False))
     text, words = "", Counter[str]()
     for title, before, after, proof in scenes:
-        found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
+        found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof, limits={})
         text += f"{title}\n" + "".join(f"  {line}\n" for line in lines(found))
         steps = [step for switch in found.pools for step in switch.steps]
         words.update(f"{step.kind} ± {step.plus_minus:.3f} {step.what} [{step.model}]" for step in steps)
@@ -242,7 +244,7 @@ def limited(before: StackConfig, after: StackConfig, *, older: bool = False, **l
     fits = {} if older else {"fit": {id: {"needs_mib": 6000, "share_mib": 7000} for id in (LLAMA, MISTRAL)}}
     ids = {"llama": LLAMA, "mistral": MISTRAL}
     planned = {ids[name]: mib for name, mib in limits.items()}
-    return switches(after, StackOutputs.model_validate({**outputs(before), **fits}), limits=planned)
+    return switches(after, StackOutputs.model_validate({**outputs(before), **fits}), proof=True, limits=planned)
 
 
 @pytest.mark.parametrize("pooled", [{}, KARPENTER], ids=PROVISIONERS)
@@ -271,7 +273,7 @@ def test_only_limits_that_the_outputs_tell_and_of_models_that_run_restart_any() 
 
 
 def changed(before: StackConfig, after: StackConfig) -> Switch:
-    [switch] = switches(after, running(before)).pools
+    [switch] = switches(after, running(before), proof=True, limits={}).pools
     return switch
 
 
@@ -329,3 +331,9 @@ def test_a_change_needs_quota_for_what_runs_at_once(
     before: StackConfig, after: StackConfig, vcpus: dict[str, int]
 ) -> None:
     assert {each.quota.name: each.most for each in changed(before, after).vcpus} == vcpus
+
+
+def test_the_screen_says_that_a_parked_pool_has_no_end_of_its_downtime(capsys: pytest.CaptureFixture[str]) -> None:
+    parked = switches(stack(sharing=Exclusive(), desired=0), running(stack()), proof=True, limits={})
+    switch_screen.show(open_console(), parked)
+    assert "\nDowntime: until the pool has nodes again\n" in capsys.readouterr().out

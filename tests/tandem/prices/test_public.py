@@ -161,6 +161,21 @@ def test_other_ranges_of_the_spot_advisor_are_not_taken_for_ours(ranges: Any) ->
         public.Files(httpx.MockTransport(pages)).advice()
 
 
+@pytest.mark.parametrize("advice", [{"s": 50, "r": 5}, {"s": 50, "r": -1}, {"s": 100, "r": 0}])
+def test_advice_outside_the_ranges_is_not_taken(advice: dict[str, int]) -> None:
+    """There are five ranges, and nothing is saved in full."""
+    pages = Pages()
+    pages.advisor = {**pages.advisor, "spot_advisor": {"us-east-1": {"Linux": {"m5.large": advice}}}}
+    with pytest.raises(CallError, match="has another format"):
+        public.Files(httpx.MockTransport(pages)).advice()
+
+
+def test_every_price_of_the_table_is_read() -> None:
+    """But for that of CloudWatch's logs, which no page has."""
+    items = {row["item"] for row in tables.read("service_prices").rows}
+    assert items - {"log-storage"} == {*public.SERVICES, "eks-standard", "eks-extended"}
+
+
 def test_every_commercial_region_has_the_name_that_the_files_use() -> None:
     known = public.locations()
     commercial = [row["region"] for row in tables.read("offerings").rows if row["region"].count("-") == 2]

@@ -120,3 +120,5 @@ def test_a_region_that_does_not_answer_keeps_its_rows(
     before = {row["region"]: row for row in tables.read("offerings").rows}
     assert after["eu-west-1"] == before["eu-west-1"]
     assert after["eu-central-1"]["date"] > before["eu-central-1"]["date"]
+    price_list.closed = set()
+    assert refresh.main([]) == 0
