@@ -57,7 +57,7 @@ class Base:
         return pulumi.ResourceOptions(
             providers=[self.provider, self.cluster.kubernetes_provider],
             depends_on=[*needs],
-            transformations=changes or None,
+            transformations=changes,
         )
 
 

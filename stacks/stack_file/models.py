@@ -86,8 +86,6 @@ def _new_form(model: Mapping[str, Any]) -> str:
 
 def _as_description(model: Mapping[str, Any]) -> dict[str, Any]:
     """The file that says the same; empty if the keys cannot be read or are not enough."""
-    from pydantic import ValidationError
-
     from stacks.model_files.description import SCHEMA_VERSION, Description
 
     shape = {key.replace("-", "_"): model[key] for key in OLD_KEYS if key in model}
@@ -95,7 +93,7 @@ def _as_description(model: Mapping[str, Any]) -> dict[str, Any]:
         shape["weights_bytes"] = round(float(shape.pop("weights_gib")) * GIB)
         content = {"schema_version": SCHEMA_VERSION, "model": shape}
         return Description.model_validate(content).as_dict()
-    except (KeyError, TypeError, ValueError, OverflowError, ValidationError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return {}
 
 

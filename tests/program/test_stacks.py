@@ -228,8 +228,9 @@ def test_without_the_aws_cli_a_warning_comes_before_the_provider_stops(
         monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", providers)
         program.run()
 
-    logs = run(run_with_providers, project="tandem", stack="dev").logs
-    assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
+    graph = run(run_with_providers, project="tandem", stack="dev")
+    assert any("The AWS CLI is not on the PATH" in log.message for log in graph.logs) is warned
+    assert len(graph) == len(program_graph(plans("dev"))), "the stack is deployed all the same"
 
 
 def test_pulumi_shows_an_invalid_stack_file_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
