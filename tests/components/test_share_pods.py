@@ -181,7 +181,7 @@ def test_several_interrupted_pods_are_named_together() -> None:
     assert patience.exhausted([1], [2]) == "pod 1 did not start within 1 s"
 
 
-def test_a_pod_that_hangs_is_told_from_one_that_stopped() -> None:
+def test_a_pod_that_hangs_has_another_reason_than_one_that_stopped() -> None:
     ours, theirs = socket.socketpair()
     pod = RemotePod(ours)
     assert pod.receive(0) == {"error": "hung and did not reply"}
