@@ -168,7 +168,7 @@ def _describe(hint: Any) -> str:
 
 def _is_output(hint: Any) -> bool:
     """Whether it is a part of `pulumi.Input[T]`, which is `T | Awaitable[T] | "Output[T]"`."""
-    return isinstance(hint, ForwardRef) or get_origin(hint) in (Awaitable, pulumi.Output)
+    return isinstance(hint, ForwardRef) or get_origin(hint) is Awaitable
 
 
 def _fix(value: Any, hint: Any) -> str:

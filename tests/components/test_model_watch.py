@@ -86,6 +86,21 @@ def test_a_reply_that_stops_early_has_no_error_message() -> None:
     assert reported(HTTPError("http://localhost", 500, "", Message(), broken)) == ""
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}"])
+def test_a_reply_of_another_form_has_no_error_message(body: bytes) -> None:
+    assert reported(HTTPError("http://localhost", 500, "", Message(), BytesIO(body))) == ""
+
+
+def test_a_model_that_is_not_loaded_yet_is_not_ready(server: JsonServer, watch: Watch, tmp_path: Path) -> None:
+    watch.look()
+    assert (tmp_path / "ready").exists()
+    server.asked.clear()
+    (tmp_path / "started").unlink()
+    watch.look()
+    assert not (tmp_path / "ready").exists()
+    assert server.asked == []
+
+
 def test_an_error_message_is_one_short_line() -> None:
     body = BytesIO(json.dumps({"error": "a\nb" + "c" * 1000}).encode())
     assert reported(HTTPError("http://localhost", 500, "", Message(), body)) == "a b" + "c" * 497
@@ -195,8 +210,10 @@ def test_what_a_client_has_loaded_stays(ollama: Ollama, server: JsonServer, watc
     for listed in (entry("1", name="other"), entry("1", context=8192)):
         ollama.listed = [listed]
         assert asked(server, watch) == []
-    ollama.listed = [entry("1", name="other"), entry("1")]
-    assert asked(server, watch) == [LOAD]
+    # A model has two names, of which one is ours.
+    for own in (entry("1"), {**entry("1"), "name": "m:latest"}, {**entry("1"), "model": "m:latest"}):
+        ollama.listed = [entry("1", name="other"), own]
+        assert asked(server, watch) == [LOAD]
     ollama.listed = []
     assert asked(server, watch) == [LOAD]
 

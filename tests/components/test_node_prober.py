@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.share_proof.expectation import expectations, node_expectation
+from components.share_proof.in_pod.node import _message
 from components.share_proof.jobs import script_texts
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
@@ -106,6 +107,8 @@ def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_po
         "--field-selector spec.nodeName=gpu-0`"
     )
     assert command in text.splitlines()
+    # The same where the plugin has never registered.
+    assert command in read(tmp_path / "never", node(None), limit="0.05")[1].splitlines()
     assert "delete" not in read(tmp_path / "other", node("2"), limit="0.05")[1]
 
 
@@ -126,6 +129,11 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     assert "refused" in text
     # Nobody knows what the plugin does.
     assert "Check the API server with `kubectl get nodes`." in text
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}"])
+def test_a_reply_without_a_message_is_shown_as_it_is(body: bytes) -> None:
+    assert _message(body) == body.decode()
 
 
 def test_other_shares_and_labels_lead_to_the_logs_of_the_plugin(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 import tandem
 from components.charts import merge_values
+from components.ollama_pair.placement import place_unjudged
+from components.ollama_pair.values import choose_nodes
 from sandbox.graph import plain
 from sandbox.preview.program import run
 from sharing.names import stack_tags
@@ -366,6 +368,22 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
     [volume] = graph.of_type("aws:ebs/volume:Volume")
     # llama2:7b is 3.8 GB (ollama.com/library/llama2), 3.6 GiB; the headroom is 4 GiB.
     assert volume.inputs["size"] == 4 + 4
+
+
+def test_a_packed_model_prefers_a_node_that_has_one_already() -> None:
+    model = OllamaModel("llama2:7b", pool="big", packed=True)
+    place = place_unjudged(model)
+    found = choose_nodes(model, place)
+    [preferred] = found["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    # Kubernetes accepts weights from 1 to 100. Its own labels are those that the next packed model looks for.
+    assert 1 <= preferred["weight"] <= 100
+    assert preferred["podAffinityTerm"] == {
+        "labelSelector": {"matchLabels": found["podLabels"]},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    assert found["podLabels"] == {"tandem/pool": "big"}
+    alone = choose_nodes(OllamaModel("llama2:7b", pool="big"), place)
+    assert alone == {key: found[key] for key in ("nodeSelector", "tolerations")}
 
 
 def test_the_callers_values_override_ours() -> None:

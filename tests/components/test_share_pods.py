@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_judge_waits_for_all_pods_and_sends_them_its_verdict() -> None:
     port, pods = free_port(), [opened(0), Slow(TIME_SLICES, 1, {}), opened(2)]
     pods[1].ask("look")
     pods[1].receive()
-    others = [Aside(lambda index=index: member(port, index, pods[index])) for index in (1, 2)]
+    others = [Aside(partial(member, port, index, pods[index])) for index in (1, 2)]
     verdict = run_judge(EXPECTED, pods[0], port, LONG, LONG, LONG)
     assert verdict["kept"] is True
     assert json.loads(verdict["text"])["proved"] == EXPECTED.summary
@@ -180,7 +181,7 @@ def test_several_interrupted_pods_are_named_together() -> None:
     assert patience.exhausted([1], [2]) == "pod 1 did not start within 1 s"
 
 
-def test_a_pod_that_hangs_is_told_from_one_that_stopped() -> None:
+def test_a_pod_that_hangs_has_another_reason_than_one_that_stopped() -> None:
     ours, theirs = socket.socketpair()
     pod = RemotePod(ours)
     assert pod.receive(0) == {"error": "hung and did not reply"}
