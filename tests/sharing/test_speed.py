@@ -115,6 +115,13 @@ def test_a_prompt_passes_experts_slower_than_other_weights(tag: str, tokens_per_
     assert found.low <= 500 / tokens_per_s * 1000 <= found.high
 
 
+def test_the_first_token_follows_a_prompt_of_500_tokens() -> None:
+    short, long = (
+        of(served("llama3.1:8b", context=context), "t4", Exclusive(), 1).first_token_ms.value for context in (500, 8192)
+    )
+    assert long == pytest.approx(short, rel=0.05)
+
+
 def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:
     """A model of 0.6 billion weights on an H100, and one of 70 billion."""
     small, large = (
