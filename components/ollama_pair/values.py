@@ -190,7 +190,7 @@ def start_command(served: ServedModel) -> list[str]:
         start_script(),
         "model_start",
         served.model.name,
-        str(ALL_LAYERS),
+        ALL_LAYERS,
         str(served.effective_batch),
     ]
 

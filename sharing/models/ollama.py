@@ -3,7 +3,7 @@
 from sharing.models.catalogue import MIB
 from sharing.models.engine import ModelInEngine
 
-ALL_LAYERS = 999
+ALL_LAYERS = "999"
 """More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
 MOST_CHECKPOINTS = 32
 """llama-server's default (`--ctx-checkpoints`), for each slot. Source: llama.cpp common/common.h."""

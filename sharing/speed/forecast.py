@@ -27,7 +27,7 @@ BITS = {
 }
 """Bits per weight, by quantization. Source: ggml-common.h; Q4_K_M mixes 4.5 and 6.56 (llama-quant.cpp). The other
 mixtures: Llama 3.1 8B in tools/quantize/README.md of llama.cpp b10454."""
-OTHER_BITS = 4.85
+OTHER_BITS = BITS["Q4_K_M"]
 NOT_EXPERTS_BITS = {"MXFP4": 16.0}
 """Bits of the weights that are not experts, where they differ."""
 EXPERTS_PART = 0.9

@@ -85,7 +85,7 @@ def llama_arguments(served: ModelInEngine, model: Path, port: int) -> list[str]:
         *kv,
         *("--flash-attn", "on" if served.model.has_flash_attention else "off"),
         *(["--embedding"] if served.model.encoder else []),
-        *("-b", str(served.effective_batch), "-ub", str(served.effective_batch), "-ngl", str(ALL_LAYERS)),
+        *("-b", str(served.effective_batch), "-ub", str(served.effective_batch), "-ngl", ALL_LAYERS),
     ]
 
 

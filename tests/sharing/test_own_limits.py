@@ -92,6 +92,10 @@ def test_models_of_equal_size_get_about_what_equal_shares_give() -> None:
     )
 
 
+def test_a_client_may_use_all_threads_unless_it_has_a_limit_of_them() -> None:
+    assert [shares.threads_percent for shares in Mps(limits="per-model").offers(instance().gpu)] == [100]
+
+
 @pytest.mark.parametrize(
     ("threads", "expected"),
     [

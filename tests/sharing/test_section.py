@@ -29,6 +29,8 @@ REFUSED: list[tuple[type[Any], dict[str, Any], str]] = [
         ".compute_percent must be less than or equal to 100, not 101. Pass 100 or less.",
     ),
     (Share, {"compute_percent": 0}, ".compute_percent must be greater than or equal to 1, not 0. Pass 1 or more."),
+    (Share, {"compute_percent": "x"}, ".compute_percent must be a whole number, not 'x'. Pass a whole number."),
+    (Slices, {"profile": 3}, ".profile must be text, not 3. Pass text."),
     (Share, {"memory": 9}, " has no argument 'memory'. Did you mean memory_gib?"),
     (Slices, {}, ".profile is missing. Pass it."),
     (Mig, {"layout": "\x1b"}, ".layout must be printable text, not '\\x1b'. Pass printable text."),

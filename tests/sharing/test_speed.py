@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import gguf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -12,7 +13,7 @@ from sharing.models.kv_cache import bytes_read
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.speed.estimate import Estimate, within
-from sharing.speed.forecast import Speed, forecast, read_per_token, weights_per_token
+from sharing.speed.forecast import BITS, Speed, forecast, read_per_token, weights_per_token
 from tests.sharing.builders import served
 
 GENERATING = sorted(name for name, model in models().items() if not model.encoder)
@@ -36,6 +37,16 @@ def of(model: ServedModel, gpu: str, sharing: Sharing, busy: int = 2) -> Speed:
 )
 def test_a_token_passes_the_weights_that_its_model_card_calls_active(tag: str, active: float) -> None:
     assert weights_per_token(models()[tag]) == pytest.approx(active, rel=0.12)
+
+
+def test_bits_per_weight_are_those_of_llama_cpp() -> None:
+    """Blocks by the package gguf; mixtures by the table for Llama 3.1 8B in llama.cpp's tools/quantize/README.md."""
+    names = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "Q6_K"]
+    blocks = {name: gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]] for name in names}
+    mixtures = {"Q2_K": 3.16, "Q3_K_S": 3.64, "Q3_K_M": 4.0, "Q3_K_L": 4.3, "Q4_K_S": 4.67, "Q4_K_M": 4.89}
+    mixtures |= {"Q5_K_S": 5.57, "Q5_K_M": 5.7}
+    bits = {**{name: 8 * size / values for name, (values, size) in blocks.items()}, **mixtures}
+    assert bits == pytest.approx(BITS, abs=0.05)
 
 
 def test_a_token_reads_a_part_of_the_experts() -> None:
@@ -102,6 +113,13 @@ def test_a_prompt_passes_experts_slower_than_other_weights(tag: str, tokens_per_
     """A100 80GB, Ollama, September 2025, prompts of about 500 tokens: gparemsky/48gb4090."""
     found = of(served(tag), "a100-80gb", Exclusive(), 1).first_token_ms
     assert found.low <= 500 / tokens_per_s * 1000 <= found.high
+
+
+def test_the_first_token_follows_a_prompt_of_500_tokens() -> None:
+    short, long = (
+        of(served("llama3.1:8b", context=context), "t4", Exclusive(), 1).first_token_ms.value for context in (500, 8192)
+    )
+    assert long == pytest.approx(short, rel=0.05)
 
 
 def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:

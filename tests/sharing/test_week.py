@@ -88,7 +88,7 @@ def test_a_park_that_never_runs_cannot_be_made() -> None:
         (" New York ", "Did you mean America/New_York?"),
         ("Mars", "Write Europe/Paris, for example."),
         ("../etc/passwd", "Write Europe/Paris, for example."),
-        ("localtime", "Write Europe/Paris, for example."),
+        *((name, "Write Europe/Paris, for example.") for name in ("localtime", "Factory", "posixrules")),
     ],
 )
 def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix: str) -> None:
