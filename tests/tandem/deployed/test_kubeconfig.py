@@ -117,7 +117,7 @@ def test_a_login_program_with_a_slash_is_relative_to_the_file(command: str, beco
 @pytest.mark.parametrize(
     ("path", "why"), [("moved", "No such file or directory"), ("a\0b", "not a path"), (7, "not a path")]
 )
-def test_a_missing_file_is_named(name: str, path: object, why: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(name: str, path: Any, why: str, tmp_path: Path) -> None:
     """kr8s would fail with an AttributeError, because it looks for the folder of a kubeconfig without a file."""
     settings = {name: path}
     cluster, user = ({**HOST, **settings}, {}) if name == "certificate-authority" else (HOST, settings)
