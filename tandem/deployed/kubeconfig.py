@@ -110,13 +110,14 @@ def parse(text: str, name: str, context: str | None = None, folder: Path = Path(
     try:
         config = yaml.safe_load(text)
     # Not only YAMLError: PyYAML also fails on a date like 2026-99-99, on a mapping as a key, and on deep nesting.
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
+    except Exception:
         raise NotConnectedError(f"{name} is neither YAML nor JSON. {NEW_ONE}") from None
     try:
         contexts, clusters, users = (_named(config, kind) for kind in ("context", "cluster", "user"))
         wanted = str(context or config.get("current-context") or "")
-    except (TypeError, ValueError, LookupError, AttributeError):
-        raise NotConnectedError(f"{name} is not a kubeconfig. Get a new one.") from None
+    # Any error of a text that is another YAML.
+    except Exception:
+        raise NotConnectedError(f"{name} is not a kubeconfig. {NEW_ONE}") from None
     if wanted not in contexts:
         what = f"context '{one_line(wanted)}'" if wanted else "current context"
         names = one_line(", ".join(contexts)) or "none"

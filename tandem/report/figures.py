@@ -127,20 +127,21 @@ def _latency(shown: Sequence[Summary]) -> Figure | None:
         'The table "All figures" has the values.'
     )
     width = max(PANEL * len(lengths) + 2 * EDGE, svg.PHONE)
-    panel = (width - 2 * EDGE) / len(lengths)
+    inner = width - 2 * EDGE
+    panel = inner / len(lengths)
     root = svg.start("latency", title, alt, width)
     top = _legend(root, "seconds, median and 95th percentile")
     limit = _limit(line for groups in panels.values() for _, lines in groups for line in lines)
     for endpoint in _endpoints(shown):
-        _heading(root, EDGE, top + 18, endpoint, width - 2 * EDGE)
+        _heading(root, EDGE, top + 18, endpoint, inner)
         top += HEAD
         bottoms = []
         for column, words in enumerate(lengths):
             left = EDGE + column * panel
-            svg.label(root, left, top + 16, f"prompts of {words:,} words", fill="quiet")
+            svg.label(root, left, top + 16, f"prompts of {words:,} words")
             groups = panels[endpoint, words]
             bottoms.append(_panel(root, left, top + HEAD, panel - 12, groups, limit, "seconds: less is better"))
-        top = max(bottoms) + 8
+        top = max(bottoms)
     return Figure(title, width, svg.finish(root, top))
 
 

@@ -61,11 +61,22 @@ def test_an_error_is_one_line_without_secrets(text: Any, context: str | None, sa
     assert SECRET not in str(error.value)
 
 
+def test_kr8s_gets_one_context_with_its_cluster_and_user(tmp_path: Path) -> None:
+    """Keys of a kubeconfig: client-go tools/clientcmd/api/v1/types.go, Config."""
+    made = chosen(HOST, {"token": SECRET}).for_kr8s(tmp_path)
+    [context], [cluster], [user] = made["contexts"], made["clusters"], made["users"]
+    assert (made["apiVersion"], made["kind"], made["current-context"]) == ("v1", "Config", context["name"])
+    assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
+    assert (cluster["cluster"], user["user"]) == (HOST, {"token": SECRET})
+
+
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     for name, why in (("nowhere", "No such file"), ("", "Is a directory"), ("bytes", "not text")):
         with pytest.raises(NotConnectedError, match=f"cannot read the kubeconfig .*{name}: {why}"):
             kubeconfig.read(tmp_path / name, None)
+    with pytest.raises(NotConnectedError, match="cannot read the kubeconfig ~nobody-has-this-name/x: "):
+        kubeconfig.read(Path("~nobody-has-this-name/x"), None)
 
 
 def test_inline_data_is_written_to_private_files(tmp_path: Path) -> None:
@@ -79,9 +90,10 @@ def test_inline_data_is_written_to_private_files(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
-def test_broken_base64_is_reported_without_showing_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inline", ["abc", 7])
+def test_broken_base64_is_reported_without_showing_it(inline: object, tmp_path: Path) -> None:
     with pytest.raises(NotConnectedError) as refused:
-        given_to_kr8s(HOST, {"client-key-data": "abc"}, tmp_path)
+        given_to_kr8s(HOST, {"client-key-data": inline}, tmp_path)
     assert str(refused.value) == "the client-key-data of context 'one' is not base64. Get a new kubeconfig."
 
 
@@ -102,8 +114,10 @@ def test_a_login_program_with_a_slash_is_relative_to_the_file(command: str, beco
 
 
 @pytest.mark.parametrize("name", ["certificate-authority", "client-certificate", "client-key", "tokenFile"])
-@pytest.mark.parametrize(("path", "why"), [("moved", "No such file or directory"), ("a\0b", "not a path")])
-def test_a_missing_file_is_named(name: str, path: str, why: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "why"), [("moved", "No such file or directory"), ("a\0b", "not a path"), (7, "not a path")]
+)
+def test_a_missing_file_is_named(name: str, path: Any, why: str, tmp_path: Path) -> None:
     """kr8s would fail with an AttributeError, because it looks for the folder of a kubeconfig without a file."""
     settings = {name: path}
     cluster, user = ({**HOST, **settings}, {}) if name == "certificate-authority" else (HOST, settings)
@@ -113,5 +127,5 @@ def test_a_missing_file_is_named(name: str, path: str, why: str, tmp_path: Path)
 
 def test_a_token_file_overrides_a_token(tmp_path: Path) -> None:
     """Like kubectl: client-go tools/clientcmd/api/v1/types.go, AuthInfo.TokenFile."""
-    (tmp_path / "token").write_text("new\n")
-    assert given_to_kr8s(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)["token"] == "new"
+    (tmp_path / "token").write_bytes(b"new\xff\n")
+    assert given_to_kr8s(HOST, {"token": "old", "tokenFile": "token"}, tmp_path)["token"] == "new\ufffd"

@@ -11,7 +11,7 @@ import pytest
 
 from tandem.doctor import checks
 from tandem.doctor.checks import Check
-from tandem.doctor.finding import Finding, exit_code, ok, stops, unknown, warning
+from tandem.doctor.finding import ok, stops
 from tandem.main import main
 from tests.tandem.aws.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
@@ -24,21 +24,6 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
     code = main(["doctor", *arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
-
-
-@pytest.mark.parametrize(
-    ("found", "code"),
-    [
-        ([], 0),
-        ([ok("")], 0),
-        ([ok(""), warning("", "")], 0),
-        ([ok(""), unknown("")], 2),
-        ([stops("", ""), ok("")], 1),
-        ([unknown(""), stops("", "")], 1),
-    ],
-)
-def test_a_finding_that_stops_up_outweighs_an_unfinished_check(found: list[Finding], code: int) -> None:
-    assert exit_code(found) == code
 
 
 @pytest.mark.slow

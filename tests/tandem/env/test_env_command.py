@@ -149,8 +149,8 @@ def wait_for_end(pid: int) -> None:
 
 def test_a_process_that_does_not_end_is_killed_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, clock = list[int](), Clock()
-    monkeypatch.setattr(background.os, "kill", lambda pid, number: sent.append(number))
-    monkeypatch.setattr(background.time, "sleep", clock.sleep)
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(number))
+    monkeypatch.setattr(time, "sleep", clock.sleep)
     place: Any = SimpleNamespace(is_held=lambda: True)
     running: Any = SimpleNamespace(pid=7)
     with pytest.raises(CallError, match="process 7 does not end"):

@@ -1,5 +1,6 @@
 """The content of the figures, for viewers and for screen readers. `--regen` writes `tests/golden/figures`."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tandem import svg
 from tandem.bench_results.result import Result, Run
 from tandem.bench_results.summary import Summary, summary
-from tandem.report.figures import Line, Mark, _limit, _ticks, draw
+from tandem.report.figures import EDGE, Line, Mark, _limit, _ticks, draw
 from tests.conftest import Golden
 from tests.tandem.results import paced, result, run, steady
 
@@ -86,6 +87,27 @@ def test_the_latency_has_a_panel_for_each_model_and_length_and_a_row_for_each_lo
     )  # two models; two loads of 64 and 512 words, one of 2,048
     assert shown.count("2 at a time") == 4
     assert shown.count("0.5 per second") == 2
+
+
+@pytest.mark.parametrize("name", ["throughput", "latency"])
+def test_no_text_lies_on_another_or_outside(name: str) -> None:
+    root = parsed(two(), name)
+    width, height = (float(root.get(side, "")) for side in ("width", "height"))
+    boxes = []
+    for text in root.iter(f"{SVG}text"):
+        long = len(text.text or "") * svg.SIZE * 0.45
+        left = float(text.get("x", "")) - {"middle": long / 2, "end": long}.get(text.get("text-anchor", ""), 0)
+        below = float(text.get("y", ""))
+        boxes.append((left, below - svg.SIZE + 2, left + long, below))
+    assert all(left >= 0 and top >= 0 and right <= width and below <= height for left, top, right, below in boxes)
+    bands = [rect for rect in root.iter(f"{SVG}rect") if rect.get("class") == "fill-band"]
+    panels = sorted({(float(band.get("x", "")), float(band.get("width", ""))) for band in bands})
+    assert panels
+    for (left, long), (after, _) in itertools.pairwise([*panels, (width - EDGE, 0.0)]):
+        assert left >= EDGE
+        assert left + long <= after
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1], (one, other)
 
 
 def test_a_model_that_ran_only_alone_has_no_second_value() -> None:
