@@ -16,7 +16,7 @@ from tandem.terminal import count, open_console, print_line, say
 def show(kept: Kept, path: Path, now: datetime.datetime) -> None:
     """Prices of a region's GPU types, with the spot price of the zones or an estimate of it."""
     console = open_console()
-    origin, last, of_spot = "read from AWS", ("spot, cheapest", "most expensive"), _of_zones
+    origin, last, of_spot = "read from AWS", ("spot from", "spot to"), _of_zones
     if kept.advice is not None:
         origin, last, of_spot = "AWS's public files", ("saving", "spot, about"), _advised
     say(console, f"{kept.region}: $ per hour, {origin} {age(kept.read_at, now)}", "bold")
