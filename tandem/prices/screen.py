@@ -16,15 +16,12 @@ from tandem.terminal import count, open_console, print_line, say
 def show(kept: Kept, path: Path, now: datetime.datetime) -> None:
     """Prices of a region's GPU types, with the spot price of the zones or an estimate of it."""
     console = open_console()
-    origin, last, of_spot = "read from AWS", ("spot, cheapest", "most expensive"), _of_zones
+    origin, last, of_spot = "read from AWS", ("spot from", "spot to"), _of_zones
     if kept.advice is not None:
         origin, last, of_spot = "AWS's public files", ("saving", "spot, about"), _advised
     say(console, f"{kept.region}: $ per hour, {origin} {age(kept.read_at, now)}", "bold")
-    columns: list[Column[Sequence[str]]] = [
-        Column("type", itemgetter(0)),
-        Column("GPU", itemgetter(1)),
-        *(Column(head, itemgetter(at), True) for at, head in enumerate(("on-demand", *last), 2)),
-    ]
+    heads = ("type", "GPU", "on-demand", *last)
+    columns: list[Column[Sequence[str]]] = [Column(head, itemgetter(at), at > 1) for at, head in enumerate(heads)]
     rows = [
         (name, f"{kind.gpus} × {kind.gpu.title}", f"{usd:.4f}" if usd else "", *of_spot(kept, name))
         for name, kind in instance_types().items()

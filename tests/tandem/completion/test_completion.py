@@ -11,6 +11,7 @@ from pathlib import Path
 
 import argcomplete
 import pytest
+from argcomplete import finders
 
 from sharing.models.catalogue import models
 from tandem import main
@@ -100,7 +101,7 @@ def test_tab_offers_commands_options_stacks_types_models_and_regions(
     answer = partial(argcomplete.autocomplete, exit_method=end, output_stream=io.TextIOWrapper(out))
     monkeypatch.setattr(argcomplete, "autocomplete", answer)
     # It would take the file descriptor 9 for its own.
-    monkeypatch.setattr(argcomplete.CompletionFinder, "_init_debug_stream", lambda _: None)
+    monkeypatch.setattr(finders.CompletionFinder, "_init_debug_stream", lambda _: None)
     with pytest.raises(Ended):
         main._suggest()
     assert {word.strip() for word in out.getvalue().decode().split("\n")} - {""} == OFFERED[line]

@@ -194,8 +194,9 @@ def test_a_budget_between_live_and_table_price_is_checked_once(offline: Emulated
 
 def test_choose_takes_the_kept_prices(offline: Emulated, tandem: Run) -> None:
     keep(days=2)
-    _, out, _ = tandem("choose", "llama2:7b", "--live-prices")
-    assert f"read from AWS on {(NOW - datetime.timedelta(days=2)).date()}" in " ".join(out.split())
+    first = json.loads(tandem("choose", "llama2:7b", "--live-prices", "--json", "--capacity", "spot")[1])["setups"][0]
+    day = (NOW - datetime.timedelta(days=2)).date()
+    assert (first["instance_type"], first["price_note"]) == ("g4dn.xlarge", f"spot; seen {day}")
 
 
 def test_with_live_prices_the_offers_of_aws_decide(offline: Emulated, tandem: Run) -> None:
