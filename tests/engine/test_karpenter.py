@@ -50,7 +50,7 @@ def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_b
     run = stack.destroy()
     assert run.code != 0
     assert any("NodePool gpu is Terminating" in error for error in run.errors)
-    assert len(instances(stack)) == 1
+    assert len(instances(stack)) == 2, "the `max` of the stack file"
     stack.comes_up("--refresh")
     stack.goes_down()
 

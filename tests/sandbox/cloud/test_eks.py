@@ -9,8 +9,9 @@ from typing import Any
 import pulumi_kubernetes as k8s
 import pytest
 
+from sandbox.cloud.eks.cluster import _check
 from sandbox.cloud.protocol import Refused
-from sandbox.graph import Graph, Ref, Resource, rebuilt
+from sandbox.graph import Graph, Ref, Resource, plain, rebuilt
 
 Built = Callable[..., Graph]
 ENTRIES = {
@@ -118,6 +119,37 @@ def test_wrong_and_unsupported_arguments_are_refused_by_name(
 ) -> None:
     with pytest.raises(Refused, match=re.escape(named)):
         cluster_graph(**arguments)
+
+
+def test_every_argument_that_decides_the_children_is_needed(cluster_graph: Built) -> None:
+    """All others can be left out. Those of pulumi-eks that its add-ons' options have are accepted."""
+    conflicts = {"resolve_conflicts_on_create": "NONE", "resolve_conflicts_on_update": "NONE"}
+    graph = cluster_graph(
+        vpc_cni_options={
+            "addon_version": "v1",
+            "configuration_values": {"a": "b"},
+            "enable_network_policy": True,
+            **conflicts,
+        },
+        kube_proxy_addon_options={"version": "v1", **conflicts},
+        coredns_addon_options={"enabled": False, **conflicts},
+        enabled_cluster_log_types=["api"],
+        access_entries=ENTRIES,
+    )
+    arguments = plain(graph.named("c", "eks:index:Cluster").inputs)
+    missing = {}
+    for key in arguments:
+        try:
+            _check("c", {name: value for name, value in arguments.items() if name != key})
+        except Refused as refused:
+            missing[key] = str(refused).rpartition(": ")[2]
+    assert missing == {
+        **{key: key for key in ("authenticationMode", "bootstrapSelfManagedAddons", "createOidcProvider")},
+        **{key: key for key in ("skipDefaultNodeGroup", "skipDefaultSecurityGroups", "subnetIds", "vpcId")},
+        "corednsAddonOptions": "corednsAddonOptions.enabled",
+        "kubeProxyAddonOptions": "kubeProxyAddonOptions.version",
+        "vpcCniOptions": "vpcCniOptions.addonVersion",
+    }
 
 
 def test_the_recorded_run_used_the_installed_sdk() -> None:

@@ -16,13 +16,16 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, status_pb2
 
 from sandbox import wire
 from sandbox.engine.random import RandomServicer
-from sandbox.engine.servicer import KubernetesServicer, TerraformServicer, _answered
+from sandbox.engine.servicer import KubernetesServicer, TerraformServicer, _answered, in_state
 from sandbox.graph import Secret
-from sandbox.world import CloudError, IncompleteError, World
+from sandbox.world import CloudError, Fault, Faults, IncompleteError, World, tokens
+from sandbox.world.faults import Kind
 from tests.conftest import Golden
+from tests.sandbox.world_pieces import Account
 
 VPC, SUBNET, LAUNCH = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:ec2/launchTemplate:LaunchTemplate"
 """Types of the conversation."""
+KINDS: tuple[Kind, ...] = ("lost", "error")
 FIELDS = ("olds", "news", "old_inputs", "properties", "inputs", "args")
 """Fields of requests that hold values as the engine marks them."""
 
@@ -177,3 +180,86 @@ def test_an_incomplete_resource_is_reported_with_its_id_and_outputs() -> None:
     assert status.details[0].Unpack(found)
     assert (found.id, len(found.reasons)) == ("i-1", 1)
     assert (wire.read(found.properties), wire.read(found.inputs)) == ({"a": "out"}, {"a": "in"})
+
+
+def failed_of(context: Any) -> provider_pb2.ErrorResourceInitFailed:
+    """What the engine keeps of a resource whose call failed."""
+    found = provider_pb2.ErrorResourceInitFailed()
+    assert status_pb2.Status.FromString(context.details).details[0].Unpack(found)
+    return found
+
+
+@pytest.mark.parametrize(("kind", "code"), [("error", "InternalError"), ("lost", "RequestError")])
+def test_a_failed_update_of_aws_counts_as_made(kind: Any, code: str) -> None:
+    """terraform-plugin-sdk#476; pulumi-terraform-bridge pkg/tfbridge/provider.go, Update."""
+    aws = TerraformServicer("aws", "7", World(faults=Faults([Fault(type=VPC, operation="update", kind=kind)])))
+    old, new = {"cidrBlock": "10.0.0.0/16"}, {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}}
+    made, _ = call(aws, "Create", provider_pb2.CreateRequest(), type=VPC, name="v", properties=old)
+    request, context = provider_pb2.UpdateRequest(type=VPC, id=made.id, olds=made.properties), Context()
+    wire.write(old, request.old_inputs)
+    wire.write(new, request.news)
+    with pytest.raises(Aborted, match=code):
+        aws.Update(request, context)
+    found = failed_of(context)
+    assert found.id == made.id
+    assert {"tags": {"a": "b"}, "arn": wire.read(made.properties)["arn"]}.items() <= wire.read(found.properties).items()
+    assert wire.read(found.inputs) == new
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "shown", "differs"),
+    [
+        ("vpcConfig", {"subnetIds": ["a"]}, {"subnetIds": ["a"], "vpcId": "computed"}, False),
+        ("vpcConfig", {"subnetIds": ["a"]}, {"subnetIds": ["b"]}, True),
+        ("ebs", [{"size": 1}], [{"size": 1, "encrypted": False}], False),
+        ("ebs", [{"size": 1}], [{"size": 2}], True),
+        ("ebs", [{"size": 1}], [{"size": 1}, {"size": 1}], True),
+        ("labels", {"a": "b"}, {"a": "b", "c": "d"}, True),
+        ("tags", {"a": "b"}, {"a": "b", "c": "d"}, True),
+        ("name", "a", "a", False),
+    ],
+)
+def test_an_output_differs_unless_it_only_adds_computed_values(key: str, given: Any, shown: Any, differs: bool) -> None:
+    assert in_state({key: given, "input": 1}, {key: shown, "output": 2}) == {
+        key: shown if differs else given,
+        "input": 1,
+    }
+
+
+def test_kubernetes_keeps_secrets_and_refuses_without_details() -> None:
+    account = Account()
+    account.cluster()
+    kubernetes = KubernetesServicer("kubernetes", "4", account.world)
+    call(kubernetes, "Configure", provider_pb2.ConfigureRequest(), args=account.provider)
+    known: dict[str, Any] = {"type": tokens.CONFIG_MAP, "name": "c"}
+    planned, _ = call(kubernetes, "Check", provider_pb2.CheckRequest(), **known, news={"data": Secret({"a": "b"})})
+    inputs = wire.read(planned.inputs)
+    made, _ = call(kubernetes, "Create", provider_pb2.CreateRequest(), **known, properties=inputs)
+    news = {**inputs, "data": Secret({"a": "c"})}
+    changed: dict[str, Any] = {"type": tokens.CONFIG_MAP, "id": made.id, "old_inputs": inputs, "news": news}
+    found, _ = call(kubernetes, "Diff", provider_pb2.DiffRequest(), **changed)
+    assert (found.diffs, found.replaces, found.deleteBeforeReplace) == (["data"], ["data"], False)
+    updated, _ = call(kubernetes, "Update", provider_pb2.UpdateRequest(), **changed, olds=wire.read(made.properties))
+    assert wire.read(updated.properties)["data"] == Secret({"a": "c"})
+    account.world.faults = Faults([Fault(type=tokens.CONFIG_MAP, operation="delete", kind=one) for one in KINDS])
+    for code in ("UNKNOWN: the call succeeded", "FAILED_PRECONDITION: InternalError"):
+        _, line = call(kubernetes, "Delete", provider_pb2.DeleteRequest(), type=tokens.CONFIG_MAP, id=made.id)
+        assert (line["error"].startswith(code), line["details"]) == (True, False)
+        if account.world.faults.waiting:
+            made, _ = call(kubernetes, "Create", provider_pb2.CreateRequest(), **known, properties=inputs)
+    assert account.world.read(tokens.CONFIG_MAP, made.id) is not None
+
+
+def test_a_refused_check_keeps_the_inputs_and_names_the_reason() -> None:
+    aws, inputs = TerraformServicer("aws", "7", World()), {"name": "r" * 65}
+    answer, _ = call(aws, "Check", provider_pb2.CheckRequest(), type=tokens.ROLE, name="r", news=inputs)
+    assert (wire.read(answer.inputs), len(answer.failures)) == (inputs, 1)
+
+
+def test_the_state_says_which_names_were_generated() -> None:
+    aws = TerraformServicer("aws", "7", World())
+    planned, _ = call(aws, "Check", provider_pb2.CheckRequest(), type=tokens.ROLE, name="r", news={})
+    inputs = wire.read(planned.inputs)
+    made, _ = call(aws, "Create", provider_pb2.CreateRequest(), type=tokens.ROLE, name="r", properties=inputs)
+    known: dict[str, Any] = {"type": tokens.ROLE, "id": made.id, "inputs": inputs}
+    assert wire.read(call(aws, "Read", provider_pb2.ReadRequest(), **known)[0].inputs)["__defaults"] == ["name"]

@@ -43,6 +43,18 @@ def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
     assert pod.outputs["node"] == node.id
 
 
+def test_instances_of_a_pool_are_found_by_its_tag(ready: Karpenter) -> None:
+    """Karpenter sets it on each (karpenter-provider-aws v1.14.1 pkg/apis/v1/labels.go)."""
+
+    def found(**args: Any) -> list[str]:
+        answer: dict[str, Any] = ready.world.invoke("aws:ec2/getInstances:getInstances", args, {})
+        return list(answer["ids"])
+
+    assert found(instanceTags={"karpenter.sh/nodepool": "gpu"}) == ready.own
+    assert found(instanceTags={"karpenter.sh/nodepool": "other"}) == []
+    assert found() == [one.id for one in ready.of(tokens.INSTANCE)]
+
+
 def without_controller(account: Karpenter) -> None:
     account.drop(tokens.RELEASE, account.controller)
 
