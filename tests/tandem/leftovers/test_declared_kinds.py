@@ -15,7 +15,7 @@ from tandem.aws.resources import Kind, Resource
 from tandem.leftovers import inventory
 from tandem.leftovers.inventory import Inventory
 from tests.tandem.aws.emulated import CLUSTER, OURS, OWNER, REGION, pairs
-from tests.tandem.aws.told import Account
+from tests.tandem.aws.scripted import Account
 from tests.tandem.leftovers.test_other_owners import OWNERS
 
 DECLARED = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from moto.sqs.models import sqs_backends
 from tandem.aws import parked_nodes
 from tandem.deployed.patience import Patience
 from tests.command import ROOT, call
-from tests.tandem.aws import told
+from tests.tandem.aws import scripted
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
 from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated, pairs
@@ -114,7 +114,7 @@ def test_schedules_of_other_stacks_are_not_read(creation: Creation, cleaning: Cl
 
 
 def test_the_schedules_of_a_group_are_asked_for_and_messages_stay_visible() -> None:
-    account: Any = told.Account(
+    account: Any = scripted.Account(
         {
             "eks describe_cluster": {"cluster": {"tags": OURS}},
             "scheduler list_schedule_groups": {"ScheduleGroups": [{"Name": "s", "Arn": "arn:s"}]},

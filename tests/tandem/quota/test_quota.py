@@ -14,7 +14,7 @@ from sharing.problems import Problem
 from sharing.stack.zones import Group
 from tandem.aws.quota import SPOT_ROLE, Placed, _offered, _sizes, zones_of
 from tandem.aws.session import Account
-from tests.tandem.aws import told
+from tests.tandem.aws import scripted
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
 from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
@@ -166,7 +166,7 @@ def test_offers_are_requested_by_zone_and_type() -> None:
 def test_the_zones_of_a_deployed_stack_are_those_of_its_vpc_and_of_its_groups() -> None:
     """The cluster names only the subnets of its control plane."""
     group = {"labels": {"tandem/pool": "gpu"}, "tags": {TAG_ZONES: "us-east-1b"}, "instanceTypes": ["g4dn.xlarge"]}
-    account: Any = told.Account(
+    account: Any = scripted.Account(
         {
             "ec2 describe_subnets": {
                 "Subnets": [{"VpcId": "v", "AvailabilityZone": f"us-east-1{letter}"} for letter in "ba"]
