@@ -37,7 +37,7 @@ def _quota(parsed: argparse.Namespace) -> int:
     from tandem.quota import screen
 
     with status("Reading quotas from AWS"):
-        answer = quota.answer(account, stack, plan.config.changed(region=region))
+        answer = quota.answer(account, stack, plan.config)
     if parsed.json:
         print_json(quota.as_dict(answer, stack, account))
     else:

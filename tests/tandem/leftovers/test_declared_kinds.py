@@ -15,7 +15,7 @@ from tandem.aws.resources import Kind, Resource
 from tandem.leftovers import inventory
 from tandem.leftovers.inventory import Inventory
 from tests.tandem.aws.emulated import CLUSTER, OURS, OWNER, REGION, pairs
-from tests.tandem.aws.told import Account
+from tests.tandem.aws.scripted import Account
 from tests.tandem.leftovers.test_other_owners import OWNERS
 
 DECLARED = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
@@ -176,7 +176,10 @@ NOBODYS = f"""
 def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> None:
     listed = [{"ResourceARN": arn, "Tags": pairs(OURS)} for arn in SERVICES_OWN + NOBODYS]
     found = inventory._others(Account(ResourceTagMappingList=listed), OWNER)
-    assert [(one.kind, one.id, one.usd_per_day) for one in found] == [("other", arn, None) for arn in NOBODYS]
+    said = "found by the tagging service"
+    assert [(one.kind, one.id, one.detail, one.usd_per_day) for one in found] == [
+        ("other", arn, said, None) for arn in NOBODYS
+    ]
 
 
 def test_a_partition_without_budgets_is_not_asked_for_them() -> None:

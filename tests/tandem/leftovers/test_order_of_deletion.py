@@ -10,7 +10,7 @@ from tandem.aws.resources import Resource
 from tandem.aws.session import Account
 from tandem.leftovers import inventory
 from tandem.leftovers.inventory import Inventory
-from tests.tandem.aws import told
+from tests.tandem.aws import scripted
 from tests.tandem.aws.cleaning import ORDER, Cleaning
 from tests.tandem.aws.emulated import ACCOUNT, OURS, OWNER, REGION, Emulated
 from tests.tandem.aws.slow_deletions import Delays
@@ -65,7 +65,7 @@ def test_a_cluster_that_is_needed_is_kept_without_a_request(groups: int, why: st
 def test_what_cannot_be_looked_at_is_not_deleted() -> None:
     denied = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeVolumes")
     volume = Resource(kind="volumes", id="v", tags=OURS)
-    made, account = Cleaning(), told.Account({"ec2 describe_volumes": denied})
+    made, account = Cleaning(), scripted.Account({"ec2 describe_volumes": denied})
     made.account = account  # type: ignore[assignment]
     [outcome] = made.delete(Inventory(owner=OWNER, resources=(volume,), unseen={}))
     assert (outcome.what, made.seconds, len(account.requests)) == ("failed", 0, 1)

@@ -13,7 +13,7 @@ from tandem.leftovers import clean_up, inventory, screen
 from tandem.leftovers.inventory import Inventory
 from tests.command import ROOT, Printed, Screen
 from tests.tandem.aws.emulated import OURS, OWNER
-from tests.tandem.aws.told import Account
+from tests.tandem.aws.scripted import Account
 
 KINDS = {kind.title: kind for kind in inventory.KINDS}
 IN_ALL_REGIONS = "IAM is shared by all regions, so it stays while the stack has a cluster in any region."

@@ -21,9 +21,10 @@ from tandem.deployed import parking
 from tandem.deployed.patience import Patience
 from tandem.verify import command
 from tests.command import ROOT, call
+from tests.tandem.aws import scripted
 from tests.tandem.aws.cleaning import Cleaning
 from tests.tandem.aws.creation import Creation
-from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
+from tests.tandem.aws.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated, pairs
 from tests.tandem.deployed.pretended import Clock
 
 pytestmark = pytest.mark.slow
@@ -115,6 +116,27 @@ def test_schedules_of_other_stacks_are_not_read(creation: Creation, cleaning: Cl
     creation.schedule_groups({})  # whose dead-letter queue does not exist, so reading it would fail
     schedules(creation)
     assert parked_nodes.find_failures(cleaning.account, "timeslice") == []
+
+
+def test_the_schedules_of_a_group_are_asked_for_and_messages_stay_visible() -> None:
+    account: Any = scripted.Account(
+        {
+            "eks describe_cluster": {"cluster": {"tags": OURS}},
+            "scheduler list_schedule_groups": {"ScheduleGroups": [{"Name": "s", "Arn": "arn:s"}]},
+            "scheduler list_tags_for_resource": {"Tags": pairs(OURS)},
+            "scheduler list_schedules": {"Schedules": [{"Name": "park"}]},
+            "scheduler get_schedule": {"Target": {"DeadLetterConfig": {"Arn": "arn:aws:sqs:us-east-1:1:q"}}},
+            "sqs get_queue_url": {"QueueUrl": "https://q"},
+        }
+    )
+    assert parked_nodes.find_failures(account, "timeslice") == []
+    attributes = '"AttributeNames": ["SentTimestamp"], "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]'
+    assert account.requests[-4:] == [
+        'scheduler list_schedules {"GroupName": "s"}',
+        'scheduler get_schedule {"GroupName": "s", "Name": "park"}',
+        'sqs get_queue_url {"QueueName": "q"}',
+        f'sqs receive_message {{{attributes}, "QueueUrl": "https://q", "VisibilityTimeout": 0}}',
+    ]
 
 
 def test_a_group_that_is_not_active_is_left_alone(group: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:

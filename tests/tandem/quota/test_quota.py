@@ -8,10 +8,13 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from sharing.names import TAG_ZONES
 from sharing.problems import Problem
-from tandem.aws.quota import SPOT_ROLE, _offered, _sizes
+from sharing.stack.zones import Group
+from tandem.aws.quota import SPOT_ROLE, Placed, _offered, _sizes, zones_of
 from tandem.aws.session import Account
 from tests.rows import read_yaml
+from tests.tandem.aws import scripted
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
 from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
@@ -158,3 +161,26 @@ def test_offers_are_requested_by_zone_and_type() -> None:
     account.pages.assert_called_once_with(
         "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
     )
+
+
+def test_the_zones_of_a_deployed_stack_are_those_of_its_vpc_and_of_its_groups() -> None:
+    """The cluster names only the subnets of its control plane."""
+    group = {"labels": {"tandem/pool": "gpu"}, "tags": {TAG_ZONES: "us-east-1b"}, "instanceTypes": ["g4dn.xlarge"]}
+    account: Any = scripted.Account(
+        {
+            "ec2 describe_subnets": {
+                "Subnets": [{"VpcId": "v", "AvailabilityZone": f"us-east-1{letter}"} for letter in "ba"]
+            },
+            "eks list_nodegroups": {"nodegroups": ["g"]},
+            "eks describe_nodegroup": {"nodegroup": group},
+        }
+    )
+    cluster = {"name": "c", "resourcesVpcConfig": {"subnetIds": ["s"]}}
+    placed = Group(zones=("us-east-1b",), types=frozenset({"g4dn.xlarge"}))
+    assert zones_of(account, cluster) == Placed(("us-east-1a", "us-east-1b"), {"gpu": placed})
+    assert account.requests == [
+        'ec2 describe_subnets {"SubnetIds": ["s"]}',
+        'ec2 describe_subnets {"Filters": [{"Name": "vpc-id", "Values": ["v"]}]}',
+        'eks list_nodegroups {"clusterName": "c"}',
+        'eks describe_nodegroup {"clusterName": "c", "nodegroupName": "g"}',
+    ]

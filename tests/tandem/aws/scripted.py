@@ -1,4 +1,4 @@
-"""An account that answers as a test tells it to. moto is slower, and accepts even wrong requests."""
+"""An account that answers as a test wants. moto is slower, and accepts even wrong requests."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from tests.tandem.aws.emulated import ACCOUNT, REGION
 
 
 class Account:
-    """It answers each operation as it is told to, and keeps the requests."""
+    """It answers each operation as a test wants, and keeps the requests."""
 
     id, region = ACCOUNT, REGION
 
