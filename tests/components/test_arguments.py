@@ -65,7 +65,7 @@ def made(kind: str, form: str) -> dict[str, Any]:
 def test_every_component_takes_its_arguments_in_each_form(kind: str) -> None:
     usual = made(kind, "an instance")
     assert len(usual) > 1
-    for form in FORMS:
+    for form in list(FORMS)[1:]:
         assert made(kind, form) == usual, form
 
 

@@ -22,7 +22,13 @@ class Listening(Cloud):
         return super().answer(question)
 
 
-@pytest.mark.parametrize("stack", [*STACKS, "scheduled"])
+QUICK = ("timeslice", "karpenter", "scheduled")
+"""A node group, Karpenter and a schedule: the parts that call functions. In all others, one could be new."""
+
+
+@pytest.mark.parametrize(
+    "stack", [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in STACKS if one not in QUICK)]
+)
 def test_functions_are_called_with_the_stacks_provider(stack: str) -> None:
     cloud, plan = Listening(), plan_of(stack)
     run(lambda: deploy(plan), project="tandem", stack=plan.stack, cloud=cloud)
