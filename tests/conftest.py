@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Examples have no deadline: on a busy machine any deadline would sometimes be wrong.
-settings.register_profile("tandem", deadline=None)
+# Examples have no deadline: on a busy machine any deadline would sometimes be wrong. They are others in each run.
+settings.register_profile("tandem", deadline=None, max_examples=50)
 settings.load_profile("tandem")
 
 OFFLINE = "TANDEM_OFFLINE"

@@ -21,7 +21,7 @@ from sharing.problems import Problem
 from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
-from sharing.verdict.quick import QuickVerdict, is_judgeable, judge_quickly
+from sharing.verdict.quick import QuickVerdict, is_judgeable, price
 from sharing.verdict.rules import budget, hosts, table
 from sharing.verdict.rules.rule import concerns
 
@@ -136,9 +136,9 @@ class _Search:
             return False
         if not budget.limits_of(tried).is_set:
             return True
-        verdict = judge_quickly(tried)
+        priced = price(tried)
         # A change must not turn a checked budget into an unchecked one.
-        return not verdict.over_budget and (verdict.budget_is_open <= self.verdict.budget_is_open)
+        return not priced.over_budget and (priced.budget_is_open <= self.verdict.budget_is_open)
 
     def _new(self, tried: StackConfig) -> GpuPool:
         return next(each for each in tried.pools if each.name == self.pool.name)

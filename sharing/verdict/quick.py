@@ -31,15 +31,9 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuickVerdict:
-    """The errors and the cost of a setup."""
+class PricedSetup:
+    """The cost of a setup, and its limits."""
 
-    broken: tuple[Problem, ...]
-    """Errors of the rules in `sharing.verdict.rules.table`."""
-    fits: tuple[Fit, ...]
-    """In the order of the models in the stack file; none of a pool that cannot be judged."""
-    misfits: tuple[Fit, ...]
-    """Those that do not fit; a missing share is the error of another rule."""
     cost: Cost | None
     """None when a type is unknown."""
     limits: Limits
@@ -58,6 +52,18 @@ class QuickVerdict:
         """
         return self.cost is not None and not self.budget_is_open and self.limits.passed_by(self.cost)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickVerdict(PricedSetup):
+    """The errors and the cost of a setup."""
+
+    broken: tuple[Problem, ...]
+    """Errors of the rules in `sharing.verdict.rules.table`."""
+    fits: tuple[Fit, ...]
+    """In the order of the models in the stack file; none of a pool that cannot be judged."""
+    misfits: tuple[Fit, ...]
+    """Those that do not fit; a missing share is the error of another rule."""
+
     @property
     def accepted(self) -> bool:
         """Whether nothing refuses the setup."""
@@ -68,13 +74,19 @@ def judge_quickly(config: StackConfig) -> QuickVerdict:
     """Applies every rule to `config` and stops at none."""
     fits = [fit for pool in config.pools if is_judgeable(pool) for fit in _fits(config, pool)]
     fits.sort(key=lambda fit: fit.served.index)
+    priced = price(config)
     return QuickVerdict(
         broken=tuple(compatibility.problems(config)),
         fits=tuple(fits),
         misfits=tuple(fit for fit in fits if not fit.placement.fits and _is_news(config, fit)),
-        cost=cost(config) if _is_priced(config) else None,
-        limits=limits_of(config),
+        cost=priced.cost,
+        limits=priced.limits,
     )
+
+
+def price(config: StackConfig) -> PricedSetup:
+    """Computes the cost alone: for a setup that the rules accept."""
+    return PricedSetup(cost=cost(config) if _is_priced(config) else None, limits=limits_of(config))
 
 
 def is_judgeable(pool: GpuPool) -> bool:

@@ -1,7 +1,8 @@
 """The program with a cluster that exists: what it asks, what it registers there, and what it refuses before that."""
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pulumi
 import pytest
@@ -67,11 +68,32 @@ class Theirs:
         return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=StrictCloud(answers=self.answers))
 
 
-@pytest.fixture
-def theirs() -> Iterator[Theirs]:
+@contextmanager
+def opened() -> Iterator[Theirs]:
     with serve(lambda asked: found[0].answer(asked), identify_server()) as server:
         found = [Theirs(server)]
         yield found[0]
+
+
+@pytest.fixture
+def theirs() -> Iterator[Theirs]:
+    with opened() as theirs:
+        yield theirs
+
+
+class Usual(NamedTuple):
+    """The usual stack in a cluster that suits it: deployed once."""
+
+    plan: Plan
+    theirs: Theirs
+    graph: Graph
+
+
+@pytest.fixture(scope="module")
+def usual() -> Iterator[Usual]:
+    with opened() as theirs:
+        stack = plan()
+        yield Usual(stack, theirs, theirs.deploy(stack))
 
 
 def plan(name: str = "timeslice", existing: Object | None = None, **sections: Any) -> Plan:
@@ -79,8 +101,8 @@ def plan(name: str = "timeslice", existing: Object | None = None, **sections: An
     return judge_with(name, {"cluster": cluster, "budget": {}, **sections}).plan()
 
 
-def test_nothing_of_the_cluster_is_created(theirs: Theirs) -> None:
-    graph = theirs.deploy(plan())
+def test_nothing_of_the_cluster_is_created(usual: Usual) -> None:
+    graph = usual.graph
     created = {resource.type for resource in graph if resource.custom and resource.type.startswith("aws:")}
     assert created == {
         "aws:ec2/launchTemplate:LaunchTemplate",
@@ -92,8 +114,8 @@ def test_nothing_of_the_cluster_is_created(theirs: Theirs) -> None:
     assert [child.type for child in graph.descendants(cluster.urn)] == ["pulumi:providers:kubernetes"]
 
 
-def test_nodes_are_in_the_clusters_subnets(theirs: Theirs) -> None:
-    [group] = theirs.deploy(plan()).of_type(NODE_GROUP)
+def test_nodes_are_in_the_clusters_subnets(usual: Usual) -> None:
+    [group] = usual.graph.of_type(NODE_GROUP)
     inputs = plain(group.inputs)
     assert (inputs["clusterName"], inputs["subnetIds"]) == ("platform", [*SUBNETS])
     assert inputs["tags"]["tandem:zones"] == "us-east-1a us-east-1b"
@@ -113,20 +135,19 @@ def test_the_pages_volume_is_where_a_node_without_taints_runs(theirs: Theirs, zo
     assert plain(graph.named("tandem-ui-accounts-and-documents-volume").inputs)["availabilityZone"] == chosen
 
 
-def test_the_rules_know_the_labels_and_taints_of_a_node_group(theirs: Theirs) -> None:
+def test_the_rules_know_the_labels_and_taints_of_a_node_group(usual: Usual) -> None:
     """A device plugin of others is judged by them."""
-    stack = plan()
-    [group] = theirs.deploy(stack).of_type(NODE_GROUP)
-    inputs, known = plain(group.inputs), describe_nodes(stack.config.pools[0])[0]
+    [group] = usual.graph.of_type(NODE_GROUP)
+    inputs, known = plain(group.inputs), describe_nodes(usual.plan.config.pools[0])[0]
     assert inputs["labels"].items() <= known.labels.items()
     taints = [(taint["key"], EFFECTS[taint["effect"]]) for taint in inputs["taints"]]
     assert [(taint.key, taint.effect) for taint in known.taints] == taints
 
 
-def test_the_outputs_name_the_cluster(theirs: Theirs) -> None:
-    outputs = theirs.deploy(plan()).stack_outputs
+def test_the_outputs_name_the_cluster(usual: Usual) -> None:
+    outputs = usual.graph.stack_outputs
     assert outputs["cluster_name"] == "platform"
-    assert f'"server":"{theirs.cluster["endpoint"]}"' in plain(outputs["kubeconfig"])
+    assert f'"server":"{usual.theirs.cluster["endpoint"]}"' in plain(outputs["kubeconfig"])
 
 
 @pytest.mark.parametrize(
@@ -160,12 +181,13 @@ def test_a_stack_with_its_own_cluster_labels_nothing(plans: Any) -> None:
         assert "tandem/stack" not in plain(namespace.inputs)["metadata"]["labels"]
 
 
-def test_feature_discovery_labels_only_the_stacks_nodes(theirs: Theirs) -> None:
-    releases = {
-        plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in theirs.deploy(plan()).of_type(RELEASE)
-    }
+def test_feature_discovery_labels_only_the_stacks_nodes(usual: Usual) -> None:
+    releases = {plain(one.inputs)["name"]: plain(one.inputs)["values"] for one in usual.graph.of_type(RELEASE)}
     worker = releases["node-feature-discovery"]["worker"]
-    ours, other = describe_nodes(plan().config.pools[0])[0], Node(labels={"nvidia.com/gpu.present": "true"}, taints=())
+    ours, other = (
+        describe_nodes(usual.plan.config.pools[0])[0],
+        Node(labels={"nvidia.com/gpu.present": "true"}, taints=()),
+    )
     assert (may_run(worker, ours), may_run(worker, other)) == (True, False)
 
 
@@ -294,9 +316,8 @@ def test_a_description_that_aws_denies_is_an_error(theirs: Theirs) -> None:
     assert "Allow your role `eks:ListClusters` and `eks:DescribeCluster`." in refusal(theirs)
 
 
-def test_the_api_gets_a_token_for_the_cluster(theirs: Theirs) -> None:
-    theirs.deploy(plan())
-    assert {asked.authorization for asked in theirs.server.asked} == {"Bearer token for platform"}
+def test_the_api_gets_a_token_for_the_cluster(usual: Usual) -> None:
+    assert {asked.authorization for asked in usual.theirs.server.asked} == {"Bearer token for platform"}
 
 
 def test_a_warning_does_not_stop_the_deployment(theirs: Theirs) -> None:

@@ -1,6 +1,7 @@
 """The cheapest setups, ranked by price: none that fits is left out, and if none fits, the nearest miss is shown."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice, pairwise
 
 import pytest
@@ -68,6 +69,16 @@ def row(choice: Choice) -> tuple[int, str, str, str]:
     return cell.nodes, cell.instance.name, cell.way, cell.pool.capacity
 
 
+@cache
+def of_two_on_spot() -> Choices:
+    return choose(TWO, ["spot"])
+
+
+@cache
+def of_sizes_on_spot() -> Choices:
+    return choose(SIZES, ["spot"])
+
+
 def test_no_type_that_holds_both_models_is_missing() -> None:
     """By hand: time-slicing needs both on one GPU; `exclusive` needs a GPU that holds the larger one."""
     found = {row(choice)[1:3] for choice in choose(TWO, ["on-demand"]).fitting}
@@ -112,12 +123,12 @@ def test_types_that_only_the_region_lacks_are_offered_elsewhere() -> None:
     found = choose(replace(TWO, region="ca-west-1"), ["on-demand"])
     assert not found.fitting
     assert "g4dn.xlarge" in found.offered_elsewhere
-    assert "g4dn.xlarge" not in choose(TWO, ["spot"]).offered_elsewhere
+    assert "g4dn.xlarge" not in of_two_on_spot().offered_elsewhere
 
 
 def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warning_proposed() -> None:
     """MPS is faster than time-slicing, and not officially supported (ollama#9765)."""
-    found = choose(TWO, ["spot"])
+    found = of_two_on_spot()
     assert [choice.cell.way for choice in found.fitting[:2]] == ["mps", "timeslice"]
     assert found.fitting[found.proposed].cell.way == "timeslice"
     # At the same price, MPS has a limit for each model.
@@ -150,7 +161,7 @@ SIZES = setup(models=tenants(served("qwen2.5:14b", context=4096), served("qwen2.
 
 
 def test_a_large_and_a_small_model_have_limits_of_their_own_on_the_cheapest_gpu() -> None:
-    found = choose(SIZES, ["spot"])
+    found = of_sizes_on_spot()
     assert [row(choice) for choice in found.fitting[:2]] == [
         (1, "g4dn.xlarge", "mps-per-model", "spot"),
         (1, "g4dn.xlarge", "timeslice", "spot"),
@@ -163,7 +174,7 @@ def test_a_large_and_a_small_model_have_limits_of_their_own_on_the_cheapest_gpu(
 
 
 def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_models() -> None:
-    rows = {row(choice)[:3] for choice in choose(SIZES, ["spot"]).fitting}
+    rows = {row(choice)[:3] for choice in of_sizes_on_spot().fitting}
     assert (1, "g6.xlarge", "mps") in rows
     assert (1, "g6.xlarge", "mps-per-model") not in rows
     with_limits = replace(SIZES, models=[SIZES.models[0].changed(share=Share(memory_gib=10)), SIZES.models[1]])

@@ -8,7 +8,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sharing.models.metadata import Tensor
@@ -256,7 +256,6 @@ def test_a_path_without_a_file_is_another_error(name: str, tmp_path: Path) -> No
         read(tmp_path / name)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_no_damage_causes_a_traceback_or_an_endless_loop(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
