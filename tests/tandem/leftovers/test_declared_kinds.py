@@ -142,10 +142,10 @@ def test_what_is_deleted_is_not_found_and_what_is_being_deleted_is_marked(
 
 def test_an_instance_whose_state_is_unknown_does_not_count_as_deleted() -> None:
     resource = Resource(kind="instances", id="i-1", tags=OURS)
-    errors = [
-        ClientError({"Error": {"Code": code}}, "X") for code in ("UnauthorizedOperation", "InvalidInstanceID.NotFound")
-    ]
-    denied, gone = (Account({"ec2 describe_instances": error}) for error in errors)
+    codes = ("UnauthorizedOperation", "InvalidInstanceID.NotFound")
+    errors = [ClientError({"Error": {"Code": code}}, "DescribeInstances") for code in codes]
+    accounts: list[Any] = [Account({"ec2 describe_instances": error}) for error in errors]
+    denied, gone = accounts
     with pytest.raises(ClientError, match="UnauthorizedOperation"):
         ec2.INSTANCES.tags(denied, resource)
     assert ec2.INSTANCES.tags(gone, resource) is None
@@ -175,7 +175,8 @@ NOBODYS = f"""
 
 def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> None:
     listed = [{"ResourceARN": arn, "Tags": pairs(OURS)} for arn in SERVICES_OWN + NOBODYS]
-    found = inventory._others(Account(ResourceTagMappingList=listed), OWNER)
+    account: Any = Account(ResourceTagMappingList=listed)
+    found = inventory._others(account, OWNER)
     said = "found by the tagging service"
     assert [(one.kind, one.id, one.detail, one.usd_per_day) for one in found] == [
         ("other", arn, said, None) for arn in NOBODYS

@@ -85,7 +85,7 @@ def test_a_stack_file_elsewhere_belongs_to_the_project_of_the_current_folder(
     (project / "docs").mkdir()
     for folder in (project, project / "docs"):
         assert "`pulumi` is not on the PATH" in refused(folder, "status", str(elsewhere))
-    own = shutil.copy(elsewhere, project)
+    own = str(shutil.copy(elsewhere, project))
     assert "`pulumi` is not on the PATH" in refused(elsewhere.parent, "status", own)
 
 
