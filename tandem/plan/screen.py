@@ -122,8 +122,9 @@ def _price(console: Console, plan: Plan, ready: str) -> None:
     say_about(console, f"  {price}", f", {longer}{ready}")
     unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.config.region}" if bill.unpriced else ""
     newest = "run `tandem prices`" if bill.price_source == "aws" else "newer: --live-prices"
-    newer = f"; {newest}" if bill.price_age_days > FRESH_DAYS else ""
-    say(console, f"  {bill.price_origin}{unknown}{newer}")
+    is_old = bill.price_age_days > FRESH_DAYS
+    newer = f"; {newest}" if is_old else ""
+    say(console, f"  {bill.price_origin}{unknown}{newer}", "yellow" if is_old else "")
 
 
 def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence[Fit]) -> None:
