@@ -64,10 +64,10 @@ int cuDeviceGetName(char *name, int size, int device) {
 
 int cuDeviceGetUuid_v2(unsigned char *id, int device) { memset(id, 0xAA, 16); return SUCCESS; }
 
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = TOTAL_MIB * MIB; return SUCCESS; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = number("FAKE_MIB", TOTAL_MIB) * MIB; return SUCCESS; }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *bytes) {
-    *bytes = TOTAL_MIB * MIB;
+    *bytes = number("FAKE_MIB", TOTAL_MIB) * MIB;
     *free_bytes = *bytes - taken;
     return SUCCESS;
 }
