@@ -41,7 +41,9 @@ def assert_in_order(events: list[Event], config: str, models: int = 2) -> None:
     assert in_order(events) == ["stop", "mode", "prove", "start"], events
     stopped, started = ([event for event in events if event.kind == kind] for kind in ("stop", "start"))
     assert len(stopped) == len(started) == models
-    assert {event.config for event in events if event.kind != "stop"} == {config}
+    # A node that Karpenter's new pool launches at once may meet the plugin before its new settings.
+    last = {(event.kind, event.node): event.config for event in events if event.kind != "stop"}
+    assert {*last.values()} == {config}
     assert config not in {event.config for event in stopped}
 
 
