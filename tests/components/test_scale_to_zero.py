@@ -91,6 +91,22 @@ def test_the_objects_come_and_go_with_the_number_of_pods() -> None:
     assert {key for key in on if on[key] != off.get(key)} == {"replicaCount", "extraObjects"}
 
 
+@pytest.mark.real_world(
+    behaviour="KEDA counts the idle time in seconds, and a new object has another one of its own",
+    source="keda.sh/docs/2.20/reference/scaledobject-spec, cooldownPeriod and initialCooldownPeriod",
+)
+def test_a_model_stops_after_its_idle_time() -> None:
+    [_, scaled] = pair(Scaling(idle_minutes=25))["extraObjects"]
+    scaled["spec"].pop("triggers")
+    assert scaled["spec"] == {
+        "scaleTargetRef": {"name": "llama2-7b"},
+        "minReplicaCount": 0,
+        "maxReplicaCount": 1,
+        "cooldownPeriod": 1500,
+        "initialCooldownPeriod": 1500,
+    }
+
+
 def test_a_parked_model_has_no_objects() -> None:
     assert "extraObjects" not in pair(Scaling(), running=False)
 
