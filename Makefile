@@ -12,10 +12,9 @@ help:  ## List these targets
 plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 	@.venv/bin/tandem plan $(STACK)
 
-# What most changes need: a minute on two idle cores. `worksteal` leaves neighbours to one worker, which makes what
-# they share only once.
+# What most changes need: a minute on two idle cores.
 test: .venv/test  ## Run the tests that most changes need (one to three minutes)
-	@.venv/bin/python -m pytest -n auto --dist worksteal -m "not slow"
+	@.venv/bin/python -m pytest -n auto -m "not slow"
 
 # The wheel outside the checkout, with packages from the package index. One test needs `pulumi` on the PATH.
 test-wheel: .venv/test  ## Build the wheel and test it in a new environment
@@ -23,7 +22,7 @@ test-wheel: .venv/test  ## Build the wheel and test it in a new environment
 
 # Exhaustive tests: every order of creation, every key, every deletion, real processes.
 test-slow: .venv/test  ## Run the exhaustive tests
-	@.venv/bin/python -m pytest -n auto --dist worksteal -m slow
+	@.venv/bin/python -m pytest -n auto -m slow
 
 # Both of these in another order each time. The last line names the seed; SEED=7 repeats an order.
 test-random: .venv/test  ## Run `test` and `test-slow` in random order (SEED=7)
