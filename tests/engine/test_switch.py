@@ -41,9 +41,7 @@ def assert_in_order(events: list[Event], config: str, models: int = 2) -> None:
     assert in_order(events) == ["stop", "mode", "prove", "start"], events
     stopped, started = ([event for event in events if event.kind == kind] for kind in ("stop", "start"))
     assert len(stopped) == len(started) == models
-    # A node that Karpenter's new pool launches at once may meet the plugin before its new settings.
-    last = {(event.kind, event.node): event.config for event in events if event.kind != "stop"}
-    assert {*last.values()} == {config}
+    assert {event.config for event in events if event.kind != "stop"} == {config}
     assert config not in {event.config for event in stopped}
 
 
@@ -161,6 +159,8 @@ def test_on_karpenter_the_node_goes_before_the_one_of_the_new_mode_comes(raised:
     run = switch(stack, "mps")
     assert run.operations["replace"] == {"tandem-karpenter-gpu-pool", *JOBS, VALUE}
     events = journal(stack)[len(before) :]
+    # The new pool's nodes are launched at once, and meet the plugin before its new settings. No pod runs there yet.
+    events = [event for event in events if (event.kind, event.config, event.before) != ("mode", "timeslice-2", "")]
     assert_in_order(events, "mps-2")
     [old], [new] = ({event.node for event in events if event.kind == kind} for kind in ("stop", "start"))
     assert old != new
