@@ -81,8 +81,8 @@ coverage: .venv/test  ## Check that tests reach every line of the rules
 	.venv/bin/coverage run -m pytest -q tests/sharing tests/stacks $(OF_PROGRAMS)
 	.venv/bin/coverage report
 
-# Makes 200 small faults in the committed code, one at a time, and counts those that no test notices. It resumes after an
-# interruption; MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
+# Makes 200 small faults in the committed code, one at a time, and counts those that no test notices.
+# MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
 mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
