@@ -61,7 +61,6 @@ FLOORS_OF_THE_WORLD = (
     {"entities"},
     {"providers", "controllers", "faults", "foreign", "store"},
     {"rules"},
-    {"api_server"},
     {"world"},
 )
 """The floors of `sandbox.world`, from the ground: a room imports rooms of lower floors only."""

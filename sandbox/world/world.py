@@ -16,8 +16,8 @@ from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
-from sandbox.cloud.protocol import Question, Values
-from sandbox.world import api_server, tokens
+from sandbox.cloud.protocol import Question
+from sandbox.world import tokens
 from sandbox.world.controllers import jobs, reactions
 from sandbox.world.durations import minutes
 from sandbox.world.entities import (
@@ -35,7 +35,7 @@ from sandbox.world.providers.callers import Callers
 from sandbox.world.providers.changes import Difference, difference
 from sandbox.world.providers.descriptions import describe
 from sandbox.world.providers.functions import answer
-from sandbox.world.providers.kubeconfig import api_server as server_of
+from sandbox.world.providers.kubeconfig import api_server
 from sandbox.world.providers.names import named, without_defaults
 from sandbox.world.providers.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
@@ -109,7 +109,7 @@ class World:
                 type=type,
                 name=name,
                 inputs=given,
-                cluster=server_of(provider) if type.startswith(tokens.KUBERNETES) else "",
+                cluster=api_server(provider) if type.startswith(tokens.KUBERNETES) else "",
                 provider=provider,
                 caller=self.callers.of(provider),
             )
@@ -182,16 +182,6 @@ class World:
         with self._changed:
             found = answer(self._entities, question) or describe(self._entities, question, self.callers)
         return dict(self._cloud.answer(question) if found is None else found)
-
-    def ask_api_server(self, server: str, token: str, path: str) -> tuple[int, Values]:
-        """HTTP status and body of a GET request to a cluster's API server."""
-        with self._changed:
-            return api_server.answer(self._entities, server, token, path)
-
-    @property
-    def authority(self) -> dict[str, str]:
-        """See `Entities.authority`."""
-        return self._entities.authority
 
     def _identity(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.identity(question.provider))
