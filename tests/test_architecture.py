@@ -59,7 +59,7 @@ IN_SANDBOX = {
 FLOORS_OF_THE_WORLD = (
     {"tables", "tokens", "durations"},
     {"entities"},
-    {"providers", "controllers", "faults", "foreign", "store"},
+    {"providers", "controllers", "foreign", "store"},
     {"rules"},
     {"world"},
 )

@@ -11,6 +11,8 @@ Key = tuple[str, str]
 PULUMI = "pulumi"
 
 CREATE_FAILED, DEGRADED = "CREATE_FAILED", "DEGRADED"
+STAYS_FAILED = (tokens.NODE_GROUP, tokens.ADDON)
+"""Types that EKS keeps after a failed creation. The provider then has their id (d.SetId in node_group.go, addon.go)."""
 
 
 class CloudError(Exception):
@@ -31,7 +33,7 @@ class IncompleteError(CloudError):
 
 
 class Lost(Exception):
-    """The call succeeded, but its reply never arrived."""
+    """The call succeeded, but its reply never arrived. Only tests lose replies."""
 
 
 @dataclass(slots=True, kw_only=True)

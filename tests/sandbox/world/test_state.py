@@ -1,15 +1,14 @@
-"""The emulated state: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
+"""The emulated state: ids, names, differences, leftovers, and a state file that is never reset silently."""
 
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.wire import UNKNOWN
-from sandbox.world import CloudError, Fault, Faults, Lost, World, tokens
+from sandbox.world import World, tokens
 from sandbox.world.providers.names import named
 from tests.sandbox.world_pieces import Account, refused
 
@@ -83,42 +82,6 @@ def test_a_null_or_empty_value_is_no_change() -> None:
 def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str, Any]) -> None:
     found = World().diff(token, {**old, "spec": {"a": 1}}, {"metadata": UNKNOWN, "spec": {"a": 1}})
     assert (found.changed, found.replaces, found.delete_before_replace) == (("metadata",), (), False)
-
-
-# Faults.
-
-
-@pytest.mark.parametrize("operation", ["create", "update", "delete"])
-def test_a_fault_stops_one_call_of_its_type_operation_and_name(operation: Any) -> None:
-    world = World(faults=Faults([Fault(type=tokens.VPC, operation=operation, name="second")]))
-    world.create(tokens.ROLE, "second", {"name": "r"}, {})
-    calls: dict[str, Callable[[], Any]] = {
-        "create": lambda: world.create(tokens.VPC, "second", {}, {}),
-        "update": lambda: world.update(tokens.VPC, made, {"tags": {}}),
-        "delete": lambda: world.delete(tokens.VPC, made),
-    }
-    world.create(tokens.VPC, "first", {}, {})
-    made = "" if operation == "create" else calls["create"]()[0]
-    before = [one.key for one in world.entities()]
-    with pytest.raises(CloudError, match="an injected fault"):
-        calls[operation]()
-    assert ([one.key for one in world.entities()], world.faults.waiting) == (before, ())
-    calls[operation]()
-
-
-def test_a_resource_exists_after_a_lost_reply() -> None:
-    faults = Faults([Fault(type=tokens.VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
-    world = World(faults=faults)
-    with pytest.raises(Lost):
-        world.create(tokens.VPC, "v", {}, {})
-    (made,) = world.leftovers([])
-    with pytest.raises(Lost):
-        world.update(tokens.VPC, made.id, {"tags": {"a": "b"}})
-    assert world.entities()[0].inputs == {"tags": {"a": "b"}}
-    with pytest.raises(Lost):
-        world.delete(tokens.VPC, made.id)
-    assert (world.entities(), faults.waiting) == ([], ())
-    world.delete(tokens.VPC, made.id)
 
 
 # Leftovers, and changes outside Pulumi.
