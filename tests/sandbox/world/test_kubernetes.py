@@ -296,16 +296,6 @@ def test_a_volume_stays_attached_if_the_drivers_node_is_deleted_first(ready: Acc
 # Deletion of releases.
 
 
-def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account) -> None:
-    release = account.release("r", "node-feature-discovery")
-    account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
-    with refused("Timeout", "prune Job"):
-        account.drop(tokens.RELEASE, release)
-    assert [one.id for one in account.of(tokens.JOB)] == ["kube-system/r-node-feature-discovery-prune"]
-    with refused("NotFound", "release: not found"):
-        account.drop(tokens.RELEASE, release)
-
-
 def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) -> None:
     release = account.release("r", "gpu-operator")
     account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
