@@ -126,7 +126,7 @@ def _answer(entities: Entities, server: str, caller: str, path: str) -> tuple[in
 def _objects(entities: Entities, cluster: Entity) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     """Version and plural of each object, and the object. Of pods, only what a program looks for."""
     server = str(cluster.outputs["endpoint"])
-    for namespace in sorted(FIRST_NAMESPACES):
+    for namespace in FIRST_NAMESPACES:
         yield ("v1", "namespaces"), {"metadata": {"name": namespace}}
     for release in releases(entities, server, DISCOVERY):
         yield ("apps/v1", "deployments"), _workload(str(release.inputs["name"]), release.namespace, DISCOVERY)

@@ -13,7 +13,6 @@ from sandbox.world.entities import Entities, Entity, GpuState, value_at, values_
 from sharing.modes.base import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-GPU_PRESENT = "nvidia.com/gpu.present"
 OPERANDS = "nvidia.com/gpu.deploy.operands"
 """If this label is `false`, the operator runs nothing on the node.
 
@@ -235,7 +234,4 @@ def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
         return False
     required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     terms = values_at(values, required)
-    if terms:
-        return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
-    # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (gpu_count(node) > 0 and _discovers(entities, node.cluster))
+    return not terms or any(all(meets(has, one) for one in term["matchExpressions"]) for term in terms)

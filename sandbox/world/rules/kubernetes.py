@@ -22,7 +22,7 @@ DOCS = "https://kubernetes.io/docs/"
 REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
-FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+FIRST_NAMESPACES = ("default", "kube-system")
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -206,7 +206,7 @@ def _stays_failed(case: Case) -> str | None:
 
 
 def _timeout(type: str, on: Moments, source: str, refuses: Refusal, **more: Any) -> Rule:
-    return Rule((type,), on, "Timeout", source, refuses, waits=True, **more)
+    return Rule((type,), on, "Timeout", source, refuses, **more)
 
 
 STORAGE = DOCS + "concepts/storage/persistent-volumes/"
@@ -227,8 +227,8 @@ RULES: tuple[Rule, ...] = (
     _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),
     _timeout(tokens.RELEASE, DELETE, DEFINITIONS, _stuck_crds, leaves=_forget_release),
-    Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, waits=True, done=True),
+    Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, done=True),
     # The proof retries for some time, because the plugin needs time after a change of its config.
-    Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
+    Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, done=True),
     Rule((tokens.JOB,), UPDATE, "JobFailed", AWAITED, _stays_failed, done=True),
 )

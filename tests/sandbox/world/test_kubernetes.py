@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.world import CloudError, IncompleteError, tokens
 from sandbox.world.controllers.nodes import gpu_count
 from sandbox.world.controllers.plugin import advertised
@@ -42,6 +43,9 @@ def test_no_server_answers_after_the_cluster_is_deleted_and_a_new_one_is_differe
     assert before["vpcConfig"]["clusterSecurityGroupId"] != after["vpcConfig"]["clusterSecurityGroupId"]
     with pytest.raises(CloudError, match="unreachable"):
         account.world.create(tokens.NAMESPACE, "n", {"metadata": meta("n")}, old)
+    account.provider = {"kubeconfig": json.dumps(kubeconfig(after))}
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
+    account.drop(tokens.NAMESPACE, namespace)
 
 
 def test_deleting_a_namespace_deletes_its_contents(account: Account) -> None:
@@ -101,12 +105,14 @@ def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account
         ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
 
 
-def test_a_release_waits_for_shares_that_appear_later() -> None:
+def test_a_release_waits_for_shares_that_appear_later(monkeypatch: pytest.MonkeyPatch) -> None:
     account = Account(Outside(patience=5.0))
     account.cluster()
     account.nodes()
     account.gpu_nodes()
     made: list[str] = []
+    # Patience begins with the call, and not with the cloud.
+    monkeypatch.setattr("sandbox.world.world.time.monotonic", lambda: 1e9)
     waiting = threading.Thread(target=lambda: made.append(account.model()))
     waiting.start()
     waiting.join(0.2)

@@ -98,6 +98,15 @@ def test_leftovers_are_unknown_resources_without_a_known_owner() -> None:
     assert len(account.world.leftovers([])) == len(account.world.entities())
 
 
+def test_a_resource_keeps_the_region_and_tags_of_its_provider_and_no_credentials() -> None:
+    world, tags = World(), {"tags": {"team": "blue"}}
+    given = {"region": "eu-west-1", "defaultTags": tags, "token": "secret"}
+    identity, _ = world.create(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, given)
+    outputs = world.update(tokens.VPC, identity, {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}})
+    assert (outputs["region"], outputs["tagsAll"]) == ("eu-west-1", {"team": "blue", "a": "b"})
+    assert "secret" not in str(world.entities())
+
+
 def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
 
@@ -106,6 +115,8 @@ def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.Mo
         together.wait(timeout=300)  # passes only once all five calls sleep at the same time
 
     monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
+    with refused("InvalidVpcID.NotFound"):  # at once
+        world.create(tokens.SUBNET, "s", {"vpcId": "vpc-0"}, {})
     threads = [threading.Thread(target=lambda: world.create(tokens.VPC, "v", {}, {})) for _ in range(5)]
     for thread in threads:
         thread.start()
