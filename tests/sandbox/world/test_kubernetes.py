@@ -10,7 +10,6 @@ from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.world import CloudError, IncompleteError, tokens
 from sandbox.world.controllers.nodes import gpu_count
 from sandbox.world.controllers.plugin import advertised
-from sandbox.world.entities import Entities
 from tests.sandbox.outside import Outside
 from tests.sandbox.world_pieces import GPU_LABELS, SHARED, TAINT, Account, meta, refused
 
@@ -127,9 +126,9 @@ def test_a_release_waits_for_shares_that_appear_later(monkeypatch: pytest.Monkey
 
 def offered(account: Account) -> dict[str, int]:
     """The resources that the only GPU node offers."""
-    entities = Entities(account.world.entities())
-    [node] = [one for one in entities.of(tokens.NODE) if gpu_count(one)]
-    return {name: offer.count for name, offer in advertised(entities, node).items() if offer.count}
+    with account.world.changing() as entities:
+        [node] = [one for one in entities.of(tokens.NODE) if gpu_count(one)]
+        return {name: offer.count for name, offer in advertised(entities, node).items() if offer.count}
 
 
 CONFIGS = {
