@@ -59,9 +59,8 @@ IN_SANDBOX = {
 FLOORS_OF_THE_WORLD = (
     {"tables", "tokens", "durations"},
     {"entities"},
-    {"providers", "controllers", "faults", "foreign", "store"},
+    {"providers", "controllers", "foreign", "store"},
     {"rules"},
-    {"api_server"},
     {"world"},
 )
 """The floors of `sandbox.world`, from the ground: a room imports rooms of lower floors only."""

@@ -1,7 +1,6 @@
 """The emulated cloud with a memory, and the rules that it enforces. This module exports its public names."""
 
 from sandbox.world.entities import CloudError, Entity, Event, IncompleteError, Lost
-from sandbox.world.faults import Fault, Faults
 from sandbox.world.rules.every import RULES
 from sandbox.world.store import InUseError, StateError
 from sandbox.world.world import World
@@ -11,8 +10,6 @@ __all__ = [
     "CloudError",
     "Entity",
     "Event",
-    "Fault",
-    "Faults",
     "InUseError",
     "IncompleteError",
     "Lost",

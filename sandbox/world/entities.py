@@ -11,6 +11,8 @@ Key = tuple[str, str]
 PULUMI = "pulumi"
 
 CREATE_FAILED, DEGRADED = "CREATE_FAILED", "DEGRADED"
+STAYS_FAILED = (tokens.NODE_GROUP, tokens.ADDON)
+"""Types that EKS keeps after a failed creation. The provider then has their id (d.SetId in node_group.go, addon.go)."""
 
 
 class CloudError(Exception):
@@ -31,7 +33,7 @@ class IncompleteError(CloudError):
 
 
 class Lost(Exception):
-    """The call succeeded, but its reply never arrived."""
+    """The call succeeded, but its reply never arrived. Only tests lose replies."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,9 +145,6 @@ class Entities:
     """Inputs of every version of a launch template, by its id and the version, e.g. `lt-1:2`."""
     offers: dict[str, list[str]] = field(default_factory=dict)
     """Zones in which this account gets an instance type, if they differ from the default."""
-    authority: dict[str, str] = field(default_factory=dict)
-    """What the API servers of clusters show, as PEM: `certificate` of their authority, and `server`, a certificate with
-    its key. Empty if they answer nobody but Pulumi's providers."""
     _by_key: dict[Key, Entity] = field(init=False, default_factory=dict)
     _by_type: dict[str, dict[Key, Entity]] = field(init=False, default_factory=dict, compare=False)
 

@@ -26,7 +26,7 @@ class InUseError(StateError):
         self.holder = holder
 
 
-KEPT = ("serial", "recycled", "quotas", "peaks", "offers", "templates", "authority")
+KEPT = ("serial", "recycled", "quotas", "peaks", "offers", "templates")
 """Fields of `Entities` that the file stores unchanged."""
 
 
@@ -129,7 +129,6 @@ def _read(path: Path) -> Entities:
             gpus={node: GpuState(**state) for node, state in raw.get("gpus", {}).items()},
             processes={pod: Process(**process) for pod, process in raw.get("processes", {}).items()},
             templates=dict(raw.get("templates", {})),
-            authority=dict(raw.get("authority", {})),
             offers={str(name): [str(zone) for zone in zones] for name, zones in raw["offers"].items()},
         )
     raise wrong("is incomplete")

@@ -16,26 +16,25 @@ from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
-from sandbox.cloud.protocol import Question, Values
-from sandbox.world import api_server, tokens
+from sandbox.cloud.protocol import Question
+from sandbox.world import tokens
 from sandbox.world.controllers import jobs, reactions
 from sandbox.world.durations import minutes
 from sandbox.world.entities import (
     CREATE_FAILED,
+    STAYS_FAILED,
     CloudError,
     Entities,
     Entity,
     IncompleteError,
     Key,
-    Lost,
 )
-from sandbox.world.faults import STAYS_FAILED, Faults
 from sandbox.world.foreign import ELSEWHERE
 from sandbox.world.providers.callers import Callers
 from sandbox.world.providers.changes import Difference, difference
 from sandbox.world.providers.descriptions import describe
 from sandbox.world.providers.functions import answer
-from sandbox.world.providers.kubeconfig import api_server as server_of
+from sandbox.world.providers.kubeconfig import api_server
 from sandbox.world.providers.names import named, without_defaults
 from sandbox.world.providers.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
@@ -60,13 +59,12 @@ class World:
         self,
         path: Path | None = None,
         *,
-        faults: Faults | None = None,
         seconds_per_minute: float | None = None,
         patience: float = 10.0,
     ) -> None:
         self._store = Store(path)
         self._entities = self._store.load()
-        self.faults = faults or Faults()
+        self.rules = RULES
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
         self.callers = Callers()
@@ -83,6 +81,7 @@ class World:
     def check(self, type: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
         """The inputs with generated names. Raises CloudError for inputs that the provider rejects immediately."""
         with self._changed:
+            self._touch()
             checked = self._named(type, name, inputs, old)
             self._refuse("check", Case(entities=self._entities, type=type, name=name, inputs=checked))
             return checked
@@ -90,7 +89,6 @@ class World:
     def diff(self, type: str, old_inputs: dict[str, Any], new_inputs: dict[str, Any]) -> Difference:
         """The effect of a change. Both arguments are checked inputs."""
         with self._changed:
-            self._touch()
             unready = type == tokens.JOB and jobs.is_replaced(self._entities, new_inputs)
             return difference(type, old_inputs, new_inputs, unready=unready)
 
@@ -99,9 +97,8 @@ class World:
     ) -> tuple[str, dict[str, Any]]:
         """Creates a resource, and returns its id and outputs.
 
-        Raises CloudError, IncompleteError if the resource exists anyway, or Lost.
+        Raises CloudError, or IncompleteError if the resource exists anyway.
         """
-        kind, fault = self._faulted(type, "create", name)
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
             case = Case(
@@ -109,13 +106,12 @@ class World:
                 type=type,
                 name=name,
                 inputs=given,
-                cluster=server_of(provider) if type.startswith(tokens.KUBERNETES) else "",
+                cluster=api_server(provider) if type.startswith(tokens.KUBERNETES) else "",
                 provider=provider,
                 caller=self.callers.of(provider),
             )
             self._refuse("check", case)
-        with self._call("create", case) as error:
-            failed = error or fault
+        with self._call("create", case) as failed:
             serial = self._next()
             identity, outputs = outputs_of(self._cloud, self._entities, type, name, serial, given, provider)
             entity = self._entities.add(
@@ -134,15 +130,14 @@ class World:
             if failed is not None and type in STAYS_FAILED:
                 entity.set_status(CREATE_FAILED)
             # If the quota is exceeded, some nodes can still start.
-            joins = fault is None and (error is None or error.code != "NodeCreationFailure")
+            joins = failed is None or failed.code != "NodeCreationFailure"
             reactions.created(self._entities, entity, case.caller, joins=joins)
             self._save()
-        return identity, self._answer(entity, kind, failed)
+        return identity, self._answer(entity, failed)
 
     def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Current inputs and outputs. None if the resource does not exist. Raises CloudError if no server answers."""
         with self._changed:
-            self._touch()
             entity = self._found(type, id)
             return copy.deepcopy((entity.inputs, entity.outputs)) if entity else None
 
@@ -151,7 +146,6 @@ class World:
     ) -> dict[str, Any]:
         """Updates a resource and returns its outputs. `provider` defaults to the one that created it."""
         entity = self._existing(type, id)
-        kind, _ = self._faulted(type, "update", entity.name)
         given = copy.deepcopy(inputs)
         with self._call("update", self._case(entity, given, provider)) as failed:
             entity = self._existing(type, id)
@@ -159,7 +153,7 @@ class World:
             entity.outputs = outputs_after(self._cloud, self._entities, entity, before)
             reactions.updated(self._entities, entity, before)
             self._save()
-        return self._answer(entity, kind, failed)
+        return self._answer(entity, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
         """Deletes a resource. A missing resource is an error only if the provider reports an error."""
@@ -167,31 +161,18 @@ class World:
         if entity is None:
             kubernetes.refuse_missing(type, id)
             return
-        kind, _ = self._faulted(type, "delete", entity.name)
         with self._call("delete", self._case(entity, entity.inputs, provider)):
             found = self._entities.get(type, id)
             if found is not None:
                 reactions.delete(self._entities, found)
                 self._save()
-        self._lose(kind)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """The result of a function. Raises `Refused` if it is not emulated."""
-        self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
             found = answer(self._entities, question) or describe(self._entities, question, self.callers)
         return dict(self._cloud.answer(question) if found is None else found)
-
-    def ask_api_server(self, server: str, token: str, path: str) -> tuple[int, Values]:
-        """HTTP status and body of a GET request to a cluster's API server."""
-        with self._changed:
-            return api_server.answer(self._entities, server, token, path)
-
-    @property
-    def authority(self) -> dict[str, str]:
-        """See `Entities.authority`."""
-        return self._entities.authority
 
     def _identity(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.identity(question.provider))
@@ -244,7 +225,7 @@ class World:
 
     def _wait(self, moment: Moment, case: Case) -> CloudError | None:
         """Waits until no rule rejects the call. Gives up when nothing has changed for `patience` seconds."""
-        while (refused := refusal(RULES, moment, case)) is not None:
+        while (refused := refusal(self.rules, moment, case)) is not None:
             rule, error = refused
             quiet = self._patience - (time.monotonic() - self._moved_at)
             if not rule.waits or (quiet <= 0 and not self._busy):
@@ -258,7 +239,7 @@ class World:
         return None
 
     def _refuse(self, moment: Moment, case: Case, *, at_once: bool = False) -> None:
-        rules = [rule for rule in RULES if not (rule.waits or rule.done)] if at_once else RULES
+        rules = [rule for rule in self.rules if not (rule.waits or rule.done)] if at_once else self.rules
         if (refused := refusal(rules, moment, case)) is not None:
             raise refused[1]
 
@@ -267,19 +248,8 @@ class World:
             self._moved_at = time.monotonic()
             self._changed.notify_all()
 
-    def _faulted(self, token: str, operation: Any, name: str) -> tuple[str | None, CloudError | None]:
-        self._touch()
-        return self.faults.met(token, operation, name)
-
-    @staticmethod
-    def _lose(kind: str | None) -> None:
-        """Raises `Lost` if a fault requires it."""
-        if kind == "lost":
-            raise Lost("the call succeeded, but the connection closed before the reply arrived (an injected fault)")
-
-    def _answer(self, entity: Entity, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
-        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
-        self._lose(kind)
+    def _answer(self, entity: Entity, failed: CloudError | None) -> dict[str, Any]:
+        """The outputs. Raises `IncompleteError` if the call failed."""
         # After a failed creation, the provider reads nothing back, so values that AWS computes are unknown.
         outputs = copy.deepcopy(without_defaults(entity.inputs) if entity.status == CREATE_FAILED else entity.outputs)
         if failed is not None:
@@ -312,7 +282,6 @@ class World:
             return self._entities.get(token, identity)
 
     def _named(self, token: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
-        self._touch()
         return named(
             token, name, inputs, old, lambda length: digest("name", token, name, str(self._next()), length=length)
         )

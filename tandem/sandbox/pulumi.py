@@ -55,8 +55,6 @@ class Pulumi:
         self._python = folder / "python"
         self.providers = ""
         """The value of PULUMI_DEBUG_PROVIDERS."""
-        self.proxy = ""
-        """The proxy that leads to the API servers of the emulated clusters; "" if they answer nobody."""
         self.stack_folder = Path()
         """The folder of the user's stack file, for relative paths in it."""
         self.stdout: int | None = None
@@ -161,7 +159,6 @@ class Pulumi:
         """The environment of `pulumi`: without the caller's AWS, Kubernetes or Pulumi variables."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(HIDDEN)},
-            **({"HTTPS_PROXY": self.proxy, "NO_PROXY": "127.0.0.1,localhost"} if self.proxy else {}),
             "PULUMI_BACKEND_URL": f"{self._backend.as_uri()}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": self.providers,

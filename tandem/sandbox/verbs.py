@@ -146,12 +146,12 @@ def opened(place: Place, *, pace: float) -> Iterator[Sandbox]:
     # Before anything slow: it refuses while another command is running.
     world = World(place.folder / CLOUD, seconds_per_minute=pace)
     try:
-        from sandbox.engine import serving, serving_clusters
+        from sandbox.engine import serving
 
         pulumi = Pulumi(place.folder, place.stack)
         pulumi.clear()
-        with serving(world) as providers, serving_clusters(world) as proxy:
-            pulumi.providers, pulumi.proxy = providers, proxy
+        with serving(world) as providers:
+            pulumi.providers = providers
             yield Sandbox(place, world, pulumi)
     finally:
         world.close()

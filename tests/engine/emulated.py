@@ -14,7 +14,7 @@ import yaml
 from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
 from sandbox.preview.program import run as run_in_process
-from sandbox.world import Entity, Fault, Faults
+from sandbox.world import Entity
 from sandbox.world.providers.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
@@ -23,6 +23,7 @@ from tandem.dry_run.program import answers_of_vpc
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
 from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
+from tests.sandbox.faults import Fault, Faults
 from tests.sandbox.outside import Outside
 
 T = TypeVar("T")
@@ -188,7 +189,8 @@ class Stack:
     def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, fresh: bool = False) -> Run:
         going_wrong = Faults(faults)
         with opened(self.place, pace=0) as sandbox:
-            sandbox.world.callers, sandbox.world.faults = self.callers, going_wrong
+            sandbox.world.callers = self.callers
+            going_wrong.strike(sandbox.world)
             sandbox.prepare(fresh=fresh)
             run = shown(sandbox, verb, *AT_ONCE, "--json", *options)
         self.unfired = going_wrong.waiting

@@ -14,7 +14,6 @@ import yaml
 from sandbox.world import Entity, World
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import AT_ONCE, CLOUD, opened
-from tests.authority import make_authority
 from tests.engine.emulated import Stack
 from tests.sandbox.outside import Outside
 
@@ -29,14 +28,13 @@ class Platform(Stack):
 
     @classmethod
     def made(cls, folder: Path, extras: Sequence[str] = (), **config: str) -> Self:
-        """Creates the cluster in a new emulated cloud, whose API servers answer."""
+        """Creates the cluster in a new emulated cloud."""
         project = {"name": NAME, "runtime": "python", "main": str(PROGRAM)}
         (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project), encoding="utf-8")
         values = {"aws:region": "us-east-1", f"{NAME}:extras": list(extras)}
         values |= {f"{NAME}:{key}": value for key, value in config.items()}
         (folder / f"Pulumi.{NAME}.yaml").write_text(yaml.safe_dump({"config": values}), encoding="utf-8")
         stack = cls(folder, NAME)
-        stack.behind(lambda world: _give(world, make_authority()))
         stack.comes_up()
         return stack
 
@@ -104,8 +102,3 @@ def _of(world: World, token: str) -> list[Entity]:
 
 def _text(entity: Entity) -> str:
     return json.dumps({field.name: getattr(entity, field.name) for field in fields(entity)}, sort_keys=True)
-
-
-def _give(world: Outside, authority: dict[str, str]) -> None:
-    with world.changing() as entities:
-        entities.authority = authority

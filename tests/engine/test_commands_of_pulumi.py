@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.world import Fault
 from tests.engine.emulated import Raise, Stack
+from tests.sandbox.faults import Fault
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 

@@ -1,6 +1,6 @@
 """Stacks of ours in a cluster that another team made with a program of its own: what is theirs stays, byte for byte."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from sandbox.world.foreign import found_vpc
 from sandbox.world.providers.callers import Callers
 from sharing.files import lock
 from sharing.stack.existing import ExistingVpc
+from tests.engine.api_server import answering
 from tests.engine.foreign import NAME, Guest, Platform, Snapshot
 from tests.program.conftest import VARIANTS
 from tests.sandbox.outside import Outside
@@ -28,6 +29,13 @@ EVERYTHING: dict[str, Any] = {
 LEFT_BY_HELM = {f"{kind}.nfd.k8s-sigs.io" for kind in ("nodefeatures", "nodefeaturegroups", "nodefeaturerules")}
 """Definitions in a chart's folder `crds/`, which Helm never deletes (helm.sh/docs/chart_best_practices/)."""
 Host = Callable[..., Platform]
+
+
+@pytest.fixture(autouse=True)
+def api_servers() -> Iterator[None]:
+    """A stack looks what is in the cluster."""
+    with answering():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,9 @@ pulumi 3.260 marks a resource with initialization errors after a failed creation
 
 import pytest
 
-from sandbox.world import Entity, Fault
+from sandbox.world import Entity
 from tests.engine.emulated import Raise, Stack
+from tests.sandbox.faults import Fault
 
 STACK = "timeslice"
 NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"

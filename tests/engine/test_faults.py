@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from sandbox.graph import IN_STATE_ALONE, Graph
-from sandbox.world import Fault, World
-from sandbox.world.faults import Kind, Operation
+from sandbox.world import World
 from tandem.main import main
 from tests.engine.emulated import EVERY_TYPE, Raise, Stack
+from tests.sandbox.faults import Fault, Kind, Operation
 from tests.shipped import STACKS
 
 STACK = "timeslice"

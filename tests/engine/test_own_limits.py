@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Event, Fault
+from sandbox.world import Event
 from sandbox.world.controllers.user_data import mps_directory
 from tests.engine.emulated import Raise, Stack
 from tests.engine.switches import (
@@ -24,6 +24,7 @@ from tests.engine.switches import (
     in_order,
     journal,
 )
+from tests.sandbox.faults import Fault
 
 STACK, OWN = "timeslice", "per-model"
 ROUND = (OWN, "mps", OWN, "exclusive", OWN, STACK)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import Event, Fault
+from sandbox.world import Event
 from tests.engine.emulated import Raise, Run, Stack
 from tests.engine.switches import (
     CONFIGS,
@@ -23,6 +23,7 @@ from tests.engine.switches import (
     in_order,
     journal,
 )
+from tests.sandbox.faults import Fault
 from tests.sandbox.outside import Outside
 
 STACK = "timeslice"

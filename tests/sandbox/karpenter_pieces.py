@@ -40,7 +40,6 @@ class Karpenter(Account):
             "role": "karpenters-nodes",
             "subnetSelectorTerms": [{"id": one} for one in self.subnets],
             "securityGroupSelectorTerms": [{"id": "sg-1"}],
-            "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi", "volumeType": "gp3"}}],
         }
         return self.make(tokens.NODE_CLASS, metadata=meta("gpu"), spec=spec)
 

@@ -188,10 +188,10 @@ def meta(name: str, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def refused(code: str, words: str | None = None) -> Iterator[None]:
+def refused(code: str, words: str | None = None) -> Iterator[pytest.ExceptionInfo[CloudError]]:
     """Expects an error with that code, and checks that its rule names a source."""
     with pytest.raises(CloudError, match=words) as caught:
-        yield
+        yield caught
     assert caught.value.code == code
     assert str(caught.value) == f"{code}: {caught.value.message}"
     assert "/" in caught.value.source

@@ -3,7 +3,6 @@
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import made
 from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
-from sandbox.world.controllers.settling import settle
 from sandbox.world.entities import Entities, Entity, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
@@ -11,13 +10,11 @@ BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 # CRDs of the pinned charts, as far as our stacks have such objects or Helm leaves the CRDs behind: kinds by group, and
 # whether an uninstall deletes them. Helm keeps CRDs in `crds/` and deletes CRDs that are templates (seen by installing
 # the charts).
-_KARPENTER: dict[str, tuple[str, ...]] = {
-    "karpenter.sh": ("NodePool", "NodeOverlay"),
-    "karpenter.k8s.aws": ("EC2NodeClass",),
-}
 CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
-    "karpenter-crd": (_KARPENTER, True),
-    "karpenter": (_KARPENTER, False),
+    "karpenter-crd": (
+        {"karpenter.sh": ("NodePool", "NodeOverlay"), "karpenter.k8s.aws": ("EC2NodeClass",)},
+        True,
+    ),
     DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
     "keda": ({"keda.sh": ("ScaledObject",)}, True),
     "keda-add-ons-http": ({"http.keda.sh": ("InterceptorRoute",)}, True),
@@ -49,14 +46,13 @@ def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
 def install(entities: Entities, release: Entity) -> None:
     """Creates the CRDs and pods of a new release."""
     groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
-    if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
-        for group, kinds in groups.items():
-            for kind in kinds:
-                name = f"{kind.lower()}s.{group}"
-                defined = {"spec": {"group": group, "names": {"kind": kind}}}
-                crd = made(entities, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
-                # The next release takes over a CRD that an uninstalled release has left behind.
-                crd.owner = crd.owner or release.key
+    for group, kinds in groups.items():
+        for kind in kinds:
+            name = f"{kind.lower()}s.{group}"
+            defined = {"spec": {"group": group, "names": {"kind": kind}}}
+            crd = made(entities, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
+            # The next release takes over a CRD that an uninstalled release has left behind.
+            crd.owner = release.key
     replace_pods(entities, release)
 
 
@@ -77,21 +73,18 @@ def replace_pods(entities: Entities, release: Entity) -> None:
 
 def uninstall(entities: Entities, release: Entity) -> None:
     """Deletes everything that Helm deletes with a release: its pods, and CRDs that are templates."""
-    for pod in entities.owned_by(release, tokens.POD):
-        entities.remove(pod)
-    settle(entities)
-    crds = entities.owned_by(release, tokens.CRD)
     if deletes_its_crds(release):
         # Kubernetes then deletes all objects of their kinds, without Pulumi's knowledge.
+        crds = entities.owned_by(release, tokens.CRD)
         for custom in [one for crd in crds for one in custom_resources(entities, crd)]:
             entities.remove(custom)
+        entities.remove(release)
     else:
-        for crd in crds:
-            crd.owner = None
+        forget(entities, release)
+
+
+def forget(entities: Entities, release: Entity) -> None:
+    """Deletes a release with its pods, but not its CRDs."""
+    for crd in entities.owned_by(release, tokens.CRD):
+        crd.owner = None
     entities.remove(release)
-
-
-def leave_job(entities: Entities, release: Entity, name: str) -> None:
-    """Leaves behind the Job of a hook that found no node. No resource owns it."""
-    job = made(entities, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
-    job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}

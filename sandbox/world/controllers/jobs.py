@@ -56,7 +56,6 @@ def run(entities: Entities, job: Entity) -> None:
     A Job for which Pulumi does not wait stays active until its pods can run. A suspended Job has no pods.
     """
     if value_at(job.inputs, "spec.suspend"):
-        job.outputs["status"] = {"conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended"}]}
         return
     given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
@@ -65,10 +64,9 @@ def run(entities: Entities, job: Entity) -> None:
         return
     for reason, why in ((LATE, why_late(*given)), (FAILED, why_failed(*given))):
         if why is not None:
-            condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
-            job.outputs["status"] = {"failed": 1, "conditions": [condition]}
+            job.outputs["status"] = {"conditions": [{"type": "Failed", "reason": reason, "message": why}]}
             return
-    job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete", "status": "True"}]}
+    job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete"}]}
     nodes = {one.id: one for one in placed(entities, job.cluster, job.namespace, pods) if isinstance(one, Entity)}
     for node in nodes.values():
         journal.note_proof(entities, job, node)

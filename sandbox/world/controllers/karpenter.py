@@ -70,7 +70,7 @@ def make_profiles(entities: Entities, server: str) -> None:
             and why_idle(entities, server) is None
         ):
             name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
-            made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
+            made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"role": role})
 
 
 def launch_nodes(entities: Entities, server: str) -> None:
@@ -94,7 +94,6 @@ def _class_of(entities: Entities, pool: Entity) -> Entity | None:
 def _launch(entities: Entities, pool: Entity, node_class: Entity) -> None:
     template = value_at(pool.inputs, "spec.template")
     [kinds] = [one["values"] for one in template["spec"]["requirements"] if one["key"] == TYPE_LABEL]
-    disk = value_at(node_class.inputs, "spec.blockDeviceMappings.ebs")
     instance, node = launch(
         entities,
         owner=pool,
@@ -104,9 +103,8 @@ def _launch(entities: Entities, pool: Entity, node_class: Entity) -> None:
         spot=False,
         subnet=value_at(node_class.inputs, "spec.subnetSelectorTerms.id"),
         security_groups=values_at(node_class.inputs, "spec.securityGroupSelectorTerms.id"),
-        disk={"size": disk["volumeSize"], "type": disk["volumeType"]},
         # Plain text, unlike that of a launch template (karpenter.sh/docs/concepts/nodeclasses/, spec.userData).
         user_data=value_at(node_class.inputs, "spec.userData"),
     )
     node.cluster = pool.cluster
-    node.outputs = describe_node(node, instance, template["metadata"]["labels"], template["spec"]["taints"])
+    node.outputs = describe_node(instance, template["metadata"]["labels"], template["spec"]["taints"])

@@ -1,11 +1,10 @@
 """Nodes: resources that EKS and EC2 create and delete for control planes and node groups."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
-from sandbox.cloud.identity import ACCOUNT, digest
+from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers import hardware, quotas
 from sandbox.world.controllers.user_data import decoded, template_of
@@ -66,7 +65,7 @@ def make_control_plane(entities: Entities, cluster: Entity) -> None:
         if interface.inputs["subnetId"] not in wanted:
             entities.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
-        values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group], "description": f"Amazon EKS {name}"}
+        values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group]}
         made(entities, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
     logs = f"/aws/eks/{cluster.id}/cluster"
     if cluster.inputs.get("enabledClusterLogTypes") and entities.get(tokens.LOG_GROUP, logs) is None:
@@ -96,7 +95,7 @@ def make_access_entry(entities: Entities, group: Entity) -> None:
     cluster, role = group.inputs.get("clusterName"), group.inputs.get("nodeRoleArn")
     identity = f"{cluster}:{role}"
     if entities.get(tokens.ACCESS_ENTRY, identity) is None:
-        values = {"clusterName": cluster, "principalArn": role, "type": "EC2_LINUX"}
+        values = {"clusterName": cluster, "principalArn": role}
         made(entities, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
 
 
@@ -151,7 +150,7 @@ def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
     scale(entities, group)
     for instance in entities.owned_by(group, tokens.INSTANCE):
         for node in entities.owned_by(instance, tokens.NODE):
-            node.outputs = _of_group(node, instance, group)
+            node.outputs = _of_group(instance, group)
 
 
 def _make_node(entities: Entities, group: Entity, index: int) -> None:
@@ -159,11 +158,10 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
     kind, spot = launched(group)
     # If a zone has no capacity, Auto Scaling tries another one.
     given = values_at(group.inputs, "subnetIds")
-    subnets = [one for one in given if sold_in(entities, one, [kind])]
+    subnets = [one for one in given if _is_sold_in(entities, one, kind)]
     if given and not subnets:
         return
     template = template_of(entities, group.inputs)
-    disk = value_at(template, "blockDeviceMappings.ebs") or {}
     instance, node = launch(
         entities,
         owner=group,
@@ -175,21 +173,18 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
         # EKS adds the cluster's group only to a template without any (userguide/launch-templates.html).
         security_groups=template.get("vpcSecurityGroupIds")
         or [value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
-        disk={"size": disk.get("volumeSize", 20), "type": disk.get("volumeType", "gp2")},
         user_data=decoded(template.get("userData")),
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
-    node.outputs = _of_group(node, instance, group)
+    node.outputs = _of_group(instance, group)
 
 
-def sold_in(entities: Entities, subnet_id: Any, kinds: Iterable[str]) -> bool:
-    """Whether the zone of a subnet offers the types."""
+def _is_sold_in(entities: Entities, subnet_id: Any, kind: str) -> bool:
+    """Whether the zone of a subnet offers the type."""
     subnet = entities.get(tokens.SUBNET, subnet_id)
     if subnet is None:
-        return True
-    place = Place.of(subnet.provider)
-    zone = subnet.outputs.get("availabilityZone")
-    return all(zone in zones_selling(place, kind, entities.offers) for kind in kinds)
+        return False
+    return subnet.outputs.get("availabilityZone") in zones_selling(Place.of(subnet.provider), kind, entities.offers)
 
 
 def launch(
@@ -202,7 +197,6 @@ def launch(
     spot: bool,
     subnet: str | None,
     security_groups: list[Any],
-    disk: dict[str, Any],
     user_data: str | None,
 ) -> tuple[Entity, Entity]:
     """Creates an instance with network interface and root volume, and its node, which has no details yet.
@@ -215,24 +209,24 @@ def launch(
     lifecycle = {"lifecycle": "spot"} if spot else {}
     instance = made(entities, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
     quotas.note_peak(entities)
-    public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
+    public = {"publicIp": "203.0.113.1"} if place.get("mapPublicIpOnLaunch") else {}
     interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
     made(entities, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
-    made(entities, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
-    host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
+    made(entities, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, "instance": instance.id})
+    host = f"ip-{instance.serial}.ec2.internal"
     node = made(entities, tokens.NODE, host, host, by, instance.key, {})
     node.inputs = {"userData": user_data} if user_data else {}
     return instance, node
 
 
-def describe_node(node: Entity, instance: Entity, labels: Values, taints: list[Values]) -> Values:
+def describe_node(instance: Entity, labels: Values, taints: list[Values]) -> Values:
     """Outputs of a node with these labels and taints."""
     own = {TYPE_LABEL: instance.inputs["instanceType"], ZONE_LABEL: instance.inputs["availabilityZone"]}
-    return {"metadata": {"name": node.id, "labels": {**own, **labels}}, "spec": {"taints": taints}}
+    return {"metadata": {"labels": {**own, **labels}}, "spec": {"taints": taints}}
 
 
-def _of_group(node: Entity, instance: Entity, group: Entity) -> Values:
-    return describe_node(node, instance, group.inputs.get("labels") or {}, list(group.inputs.get("taints") or ()))
+def _of_group(instance: Entity, group: Entity) -> Values:
+    return describe_node(instance, group.inputs.get("labels") or {}, list(group.inputs.get("taints") or ()))
 
 
 _PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"}
@@ -251,13 +245,12 @@ def made(
     """Creates a resource on behalf of a controller, by default with a new id. `cluster` is for Kubernetes objects."""
     entities.serial += 1
     identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(entities.serial))}"
-    outputs = {**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values)
     new = Entity(
         type=token,
         id=identity,
         name=name,
         inputs=dict(values),
-        outputs=outputs,
+        outputs=dict(values),
         made_by=by,
         owner=owner,
         serial=entities.serial,

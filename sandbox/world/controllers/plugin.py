@@ -13,7 +13,6 @@ from sandbox.world.entities import Entities, Entity, GpuState, value_at, values_
 from sharing.modes.base import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-GPU_PRESENT = "nvidia.com/gpu.present"
 OPERANDS = "nvidia.com/gpu.deploy.operands"
 """If this label is `false`, the operator runs nothing on the node.
 
@@ -69,8 +68,11 @@ def start_plugins(entities: Entities) -> None:
     nodes = entities.of(tokens.NODE)
     entities.gpus = {node.id: gpu_state(entities, node) for node in nodes}
     for node in nodes:
-        state = entities.gpus[node.id]
-        state.template, state.lost_shares = _template(entities, node), _loses_shares(entities, node)
+        state, plugin = entities.gpus[node.id], _plugin(entities, node)
+        template = _template(plugin) if plugin else ""
+        is_same = template == state.template
+        state.lost_shares = plugin is not None and ((is_same and state.lost_shares) or _loses_shares(plugin, node))
+        state.template = template
 
 
 def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
@@ -78,26 +80,19 @@ def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
     return [entity for entity in entities.within(node.cluster, tokens.RELEASE) if _is_plugin(entities, entity, node)]
 
 
-def _template(entities: Entities, node: Entity) -> str:
-    plugin = _plugin(entities, node)
-    if plugin is None:
-        return ""
+def _template(plugin: Entity) -> str:
     # Changed values change the template, which has a checksum of the ConfigMap as annotation.
     return digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
 
 
-def _loses_shares(entities: Entities, node: Entity) -> bool:
-    """Whether the pod of a node's plugin advertises no shares.
+def _loses_shares(plugin: Entity, node: Entity) -> bool:
+    """Whether the plugin's pod stops advertising the node's shares, until the pod is recreated.
 
     It starts with the default configuration, whatever the node's label says. If the label names another one, signals
     then apply it. They restart the plugin twice within milliseconds, after which the kubelet considers the
     resource unhealthy until the pod is recreated (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
-    plugin, before = _plugin(entities, node), entities.gpus.get(node.id, GpuState())
-    if plugin is None:
-        return False
-    was_lost = before.lost_shares and before.template == _template(entities, node)
-    return was_lost or labels(node).get(CONFIG_LABEL, "") not in ("", _configs(plugin)[1])
+    return labels(node).get(CONFIG_LABEL, "") not in ("", _configs(plugin)[1])
 
 
 def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
@@ -117,7 +112,7 @@ def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
     suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
-    each = 0 if _loses_shares(entities, node) else gpu_count(node)
+    each = 0 if gpu_state(entities, node).lost_shares else gpu_count(node)
     return {
         f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
@@ -164,15 +159,16 @@ def cut(entities: Entities, node: Entity) -> dict[str, int]:
 
     Empty without a MIG manager, and for an unknown layout. Whether a GPU supports a layout is not emulated.
     """
-    if not _is_operated(entities, node):
-        return {}
-    for release in releases(entities, node.cluster, "gpu-operator"):
-        manager = value_at(release.inputs, "values.migManager") or {}
-        data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
-        layout = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
-        if manager.get("enabled") is not False:
-            return {name: int(count) for one in layout for name, count in (one.get("mig-devices") or {}).items()}
-    return {}
+    found = releases(entities, node.cluster, "gpu-operator") if _is_operated(entities, node) else []
+    managers = [value_at(release.inputs, "values.migManager") or {} for release in found]
+    layouts = [_layout(manager, node) for manager in managers if manager.get("enabled") is not False]
+    return {name: int(count) for devices in layouts for name, count in devices.items()}
+
+
+def _layout(manager: Values, node: Entity) -> Values:
+    """The devices of the layout that the node's label names."""
+    layouts = json.loads((value_at(manager, "config.data") or {}).get("config.yaml") or "{}").get("mig-configs", {})
+    return dict(value_at(layouts.get(labels(node).get(LAYOUT_LABEL)), "mig-devices") or {})
 
 
 def _plugin(entities: Entities, node: Entity) -> Entity | None:
@@ -235,7 +231,4 @@ def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
         return False
     required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     terms = values_at(values, required)
-    if terms:
-        return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
-    # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (gpu_count(node) > 0 and _discovers(entities, node.cluster))
+    return not terms or any(all(meets(has, one) for one in term["matchExpressions"]) for term in terms)

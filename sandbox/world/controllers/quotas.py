@@ -1,5 +1,6 @@
 """EC2's vCPU quotas: running vCPUs, limits, and the peak."""
 
+import sys
 from collections import Counter
 
 from sandbox.world import tokens
@@ -28,7 +29,7 @@ def room(entities: Entities, kind: str, spot: bool) -> int:
     """Number of instances of this type that the quota still allows."""
     counted = code(kind, spot)
     if counted not in entities.quotas:
-        return 1_000_000
+        return sys.maxsize
     return max(entities.quotas[counted] - _used(entities)[counted], 0) // vcpus(kind)
 
 

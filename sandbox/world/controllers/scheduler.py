@@ -77,12 +77,10 @@ class _Room:
                 return problem
         reasons: Counter[str] = Counter()
         for node in there:
-            before = self.taken.copy()
             reason = self._refusal(pods, node)
             if reason is None:
                 # The scheduler does not know the node's directories, so it tries no other node.
                 return self._why_not_mounted(pods, node) or node
-            self.taken = before
             reasons[reason] += 1
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return f"0/{len(there)} nodes are available" + (f": {why}." if why else ".")

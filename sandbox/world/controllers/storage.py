@@ -3,6 +3,8 @@
 Zones of volumes are not emulated: the cluster tier has the real scheduler.
 """
 
+from typing import Any
+
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import cluster_at, made, taints
@@ -31,14 +33,10 @@ def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
-def bound(entities: Entities, claim: Entity) -> Entity | None:
-    """The PersistentVolume to which the claim is bound."""
-    name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
-    for volume in entities.within(claim.cluster, tokens.PERSISTENT_VOLUME):
-        meant = value_at(volume.inputs, "spec.claimRef") or {}
-        if (meant.get("namespace"), meant.get("name")) == who or (name and volume.id == name):
-            return volume
-    return None
+def bound(entities: Entities, server: str, claim: dict[str, Any]) -> Entity | None:
+    """The PersistentVolume that a claim with these inputs names."""
+    name = value_at(claim, "spec.volumeName")
+    return next((volume for volume in entities.within(server, tokens.PERSISTENT_VOLUME) if volume.id == name), None)
 
 
 def why_unmountable(entities: Entities, server: str, namespace: str, name: str) -> str | None:
@@ -59,7 +57,7 @@ def why_not_mounted(entities: Entities, server: str, namespace: str, name: str, 
     (kubernetes/kubernetes#90263). The only such directory that a node can have is that of its MPS daemon.
     """
     claim = _claim(entities, server, namespace, name)
-    volume = bound(entities, claim) if claim else None
+    volume = bound(entities, server, claim.inputs) if claim else None
     directory = value_at(volume.inputs, "spec.hostPath") if volume else None
     if not volume or not directory or directory.get("type") != "Directory" or directory["path"] == mps_directory(node):
         return None
@@ -119,5 +117,5 @@ def _claim(entities: Entities, server: str, namespace: str, name: str) -> Entity
 
 def _ebs_volume(entities: Entities, claim: Entity) -> str:
     """Id of the EBS volume behind a claim; "" for other volumes."""
-    volume = bound(entities, claim)
+    volume = bound(entities, claim.cluster, claim.inputs)
     return str(value_at(volume.inputs, "spec.csi.volumeHandle") or "") if volume else ""

@@ -5,8 +5,6 @@ the words of the bridge (pulumi-terraform-bridge, pkg/tfbridge/provider.go, Invo
 (internal/service/eks/cluster_data_source.go; internal/retry, NotFoundError).
 """
 
-import base64
-
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.protocol import Question, Values
 from sandbox.world import tokens
@@ -17,22 +15,12 @@ CLUSTER = "aws:eks/getCluster:getCluster"
 TOKEN = "aws:eks/getClusterAuth:getClusterAuth"
 MISSING = "couldn't find resource"
 _SOURCE = "https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/eks"
-_PREFIX = "k8s-aws-v1."
-"""Beginning of a token (aws-iam-authenticator, pkg/token/token.go). Its rest says here who calls."""
 
 
 def describe(entities: Entities, question: Question, callers: Callers) -> Values | None:
     """The result of one of these functions, or None for any other. Raises CloudError in the provider's words."""
     answer = {CLUSTER: _cluster, TOKEN: _token}.get(question.token)
     return answer(entities, question, callers) if answer else None
-
-
-def caller_of(token: str) -> str:
-    """ARN of the role or user who got the token; "" for any other text."""
-    try:
-        return base64.urlsafe_b64decode(token.removeprefix(_PREFIX)).decode() if token.startswith(_PREFIX) else ""
-    except ValueError:
-        return ""
 
 
 def failed(question: Question, why: str) -> CloudError:
@@ -70,6 +58,5 @@ def _cluster(entities: Entities, question: Question, callers: Callers) -> Values
 
 
 def _token(entities: Entities, question: Question, callers: Callers) -> Values:
-    """The provider does not ask AWS: it signs a request of the caller, which the API server then sends."""
-    signed = base64.urlsafe_b64encode(callers.of(question.provider).encode()).decode()
-    return {"id": question.args["name"], "name": question.args["name"], "token": f"{_PREFIX}{signed}"}
+    """The provider does not ask AWS: it signs a request of the caller. Here, the token is the caller's ARN."""
+    return {"id": question.args["name"], "name": question.args["name"], "token": callers.of(question.provider)}

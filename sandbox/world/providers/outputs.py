@@ -1,6 +1,5 @@
 """Ids and outputs of resources: as in a run without the engine, but unique, and with this cloud's own values."""
 
-import base64
 import json
 from typing import Any
 
@@ -54,9 +53,6 @@ def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> di
         shared, own = digest(of, name, length=length), digest(of, name, str(serial), length=length)
         text = text.replace(shared.upper(), own.upper()).replace(shared, own)
     own_outputs: dict[str, Any] = json.loads(text)
-    if entities.authority:
-        certificate = base64.b64encode(entities.authority["certificate"].encode()).decode()
-        own_outputs["certificateAuthority"] = {"data": certificate}
     network = own_outputs["vpcConfig"]
     subnet = entities.get("aws:ec2/subnet:Subnet", value_at(network, "subnetIds"))
     if subnet is not None:

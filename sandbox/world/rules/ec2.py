@@ -61,9 +61,6 @@ HELD = {
     tokens.VOLUME: ("VolumeInUse", "DeleteVolume", "Volume {id} is currently attached"),
 }
 """EC2's error for deleting a resource that is in use: code, action and message."""
-# Types whose deletion the Terraform provider, and therefore pulumi-aws, retries for minutes while they are in use
-# (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
-RETRIED = frozenset({tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.SECURITY_GROUP, tokens.VOLUME})
 
 
 def _vpc_of(case: Case, inputs: dict[str, Any]) -> str | None:
@@ -131,8 +128,8 @@ def _smaller(case: Case) -> str | None:
     return None
 
 
-def _rule(type: str, on: Moments, code: str, action: str, refuses: Refusal, *, waits: bool = False) -> Rule:
-    return Rule((type,), on, code, f"{API}API_{action}.html", refuses, waits=waits)
+def _rule(type: str, on: Moments, code: str, action: str, refuses: Refusal) -> Rule:
+    return Rule((type,), on, code, f"{API}API_{action}.html", refuses)
 
 
 def _absent(type: str, path: str, to: str, code: str) -> Rule:
@@ -143,7 +140,7 @@ def _absent(type: str, path: str, to: str, code: str) -> Rule:
 
 def _held(type: str, by: str, path: str) -> Rule:
     code, action, words = HELD[type]
-    return _rule(type, DELETE, code, action, used(by, path, words + " (used by {by})"), waits=type in RETRIED)
+    return _rule(type, DELETE, code, action, used(by, path, words + " (used by {by})"))
 
 
 # Errors of CreateLaunchTemplate and CreateLaunchTemplateVersion.
@@ -165,7 +162,7 @@ SUBNET_TAKEN = taken(
 RULES: tuple[Rule, ...] = (
     *(_absent(*one) for one in REFERENCES),
     *(_held(*one) for one in USES),
-    _rule(tokens.GATEWAY, DELETE, "DependencyViolation", "DetachInternetGateway", _mapped_addresses, waits=True),
+    _rule(tokens.GATEWAY, DELETE, "DependencyViolation", "DetachInternetGateway", _mapped_addresses),
     _rule(tokens.GATEWAY, CHANGE, TAKEN, "AttachInternetGateway", SECOND_GATEWAY),
     _rule(tokens.NAT, CREATE, "Gateway.NotAttached", "CreateNatGateway", _no_gateway),
     _rule(tokens.NAT, CREATE, TAKEN, "CreateNatGateway", ADDRESS_TAKEN),

@@ -192,8 +192,7 @@ def cut_off(entities: Entities, subnet_id: str) -> str | None:
     """
     subnet = entities.get(tokens.SUBNET, subnet_id)
     tables = [entity.inputs.get("routeTableId") for entity in entities.having(tokens.ASSOCIATION, subnetId=subnet_id)]
-    outwards = [entity.inputs for entity in entities.having(tokens.ROUTE, destinationCidrBlock="0.0.0.0/0")]
-    routes = [route for route in outwards if route.get("routeTableId") in tables]
+    routes = [entity.inputs for entity in entities.of(tokens.ROUTE) if entity.inputs.get("routeTableId") in tables]
     for route in routes:
         if entities.get(tokens.NAT, route.get("natGatewayId")) is not None:
             return None

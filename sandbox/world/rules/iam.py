@@ -106,8 +106,6 @@ NO_RULE = absent("rule", tokens.EVENT_RULE, "Rule {id} does not exist on EventBu
 NO_GROUP = absent("groupName", tokens.SCHEDULE_GROUP, "Schedule group {id} does not exist.")
 SAME_SCHEDULE = taken("groupName", "name", words="Schedule {name} already exists.")
 LOST_QUEUE = absent("queueUrl", tokens.QUEUE, "The specified queue does not exist.")
-# The Terraform provider retries the deletion of a role or policy while IAM reports DeleteConflict
-# (internal/service/iam/role.go, policy.go).
 RULES: tuple[Rule, ...] = (
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _odd_name),
@@ -115,9 +113,9 @@ RULES: tuple[Rule, ...] = (
     *(Rule((token,), CREATE, code, page, taken("name", words=words)) for token, code, page, words in SAME_NAMES),
     Rule((tokens.ATTACHED_POLICY,), CHANGE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
     Rule((tokens.ATTACHED_POLICY,), CREATE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
-    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", DETACH, waits=True),
-    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", REMOVE, waits=True),
-    Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", ATTACHED, waits=True),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", DETACH),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", REMOVE),
+    Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", ATTACHED),
     Rule((tokens.QUEUE_POLICY,), CREATE, NO_QUEUE, QUEUES + "API_SetQueueAttributes.html", LOST_QUEUE),
     Rule((tokens.EVENT_TARGET,), CREATE, "ResourceNotFoundException", EVENTS + "API_PutTargets.html", NO_RULE),
     Rule((tokens.SCHEDULE,), CHANGE, "ResourceNotFoundException", SCHEDULES + "API_CreateSchedule.html", NO_GROUP),

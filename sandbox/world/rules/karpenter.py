@@ -36,8 +36,7 @@ RULES: tuple[Rule, ...] = (
         "Timeout",
         PROVIDER,
         _never_ready,
-        waits=True,
     ),
-    Rule((tokens.NODE_CLASS,), DELETE, "Timeout", CLASSES, _has_nodes, waits=True),
-    Rule((tokens.NODE_POOL, tokens.NODE_CLASS), DELETE, "Timeout", FINALIZER, _kept, waits=True),
+    Rule((tokens.NODE_CLASS,), DELETE, "Timeout", CLASSES, _has_nodes),
+    Rule((tokens.NODE_POOL, tokens.NODE_CLASS), DELETE, "Timeout", FINALIZER, _kept),
 )

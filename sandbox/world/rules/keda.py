@@ -42,5 +42,5 @@ def _without_operator(case: Case) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule((tokens.RELEASE,), CHANGE, "NotFound", MAPPING, _unknown_kind),
-    Rule((tokens.RELEASE,), DELETE, "Timeout", FINALIZER, _without_operator, waits=True),
+    Rule((tokens.RELEASE,), DELETE, "Timeout", FINALIZER, _without_operator),
 )

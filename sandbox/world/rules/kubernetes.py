@@ -8,11 +8,10 @@ from sandbox.world.controllers.helm import (
     custom_resources,
     custom_type,
     deletes_its_crds,
+    forget,
     group_and_kind,
-    leave_job,
-    uninstall,
 )
-from sandbox.world.controllers.pods import DISCOVERY, chart, pods_of
+from sandbox.world.controllers.pods import chart, pods_of
 from sandbox.world.controllers.scheduler import placed
 from sandbox.world.controllers.storage import bound, untainted
 from sandbox.world.entities import CloudError, Entity, value_at
@@ -23,7 +22,7 @@ DOCS = "https://kubernetes.io/docs/"
 REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
-FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+FIRST_NAMESPACES = ("default", "kube-system")
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -99,7 +98,7 @@ def _in_use(case: Case) -> str | None:
 
 def _bound(case: Case) -> str | None:
     for claim in case.entities.within(case.cluster, tokens.CLAIM):
-        if bound(case.entities, claim) is case.entity:
+        if bound(case.entities, case.cluster, claim.inputs) is case.entity:
             return (
                 f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
             )
@@ -107,15 +106,7 @@ def _bound(case: Case) -> str | None:
 
 
 def _unbindable(case: Case) -> str | None:
-    claim = Entity(
-        type=tokens.CLAIM,
-        id="",
-        name=case.name,
-        inputs=case.inputs,
-        outputs={"metadata": {"name": name_of(case), "namespace": namespace_of(case)}},
-        cluster=case.cluster,
-    )
-    if bound(case.entities, claim) is not None:
+    if bound(case.entities, case.cluster, case.inputs) is not None:
         return None
     return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available"
 
@@ -171,20 +162,6 @@ def _stay_uninstalling(case: Case) -> None:
         case.entity.outputs["status"] = {**case.entity.outputs["status"], "status": "uninstalling"}
 
 
-def _hook_after(case: Case) -> str | None:
-    """The prune Job of feature discovery runs unless the values disable it."""
-    cleanup = value_at(case.inputs, "values.postDeleteCleanup")
-    if cleanup is False or chart(case.inputs) != DISCOVERY or not _bare(case):
-        return None
-    return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
-
-
-def _leave_prune_job(case: Case) -> None:
-    if case.entity is not None:
-        uninstall(case.entities, case.entity)
-        leave_job(case.entities, case.entity, f"{name_of(case)}-node-feature-discovery-prune")
-
-
 def _stuck_crds(case: Case) -> str | None:
     if case.entity is None or not deletes_its_crds(case.entity):
         return None
@@ -200,9 +177,7 @@ def _stuck_crds(case: Case) -> str | None:
 def _forget_release(case: Case) -> None:
     """Deletes the release's record but not its CRDs."""
     if case.entity is not None:
-        for crd in case.entities.owned_by(case.entity):
-            crd.owner = None
-        case.entities.remove(case.entity)
+        forget(case.entities, case.entity)
 
 
 # Jobs: Pulumi waits until they end, unless an annotation names another condition, and keeps failed ones.
@@ -231,7 +206,7 @@ def _stays_failed(case: Case) -> str | None:
 
 
 def _timeout(type: str, on: Moments, source: str, refuses: Refusal, **more: Any) -> Rule:
-    return Rule((type,), on, "Timeout", source, refuses, waits=True, **more)
+    return Rule((type,), on, "Timeout", source, refuses, **more)
 
 
 STORAGE = DOCS + "concepts/storage/persistent-volumes/"
@@ -251,10 +226,9 @@ RULES: tuple[Rule, ...] = (
     # pulumi-kubernetes keeps a failed release, and updates it next time (helm_release.go, partialError).
     _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),
-    _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_after, leaves=_leave_prune_job),
     _timeout(tokens.RELEASE, DELETE, DEFINITIONS, _stuck_crds, leaves=_forget_release),
-    Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, waits=True, done=True),
+    Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, done=True),
     # The proof retries for some time, because the plugin needs time after a change of its config.
-    Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
+    Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, done=True),
     Rule((tokens.JOB,), UPDATE, "JobFailed", AWAITED, _stays_failed, done=True),
 )

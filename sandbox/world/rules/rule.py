@@ -12,6 +12,14 @@ CREATE: Moments = ("create",)
 CHANGE: Moments = ("create", "update")
 UPDATE: Moments = ("update",)
 DELETE: Moments = ("delete",)
+# The AWS provider retries such deletions for minutes (terraform-provider-aws internal/service: ec2/vpc_.go,
+# vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go, iam/role.go, policy.go). Here, that of a
+# route table is no exception. The Kubernetes provider awaits objects, and Helm its hooks and workloads
+# (pulumi-kubernetes provider/pkg/await).
+WAITED = frozenset(
+    {"DependencyViolation", "VolumeInUse", "DeleteConflict", "Timeout", "DeadlineExceeded", "BackoffLimitExceeded"}
+)
+"""Codes of rules that a provider polls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +95,15 @@ class Rule:
     refuses: Refusal
     leaves: Callable[[Case], None] | None = None
     """Side effect of the rejected call."""
-    waits: bool = False
-    """Whether the call is accepted and polled until the rule allows it. It fails when nothing else changes any more."""
     done: bool = False
     """Whether the call still makes its change and fails afterwards, even if the rule does not wait. Not for releases
     that Helm rolls back (`atomic`).
     """
+
+    @property
+    def waits(self) -> bool:
+        """Whether the call is polled until the rule allows it. It fails when nothing else changes any more."""
+        return self.code in WAITED
 
     def is_about(self, token: str, moment: Moment) -> bool:
         """Whether the rule applies to such a call."""

@@ -43,7 +43,6 @@ def test_everything_that_outlives_a_process_is_read_as_it_was_written(path: Path
         journal=[Event(kind="mode", node="n", config="after", who="m/1", before="before")],
         offers={"g6.xlarge": ["a"]},
         templates={"lt-1": {"version": 2}},
-        authority={"certificate": "public", "server": "private"},
         gpus={"n": GpuState(template="t", lost_shares=True, config="after", clash="a, b")},
         processes={"m/1": Process(node="n", config="after", is_mps=True)},
     )

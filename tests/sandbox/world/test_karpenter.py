@@ -34,7 +34,7 @@ def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
     assert interface.inputs["instance"] == instance.id
     assert interface.inputs["securityGroups"] == ["sg-1"]
     [disk] = ready.of(tokens.VOLUME, "karpenter")
-    assert (disk.inputs["size"], disk.inputs["instance"]) == ("100Gi", instance.id)
+    assert disk.inputs["instance"] == instance.id
     [node] = ready.of(tokens.NODE, "karpenter")
     assert node.outputs["metadata"]["labels"]["tandem/pool"] == "gpu"
     assert node.inputs == {}
@@ -95,8 +95,10 @@ def test_without_a_controller_nothing_is_ready_and_neither_a_class_nor_the_crds_
 ) -> None:
     account.node_class()
     without_controller(account)
-    with refused("Timeout", "waiting for the condition Ready: Karpenter's controller is not installed"):
-        account.make(tokens.NODE_POOL, metadata=meta("later", annotations=WAITS), spec={})
+    for token in (tokens.NODE_CLASS, tokens.NODE_POOL, tokens.NODE_OVERLAY):
+        with refused("Timeout", "waiting for the condition Ready: Karpenter's controller is not installed"):
+            account.make(token, metadata=meta("later", annotations=WAITS), spec={})
+        assert account.world.read(token, "later") is None
     with refused("Timeout", "EC2NodeClass gpu is Terminating: its finalizer waits"):
         account.drop(tokens.NODE_CLASS, "gpu")
     with refused("Timeout", "holds the CRD"):

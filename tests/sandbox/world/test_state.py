@@ -1,15 +1,14 @@
-"""The emulated state: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
+"""The emulated state: ids, names, differences, leftovers, and a state file that is never reset silently."""
 
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.wire import UNKNOWN
-from sandbox.world import CloudError, Fault, Faults, Lost, World, tokens
+from sandbox.world import World, tokens
 from sandbox.world.providers.names import named
 from tests.sandbox.world_pieces import Account, refused
 
@@ -85,42 +84,6 @@ def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str
     assert (found.changed, found.replaces, found.delete_before_replace) == (("metadata",), (), False)
 
 
-# Faults.
-
-
-@pytest.mark.parametrize("operation", ["create", "update", "delete"])
-def test_a_fault_stops_one_call_of_its_type_operation_and_name(operation: Any) -> None:
-    world = World(faults=Faults([Fault(type=tokens.VPC, operation=operation, name="second")]))
-    world.create(tokens.ROLE, "second", {"name": "r"}, {})
-    calls: dict[str, Callable[[], Any]] = {
-        "create": lambda: world.create(tokens.VPC, "second", {}, {}),
-        "update": lambda: world.update(tokens.VPC, made, {"tags": {}}),
-        "delete": lambda: world.delete(tokens.VPC, made),
-    }
-    world.create(tokens.VPC, "first", {}, {})
-    made = "" if operation == "create" else calls["create"]()[0]
-    before = [one.key for one in world.entities()]
-    with pytest.raises(CloudError, match="an injected fault"):
-        calls[operation]()
-    assert ([one.key for one in world.entities()], world.faults.waiting) == (before, ())
-    calls[operation]()
-
-
-def test_a_resource_exists_after_a_lost_reply() -> None:
-    faults = Faults([Fault(type=tokens.VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
-    world = World(faults=faults)
-    with pytest.raises(Lost):
-        world.create(tokens.VPC, "v", {}, {})
-    (made,) = world.leftovers([])
-    with pytest.raises(Lost):
-        world.update(tokens.VPC, made.id, {"tags": {"a": "b"}})
-    assert world.entities()[0].inputs == {"tags": {"a": "b"}}
-    with pytest.raises(Lost):
-        world.delete(tokens.VPC, made.id)
-    assert (world.entities(), faults.waiting) == ([], ())
-    world.delete(tokens.VPC, made.id)
-
-
 # Leftovers, and changes outside Pulumi.
 
 
@@ -135,6 +98,15 @@ def test_leftovers_are_unknown_resources_without_a_known_owner() -> None:
     assert len(account.world.leftovers([])) == len(account.world.entities())
 
 
+def test_a_resource_keeps_the_region_and_tags_of_its_provider_and_no_credentials() -> None:
+    world, tags = World(), {"tags": {"team": "blue"}}
+    given = {"region": "eu-west-1", "defaultTags": tags, "token": "secret"}
+    identity, _ = world.create(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, given)
+    outputs = world.update(tokens.VPC, identity, {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}})
+    assert (outputs["region"], outputs["tagsAll"]) == ("eu-west-1", {"team": "blue", "a": "b"})
+    assert "secret" not in str(world.entities())
+
+
 def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
 
@@ -143,6 +115,8 @@ def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.Mo
         together.wait(timeout=300)  # passes only once all five calls sleep at the same time
 
     monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
+    with refused("InvalidVpcID.NotFound"):  # at once
+        world.create(tokens.SUBNET, "s", {"vpcId": "vpc-0"}, {})
     threads = [threading.Thread(target=lambda: world.create(tokens.VPC, "v", {}, {})) for _ in range(5)]
     for thread in threads:
         thread.start()
