@@ -134,12 +134,17 @@ def test_without_a_terminal_only_yes_wakes_a_stack(nightly: Reachable, clock: Cl
     assert (ended.returncode, resized(nightly)) == (1, [])
     assert ended.stderr.startswith("error: stack mine is parked. Waking it takes about ")
     assert ended.stderr.endswith(". Pass --yes to wake it without a question.\n")
-    after(clock, 1, lambda: nightly.runs("llama2-7b"))
+
+    def start() -> None:
+        clock.now += 0.26
+        nightly.runs("llama2-7b")
+
+    after(clock, 1, start)
     ended = run(nightly, "Where are you?", "--yes", "--json")
     assert (ended.returncode, ended.json["text"], ended.json["waited_s"], resized(nightly)) == (
         0,
         "Here.",
-        5.0,
+        5.3,
         ["wake"],
     )
 
